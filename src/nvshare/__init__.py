@@ -1,0 +1,1 @@
+"""nvshare: several programs share a GPU, in turns or together, without changing them."""

@@ -1,0 +1,78 @@
+"""Every path and environment variable name of nvshare, once.
+
+The C side repeats the names of the variables in ``shim/csrc/config.c``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+RUN_DIR = "NVSHARE_RUN_DIR"
+MEMORY = "NVSHARE_MEMORY"
+ON_MISSING = "NVSHARE_ON_MISSING"
+DEBUG = "NVSHARE_DEBUG"
+SINGLE_OVERSUB = "NVSHARE_ENABLE_SINGLE_OVERSUB"
+VIRTUAL_DEVICES = "NVSHARE_VIRTUAL_DEVICES"
+SIMGPU_DIR = "NVSHARE_SIMGPU_DIR"
+SIMGPU_DEVICES = "NVSHARE_SIMGPU_DEVICES"
+LD_PRELOAD = "LD_PRELOAD"
+NVIDIA_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+
+SYSTEM_RUN_DIR = Path("/var/run/nvshare")
+CONTAINER_LIBRARY_DIR = Path("/usr/lib/nvshare")
+LIBRARY_NAME = "libnvshare.so"
+KUBELET_DIR = Path("/var/lib/kubelet/device-plugins")
+POD_RESOURCES_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """The files of one scheduler's run directory.
+
+    ``client/`` is what containers get mounted; ``admin/`` never leaves the node.
+    """
+
+    root: Path
+
+    @property
+    def client_socket(self) -> Path:
+        """Where clients connect, protocol 1 and 2."""
+        return self.root / "client" / "scheduler.sock"
+
+    @property
+    def legacy_socket(self) -> Path:
+        """The same service at the path of the original nvshare v0.1.1."""
+        return self.root / "scheduler.sock"
+
+    @property
+    def admin_socket(self) -> Path:
+        """The gRPC admin API, mode 0600 in a 0700 folder."""
+        return self.root / "admin" / "admin.sock"
+
+    @property
+    def pid_file(self) -> Path:
+        """The running scheduler's pid; locked with flock(2) for as long as it lives."""
+        return self.root / "scheduler.pid"
+
+    @property
+    def clients_marker(self) -> Path:
+        """Exists while clients may outlive the scheduler that they are registered with."""
+        return self.root / "clients-remain"
+
+
+def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
+    """The run directory: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root and ``$XDG_RUNTIME_DIR/nvshare`` for a user.
+
+    A user without XDG_RUNTIME_DIR gets ``/tmp/nvshare-UID``, as the shim computes it too.
+    """
+    if explicit := environment.get(RUN_DIR):
+        return RunDir(Path(explicit))
+    uid = os.getuid() if uid is None else uid
+    if uid == 0:
+        return RunDir(SYSTEM_RUN_DIR)
+    if runtime := environment.get("XDG_RUNTIME_DIR"):
+        return RunDir(Path(runtime) / "nvshare")
+    return RunDir(Path(f"/tmp/nvshare-{uid}"))

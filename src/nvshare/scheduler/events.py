@@ -1,0 +1,111 @@
+"""What happened: everything that the scheduler's core is ever told, in the past tense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Policy(Enum):
+    """How the clients of a device share it."""
+
+    AUTO = "auto"
+    """Clients that fit the device's memory together hold the lock together; others take turns."""
+    EXCLUSIVE = "exclusive"
+    """One holder at a time."""
+    OFF = "off"
+    """Everyone runs."""
+
+
+class ClaimedState(Enum):
+    """The state in which a client says that it is when it registers."""
+
+    IDLE = "idle"
+    WAITING = "waiting"
+    HOLDING = "holding"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSeen:
+    """A device became known, or its memory was measured anew. ``foreign_bytes`` is used by processes that are no clients."""
+
+    device: str
+    total_bytes: int
+    foreign_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRegistered:
+    """A process began to use a device, or came back after this scheduler or its predecessor lost it."""
+
+    client: int
+    device: str
+    footprint_bytes: int
+    claimed: ClaimedState
+
+
+@dataclass(frozen=True, slots=True)
+class LockRequested:
+    """A client has work and no lock."""
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockReleased:
+    """A client drained and closed its gate; ``grant`` is the grant that it gives back."""
+
+    client: int
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class FootprintChanged:
+    """A client allocated or freed device memory."""
+
+    client: int
+    footprint_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedMeasured:
+    """The device memory of a client that is not in its footprint (context, modules) was measured."""
+
+    client: int
+    pinned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """A client's connection ended; nothing of it runs any more, or nothing of it is known any more."""
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """The operator chose a policy, for one device or (None) for all, those to come included."""
+
+    policy: Policy
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuantumSet:
+    """The operator chose a quantum, for one device or (None) for all, those to come included."""
+
+    seconds: float
+    device: str | None = None
+
+
+Event = (
+    DeviceSeen
+    | ClientRegistered
+    | LockRequested
+    | LockReleased
+    | FootprintChanged
+    | PinnedMeasured
+    | ClientGone
+    | PolicySet
+    | QuantumSet
+)
