@@ -1,0 +1,75 @@
+# One command for each thing that a person does here; each does its own set-up in .venv/ and build/, once.
+#
+#   make demo      two simulated GPUs, four programs, turns
+#   make test      all tests that need neither a GPU nor a cluster
+#   make check     linters, types, C warnings, layout rules, generated files
+#   make sanitize  the C code under AddressSanitizer, UBSan and ThreadSanitizer
+#   make libs      compile what changed
+#   make lock      pin the dependencies of pyproject.toml in requirements.lock
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+
+# The stamps carry the digest of what they stand for, so a changed file is noticed whatever its time says.
+digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
+LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
+INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
+CORE := build/native/core.stamp
+CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*)
+
+.PHONY: demo test check sanitize libs setup lock clean
+
+demo: libs
+	$(BIN)/nvshare-ctl demo
+
+test: libs
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+check: libs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python build_native.py strict
+	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)
+
+sanitize: libs
+	$(BIN)/python build_native.py asan tsan
+	$(BIN)/python -m pytest tests/sanitize $(PYTEST_ARGS)
+
+libs: $(INSTALLED) $(CORE)
+	$(BIN)/python build_native.py x86_64 aarch64
+
+setup: $(INSTALLED)
+
+lock: $(LOCKED)
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
+		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf build $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib src/nvshare/shim/_core*.so
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: no python3 in PATH; nvshare needs Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("make: $(PYTHON) is older than Python 3.11; say make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(LOCKED): | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	rm -f $(VENV)/.locked-*
+	touch $@
+
+$(INSTALLED): $(LOCKED)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	rm -f $(VENV)/.installed-*
+	touch $@
+
+$(CORE): $(CORE_SOURCES) | $(INSTALLED)
+	$(BIN)/python setup.py --quiet build_ext --inplace --force
+	mkdir -p $(@D)
+	touch $@

@@ -1,0 +1,27 @@
+"""The build: the C libraries for every machine (build_native.py) and the cffi extension for this one."""
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import build_native
+
+
+class BuildWithLibraries(build_py):
+    """Compiles the libraries into the package before its files are collected."""
+
+    def run(self) -> None:
+        for machine in build_native.MACHINES:
+            build_native.build(build_native.TARGETS[machine])
+        self.__dict__.pop("data_files", None)  # collected on demand; the libraries are there only now
+        super().run()
+
+
+setup(
+    cmdclass={"build_py": BuildWithLibraries},
+    cffi_modules=["src/nvshare/shim/build_core.py:ffibuilder"],
+)
