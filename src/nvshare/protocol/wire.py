@@ -1,0 +1,263 @@
+"""Protocol version 2: frames as dataclasses, to and from the bytes whose layout ``wire.h`` gives.
+
+cffi reads the header's plain part at import, so the layout is written nowhere else; nothing of cffi leaves this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib.resources import files
+from typing import Any, assert_never
+
+from cffi import FFI  # type: ignore[import-untyped]
+
+
+class WireError(Exception):
+    """The peer sent bytes that are no frame; the message says why."""
+
+
+class VersionError(WireError):
+    """The peer speaks a protocol version that is not ours."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"protocol version {version} is not supported, only {VERSION} is")
+        self.version = version
+
+
+def _parse_header() -> FFI:
+    header = files("nvshare.protocol").joinpath("wire.h").read_text(encoding="utf-8")
+    plain = header.split("/* cdef begin */", 1)[1].split("/* cdef end */", 1)[0]
+    ffi = FFI()
+    ffi.cdef(plain)
+    return ffi
+
+
+_FFI = _parse_header()
+_LIB: Any = _FFI.dlopen(None)
+_FRAME = _FFI.typeof("struct nvs_frame")
+_FRAME_POINTER = _FFI.typeof("struct nvs_frame *")
+
+MAGIC: int = _LIB.NVS_WIRE_MAGIC
+VERSION: int = _LIB.NVS_WIRE_VERSION
+UUID_BYTES: int = _LIB.NVS_WIRE_UUID_BYTES
+TEXT_BYTES: int = _LIB.NVS_WIRE_TEXT_BYTES
+NAME_BYTES: int = _LIB.NVS_WIRE_NAME_BYTES
+FRAME_BYTES: int = _FFI.sizeof(_FRAME)
+
+
+class FrameType(IntEnum):
+    """What a frame says."""
+
+    REGISTER = _LIB.NVS_REGISTER
+    SCHED_ON = _LIB.NVS_SCHED_ON
+    REQ_LOCK = _LIB.NVS_REQ_LOCK
+    LOCK_OK = _LIB.NVS_LOCK_OK
+    DROP_LOCK = _LIB.NVS_DROP_LOCK
+    LOCK_RELEASED = _LIB.NVS_LOCK_RELEASED
+    FOOTPRINT = _LIB.NVS_FOOTPRINT
+    WAITERS = _LIB.NVS_WAITERS
+    REFUSED = _LIB.NVS_REFUSED
+
+
+class State(IntEnum):
+    """The state in which a client says that it is."""
+
+    IDLE = _LIB.NVS_STATE_IDLE
+    WAITING = _LIB.NVS_STATE_WAITING
+    HOLDING = _LIB.NVS_STATE_HOLDING
+
+
+class Backend(IntEnum):
+    """Where a client's device memory comes from."""
+
+    MANAGED = _LIB.NVS_BACKEND_MANAGED
+    NATIVE = _LIB.NVS_BACKEND_NATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Client: who I am, on which device, in which state. ``pid``, ``command`` and ``name_hint`` are hints."""
+
+    device_uuid: bytes
+    total_bytes: int
+    state: State = State.IDLE
+    backend: Backend = Backend.MANAGED
+    pid: int = 0
+    epoch: int = 0
+    grant: int = 0
+    footprint_bytes: int = 0
+    command: str = ""
+    name_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedOn:
+    """Scheduler: registered, as ``client_id``; ``epoch`` is this scheduler's life."""
+
+    client_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReqLock:
+    """Client: I have work and no lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockOk:
+    """Scheduler: the lock is yours, as grant ``grant``."""
+
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropLock:
+    """Scheduler: drain and give grant ``grant`` back."""
+
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockReleased:
+    """Client: grant ``grant`` is given back, nothing of mine runs."""
+
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Client: so many bytes of device memory are allocated now."""
+
+    footprint_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiters:
+    """Scheduler, to a holder: so many wait for you; give way once idle for ``idle_microseconds``."""
+
+    waiters: int
+    idle_microseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Scheduler: not registered, because of ``text``; the connection ends."""
+
+    text: str
+
+
+ClientFrame = Register | ReqLock | LockReleased | Footprint
+SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused
+Frame = ClientFrame | SchedulerFrame
+
+
+def encode(frame: Frame) -> bytes:
+    """The ``FRAME_BYTES`` bytes of a frame; texts too long for their field are cut between characters."""
+    raw: Any = _FFI.new(_FRAME_POINTER)
+    raw.magic = MAGIC
+    raw.version = VERSION
+    match frame:
+        case Register():
+            _encode_register(raw, frame)
+        case SchedOn(client_id, epoch):
+            raw.type, raw.client_id, raw.epoch = FrameType.SCHED_ON, client_id, epoch
+        case ReqLock():
+            raw.type = FrameType.REQ_LOCK
+        case LockOk(grant):
+            raw.type, raw.grant = FrameType.LOCK_OK, grant
+        case DropLock(grant):
+            raw.type, raw.grant = FrameType.DROP_LOCK, grant
+        case LockReleased(grant):
+            raw.type, raw.grant = FrameType.LOCK_RELEASED, grant
+        case Footprint(footprint_bytes):
+            raw.type, raw.footprint_bytes = FrameType.FOOTPRINT, footprint_bytes
+        case Waiters(waiters, idle_microseconds):
+            raw.type, raw.waiters, raw.idle_microseconds = FrameType.WAITERS, waiters, idle_microseconds
+        case Refused(text):
+            raw.type, raw.text = FrameType.REFUSED, _to_field(text, TEXT_BYTES)
+        case _:
+            assert_never(frame)
+    return bytes(_FFI.buffer(raw))
+
+
+def decode(data: bytes | bytearray | memoryview) -> Frame:
+    """The frame in ``FRAME_BYTES`` bytes; WireError when they are none, VersionError when it is another version's."""
+    if len(data) != FRAME_BYTES:
+        raise WireError(f"a frame has {FRAME_BYTES} bytes, not {len(data)}")
+    raw: Any = _FFI.from_buffer(_FRAME_POINTER, data)
+    if raw.magic != MAGIC:
+        raise WireError(f"a frame begins with 0x{MAGIC:02x}, not 0x{raw.magic:02x}")
+    if raw.version != VERSION:
+        raise VersionError(raw.version)
+    match raw.type:
+        case FrameType.REGISTER:
+            return _decode_register(raw)
+        case FrameType.SCHED_ON:
+            return SchedOn(raw.client_id, raw.epoch)
+        case FrameType.REQ_LOCK:
+            return ReqLock()
+        case FrameType.LOCK_OK:
+            return LockOk(raw.grant)
+        case FrameType.DROP_LOCK:
+            return DropLock(raw.grant)
+        case FrameType.LOCK_RELEASED:
+            return LockReleased(raw.grant)
+        case FrameType.FOOTPRINT:
+            return Footprint(raw.footprint_bytes)
+        case FrameType.WAITERS:
+            return Waiters(raw.waiters, raw.idle_microseconds)
+        case FrameType.REFUSED:
+            return Refused(_from_field(raw.text))
+        case unknown:
+            raise WireError(f"frame type {unknown} is unknown")
+
+
+def _encode_register(raw: Any, frame: Register) -> None:
+    if len(frame.device_uuid) != UUID_BYTES:
+        raise ValueError(f"a device UUID has {UUID_BYTES} bytes, not {len(frame.device_uuid)}")
+    raw.type = FrameType.REGISTER
+    raw.state = frame.state
+    raw.backend = frame.backend
+    raw.pid = frame.pid
+    raw.epoch = frame.epoch
+    raw.grant = frame.grant
+    raw.footprint_bytes = frame.footprint_bytes
+    raw.total_bytes = frame.total_bytes
+    raw.device_uuid = frame.device_uuid
+    raw.text = _to_field(frame.command, TEXT_BYTES)
+    raw.name_hint = _to_field(frame.name_hint, NAME_BYTES)
+
+
+def _decode_register(raw: Any) -> Register:
+    try:
+        state = State(raw.state)
+    except ValueError:
+        raise WireError(f"client state {raw.state} is unknown") from None
+    try:
+        backend = Backend(raw.backend)
+    except ValueError:
+        raise WireError(f"memory backend {raw.backend} is unknown") from None
+    return Register(
+        device_uuid=bytes(raw.device_uuid),
+        total_bytes=raw.total_bytes,
+        state=state,
+        backend=backend,
+        pid=raw.pid,
+        epoch=raw.epoch,
+        grant=raw.grant,
+        footprint_bytes=raw.footprint_bytes,
+        command=_from_field(raw.text),
+        name_hint=_from_field(raw.name_hint),
+    )
+
+
+def _to_field(text: str, size: int) -> bytes:
+    cut = text.encode("utf-8", "replace")[: size - 1]
+    return cut.decode("utf-8", "ignore").encode("utf-8")
+
+
+def _from_field(field: Any) -> str:
+    """Up to the first NUL; what a terminal would obey rather than show is replaced."""
+    text = bytes(_FFI.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
+    return "".join(character if character.isprintable() else "�" for character in text)
