@@ -1,8 +1,8 @@
 """Compiles nvshare's C libraries, only what changed: ``python build_native.py TARGET...``.
 
-A target is a machine (the libraries as they are shipped: compiled by zig against glibc 2.17, into the package itself), or a
-check that gcc makes for this machine, below ``build/``: ``strict`` with every warning an error, ``asan`` and ``tsan`` with
-sanitizers. Object files are kept below ``build/native/``.
+A target is a machine (the libraries as they are shipped: compiled by zig against glibc 2.17, into the package itself), or
+a check that gcc makes for this machine, below ``build/``: ``strict`` with every warning an error, ``asan`` and ``tsan``
+with sanitizers. Object files are kept below ``build/native/``.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Target:
 
 
 LIBRARIES = (
-    # initial-exec: the gate's per-thread mark must cost one instruction, and __tls_get_addr would need the dynamic loader
-    # by name, which a musl program does not have.
+    # initial-exec: the gate's per-thread mark must cost one instruction, and __tls_get_addr would need the dynamic
+    # loader by name, which a musl program does not have.
     Library("libnvshare.so", "shim", ("shim/csrc",), ("-ftls-model=initial-exec",)),
     Library("libcuda.so.1", "simgpu", ("simgpu/csrc/cuda", "simgpu/csrc/shared")),
     Library("libnvidia-ml.so.1", "simgpu", ("simgpu/csrc/nvml", "simgpu/csrc/shared")),
