@@ -1,8 +1,8 @@
 """Compiles nvshare's C libraries, only what changed: ``python build_native.py TARGET...``.
 
-A target is a machine (the libraries as they are shipped: compiled by zig against glibc 2.17, into the package itself), or
-a check that gcc makes for this machine, below ``build/``: ``strict`` with every warning an error, ``asan`` and ``tsan``
-with sanitizers. Object files are kept below ``build/native/``.
+A target is a machine (the libraries as they are shipped: compiled by zig against glibc 2.17, into the package itself)
+or a check that gcc makes for this machine, below ``build/``: ``strict`` with every warning an error, ``asan`` and
+``tsan`` with sanitizers. Object files are kept below ``build/native/``.
 """
 
 from __future__ import annotations
