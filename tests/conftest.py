@@ -1,0 +1,129 @@
+"""Fixtures for all tests: the compiled libraries, a simulated GPU, a running scheduler, the tools of the system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import build_native
+from nvshare import paths
+from tests.polling import poll_until
+
+SOURCE_ROOT = build_native.SOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """The compiled libraries of one machine."""
+
+    shim: Path
+    cuda: Path
+    nvml: Path
+
+    @property
+    def driver_folder(self) -> Path:
+        """What LD_LIBRARY_PATH needs for the simulated driver."""
+        return self.cuda.parent
+
+
+def libraries_of(target: str) -> Libraries:
+    """Brings a target of build_native.py up to date."""
+    return Libraries(*build_native.build(build_native.TARGETS[target]))
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Libraries:
+    """The libraries for this machine, as they are shipped."""
+    return libraries_of(platform.machine())
+
+
+@pytest.fixture
+def tool() -> Callable[[str], str]:
+    """Finds a program of the system; without it the test is skipped, but fails when CI=true."""
+
+    def find(name: str) -> str:
+        if path := shutil.which(name):
+            return path
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} is not installed, and in CI it must be")
+        pytest.skip(f"{name} is not installed")
+
+    return find
+
+
+@pytest.fixture
+def run_dir() -> Iterator[paths.RunDir]:
+    """An empty run directory with a path short enough for the sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="nvshare-") as folder:
+        yield paths.RunDir(Path(folder))
+
+
+@pytest.fixture
+def environment(libraries: Libraries, run_dir: paths.RunDir, tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that sees a simulated GPU of its own and whose scheduler is that of ``run_dir``.
+
+    It does not load the shim; ``LD_PRELOAD=str(libraries.shim)`` does.
+    """
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return inherited | {
+        "PYTHONPATH": str(SOURCE_ROOT),
+        "LD_LIBRARY_PATH": str(libraries.driver_folder),
+        paths.RUN_DIR: str(run_dir.root),
+        paths.SIMGPU_DIR: str(tmp_path / "simgpu"),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A running nvshare-scheduler."""
+
+    process: subprocess.Popen[bytes]
+    run_dir: paths.RunDir
+
+    def kill(self) -> None:
+        """Ends it without a chance to clean up."""
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def start_scheduler(environment: dict[str, str], run_dir: paths.RunDir) -> Iterator[Callable[..., Scheduler]]:
+    """Starts a scheduler in ``run_dir`` with the given options and returns it when it answers; ends all of them after the test."""
+    started: list[Scheduler] = []
+
+    def start(*options: str) -> Scheduler:
+        command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", str(run_dir.root), *options]
+        scheduler = Scheduler(subprocess.Popen(command, env=environment), run_dir)
+        started.append(scheduler)
+        poll_until(lambda: _accepts(run_dir.client_socket) or _ended(scheduler), "the scheduler answers", timeout=30)
+        assert not _ended(scheduler), f"the scheduler ended with status {scheduler.process.returncode}"
+        return scheduler
+
+    yield start
+    for scheduler in started:
+        scheduler.process.send_signal(signal.SIGTERM)
+    for scheduler in started:
+        scheduler.process.wait(10)
+
+
+def _ended(scheduler: Scheduler) -> bool:
+    return scheduler.process.poll() is not None
+
+
+def _accepts(path: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        return True
+    return False
