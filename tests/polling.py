@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 
 def poll_until(condition: Callable[[], Result], what: str, timeout: float = 10.0, interval: float = 0.005) -> Result:
-    """Calls ``condition`` until its result is true and returns that; fails the test naming ``what`` after ``timeout``."""
+    """Calls ``condition`` until its result is true, and returns that; fails naming ``what`` after ``timeout``."""
     deadline = time.monotonic() + timeout
     while not (result := condition()):
         if time.monotonic() > deadline:
