@@ -62,6 +62,25 @@ class RunDir:
         """Exists while clients may outlive the scheduler that they are registered with."""
         return self.root / "clients-remain"
 
+    @property
+    def log_file(self) -> Path:
+        """What a scheduler says that ``nvshare-ctl run`` started in the background."""
+        return self.root / "scheduler.log"
+
+    @property
+    def start_lock(self) -> Path:
+        """Locked with flock(2) by the one that is starting a scheduler in the background."""
+        return self.root / "start.lock"
+
+    @property
+    def programs_lock(self) -> Path:
+        """Locked shared, with flock(2), by every program that ``nvshare-ctl run`` started, for as long as it lives.
+
+        A scheduler that wants to end because it is idle must first lock it for itself alone, without waiting, and keep
+        it locked until its sockets are gone: a program that has not used a device yet still counts on it.
+        """
+        return self.root / "programs.lock"
+
 
 def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
     """The run directory: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root and ``$XDG_RUNTIME_DIR/nvshare`` for a user.

@@ -1,0 +1,61 @@
+"""The command line of nvshare-ctl put together: which commands there are and what --help says of them."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl import library, run, settings, status
+from nvshare.ctl.demo import command as demo
+
+_HELP = """
+Several programs share a GPU: start them, see who holds it and who waits, and set how they share.
+
+[bold]Start here:[/bold]
+
+  nvshare-ctl run -- python train.py      a program that shares its GPUs with others
+  nvshare-ctl status                      who holds which GPU, who waits
+  nvshare-ctl demo                        the same on simulated GPUs, nothing needed
+
+[bold]Exit codes:[/bold] 0 done · 1 refused or failed · 2 wrong command line · 3 no scheduler runs · 4 not permitted
+to command the scheduler · 125 to 127 see run --help · 130 Ctrl-C
+"""
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        print(f"nvshare-ctl {version('nvshare')}")
+    except PackageNotFoundError:
+        print("nvshare-ctl of a source tree (the package is not installed)")
+    raise typer.Exit
+
+
+def _top(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Options of nvshare-ctl itself; the commands do the work."""
+
+
+def build() -> typer.Typer:
+    """The whole command line, ready to be called with the environment as ``obj``."""
+    app = typer.Typer(
+        help=_HELP,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=_HELP)(_top)
+    app.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
+    app.command("status", help=status.HELP)(status.status)
+    app.add_typer(settings.build(), name="set")
+    app.command("demo", help=demo.HELP)(demo.demo)
+    app.command("library-path", help=library.HELP)(library.library_path)
+    return app

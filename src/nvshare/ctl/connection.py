@@ -1,0 +1,75 @@
+"""The way to the scheduler's admin API, and what its failures mean to the user."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+from nvshare.admin import admin_pb2_grpc
+from nvshare.ctl.failure import ExitCode, Failure
+from nvshare.paths import RunDir
+
+RPC_TIMEOUT = 10.0
+"""Seconds after which a scheduler that accepted the connection but does not answer is reported."""
+
+
+@contextmanager
+def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
+    """The admin API of the scheduler of ``run_dir``; what goes wrong inside the block leaves it as Failure."""
+    probe(run_dir.admin_socket)
+    with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}") as channel:
+        try:
+            yield admin_pb2_grpc.AdminStub(channel)
+        except grpc.RpcError as error:
+            raise _explain(error, run_dir.admin_socket) from error
+
+
+def probe(path: Path) -> None:
+    """Returns when somebody accepts connections at ``path``; Failure says why not."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(RPC_TIMEOUT)
+        try:
+            connection.connect(os.fspath(path))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
+            raise no_scheduler(path) from error
+        except PermissionError as error:
+            raise Failure(
+                f"no permission to command the scheduler at {path}: it takes commands from its own user only; "
+                f"try again as that user (sudo nvshare-ctl ...)",
+                ExitCode.NOT_PERMITTED,
+            ) from error
+        except TimeoutError as error:
+            raise Failure(f"the scheduler at {path} accepts no connection within {RPC_TIMEOUT:g} s") from error
+        except OSError as error:
+            raise Failure(f"{path} is no usable socket path ({error}); choose another --run-dir") from error
+
+
+def no_scheduler(path: Path) -> Failure:
+    """The answer of every command that needs a scheduler where none is."""
+    return Failure(
+        f"no scheduler runs (nobody answers at {path}); start a program with 'nvshare-ctl run -- COMMAND', "
+        f"which starts one, or start 'nvshare-scheduler'",
+        ExitCode.NO_SCHEDULER,
+    )
+
+
+def _explain(error: grpc.RpcError, path: Path) -> Failure:
+    code, details = error.code(), error.details()
+    match code:
+        case grpc.StatusCode.UNAVAILABLE:
+            return no_scheduler(path)
+        case grpc.StatusCode.PERMISSION_DENIED:
+            return Failure(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
+        case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND:
+            return Failure(str(details))
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return Failure(f"the scheduler at {path} did not answer within {RPC_TIMEOUT:g} s; see its log")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return Failure(f"the scheduler at {path} does not know this request; it is of another version")
+        case _:
+            return Failure(f"the scheduler at {path} failed: {code.name}: {details}")

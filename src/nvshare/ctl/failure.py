@@ -1,0 +1,32 @@
+"""How a command ends when it can't do what was asked: one line on stderr and an exit code of its own."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What scripts may rely on. 2 is what a wrong command line gives."""
+
+    FAILED = 1
+    """The request was understood and refused, or the demo saw something wrong."""
+    NO_SCHEDULER = 3
+    """No scheduler runs for this run directory."""
+    NOT_PERMITTED = 4
+    """A scheduler is there, but this user may not command it."""
+    NOT_STARTED = 125
+    """``run`` failed before the command was started."""
+    NOT_EXECUTABLE = 126
+    """``run`` found the command but may not execute it."""
+    NOT_FOUND = 127
+    """``run`` did not find the command."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+class Failure(Exception):
+    """The user's request can't be met: says what was wrong, with what value, and what to do."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.code = code

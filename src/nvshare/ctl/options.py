@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare import paths
+
+RunDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--run-dir",
+        metavar="DIR",
+        show_default=False,
+        help="The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else /var/run/nvshare for root and "
+        "$XDG_RUNTIME_DIR/nvshare for a user.",
+    ),
+]
+
+
+def chosen_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir:
+    """The run directory that the option, or else the environment, names."""
+    if option is not None:
+        return paths.RunDir(option.absolute())
+    return paths.run_dir(context.obj)

@@ -1,0 +1,116 @@
+"""``nvshare-ctl run``: executes a command in this process's place, with the preload set and a scheduler there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare import paths, shim
+from nvshare.ctl import launch
+from nvshare.ctl.failure import ExitCode, Failure
+from nvshare.ctl.options import RunDirOption, chosen_run_dir
+
+HELP = """
+Run a command that shares its GPUs with other such commands.
+
+The command takes the place of this process, so its exit code, signals and terminal are its own. If no scheduler runs
+for this user, one is started in the background; it ends by itself a while after the last command has ended.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl run -- python train.py --epochs 10
+  nvshare-ctl run --quantum 5 -- ./simulate < input > output
+
+[bold]Exit codes:[/bold] the command's own · 125 nvshare-ctl could not prepare it · 126 the command can't be
+executed · 127 the command was not found
+"""
+
+
+def run(
+    context: typer.Context,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", show_default=False, help="The command and its arguments.")
+    ],
+    quantum: Annotated[
+        float | None,
+        typer.Option(
+            "--quantum",
+            metavar="SECONDS",
+            min=0.001,
+            show_default=False,
+            help="Set the scheduler's quantum, for all of its clients: how long one may hold a GPU while others wait.",
+        ),
+    ] = None,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Never returns: the process becomes the command."""
+    environment: Mapping[str, str] = context.obj
+    executable = find(command[0], environment)
+    chosen = chosen_run_dir(context, run_dir)
+    library = _library()
+    hold_scheduler = launch.ensure_scheduler(chosen, environment)
+    if quantum is not None:
+        _set_quantum(chosen, quantum)
+    os.set_inheritable(hold_scheduler, True)
+    _execute(executable, command, {**environment, **preload(chosen, library, environment)})
+
+
+def preload(run_dir: paths.RunDir, library: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that make a program a client: ours goes first in LD_PRELOAD, what was there stays."""
+    others = [entry for entry in environment.get(paths.LD_PRELOAD, "").replace(" ", ":").split(":") if entry]
+    entries = [str(library), *(entry for entry in others if entry != str(library))]
+    return {paths.LD_PRELOAD: ":".join(entries), paths.RUN_DIR: str(run_dir.root)}
+
+
+def find(name: str, environment: Mapping[str, str]) -> str:
+    """The file that the command's name means, as a shell would find it."""
+    search = environment.get("PATH", os.defpath)
+    if found := shutil.which(name, path=search):
+        return found
+    if there := shutil.which(name, mode=os.F_OK, path=search):
+        raise Failure(f"cannot execute {there}: permission denied; chmod +x it?", ExitCode.NOT_EXECUTABLE)
+    if Path(name).is_dir():
+        raise Failure(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
+    where = "no such file" if "/" in name else "no such command in PATH"
+    raise Failure(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
+
+
+def _library() -> Path:
+    library = shim.library_path()
+    if not library.is_file():
+        raise Failure(f"the preload library {library} is missing; install nvshare again", ExitCode.NOT_STARTED)
+    return library
+
+
+def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:
+    from nvshare.admin import admin_pb2
+    from nvshare.ctl.connection import RPC_TIMEOUT, admin
+
+    try:
+        with admin(run_dir) as scheduler:
+            scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=RPC_TIMEOUT)
+    except Failure as failure:
+        raise Failure(f"the quantum could not be set to {seconds:g} s: {failure}", ExitCode.NOT_STARTED) from failure
+    print(f"nvshare-ctl: quantum is now {seconds:g} s on all devices", file=sys.stderr)
+
+
+def _execute(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
+    # Python ignores these two at its start; an ignored signal stays ignored over exec, and the command expects neither.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(executable, command, environment)
+    except FileNotFoundError as error:
+        message = f"cannot execute {executable}: the interpreter that it names does not exist"
+        raise Failure(message, ExitCode.NOT_FOUND) from error
+    except OSError as error:
+        raise Failure(f"cannot execute {executable}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error

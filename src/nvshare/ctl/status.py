@@ -1,0 +1,61 @@
+"""``nvshare-ctl status``: who holds which device, who waits."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl.options import RunDirOption, chosen_run_dir
+
+HELP = """
+Show who holds which GPU, who waits, and how much memory each client takes.
+
+FOOTPRINT is the memory that a client allocated; HELD and WAITED are the sums of all its turns so far.
+The memory of all clients together may exceed the GPU's: then they take turns.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl status
+  nvshare-ctl status --watch
+  nvshare-ctl status -o json | jq '.devices[].clients[] | select(.state == "waiting") | .pid'
+
+[bold]Exit codes:[/bold] 3 no scheduler runs · 4 not permitted to ask it
+"""
+
+
+class Output(str, Enum):
+    """How the answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def status(
+    context: typer.Context,
+    output: Annotated[
+        Output,
+        typer.Option("-o", "--output", help="A table for people; JSON or YAML for scripts, with units in the names."),
+    ] = Output.TABLE,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "-w",
+            "--watch",
+            help="Go on until Ctrl-C, also over the scheduler's restarts. With -o json, one document a line.",
+        ),
+    ] = False,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Asks once, or watches."""
+    # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
+    from nvshare.ctl import answer
+
+    chosen = chosen_run_dir(context, run_dir)
+    if watch:
+        answer.follow(chosen, output.value)
+    else:
+        answer.once(chosen, output.value)
