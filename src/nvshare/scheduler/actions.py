@@ -23,7 +23,11 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class TellWaiters:
-    """Send WAITERS to a holder: so many clients wait for it; 0 takes an earlier number back."""
+    """Send WAITERS to a holder: so many clients wait, and it must leave for the first of them; 0 takes that back.
+
+    Sent when the holder begins or ceases to be in the way, not each time that the number changes: a holder gives way
+    when idle whether one client waits or ten.
+    """
 
     client: int
     waiters: int
@@ -31,7 +35,7 @@ class TellWaiters:
 
 @dataclass(frozen=True, slots=True)
 class ReportUnresponsive:
-    """Say that a holder did not answer DROP_LOCK within the grace time."""
+    """Say that a holder did not answer DROP_LOCK within the grace time; ``overdue_seconds`` since it was sent."""
 
     client: int
     grant: int

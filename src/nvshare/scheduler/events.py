@@ -27,7 +27,11 @@ class ClaimedState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceSeen:
-    """A device became known, or its memory was measured anew. ``foreign_bytes`` is used by processes that are no clients."""
+    """A device became known, or its memory was measured anew.
+
+    ``total_bytes`` is 0 while unknown: then no two clients are known to fit together. ``foreign_bytes`` is used by
+    processes that are no clients.
+    """
 
     device: str
     total_bytes: int
@@ -36,12 +40,17 @@ class DeviceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClientRegistered:
-    """A process began to use a device, or came back after this scheduler or its predecessor lost it."""
+    """A process began to use a device, or came back after this scheduler or its predecessor lost it.
+
+    ``footprint_bytes`` is None for a client that does not report it (protocol 1). ``grant`` is read only with HOLDING:
+    the grant under which the client runs, 0 if it runs without one; below 2**63.
+    """
 
     client: int
     device: str
-    footprint_bytes: int
+    footprint_bytes: int | None
     claimed: ClaimedState
+    grant: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,247 @@
+"""The arbitration of one device: who holds, who waits, who must leave.
+
+The rules, which hold after every event:
+
+- Waiters are admitted first come, first served, without overtaking: the first waiter is granted as soon as it fits
+  beside everybody who holds; those behind it wait for it. So a large client is never starved by small ones.
+- *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every footprint is known and
+  the footprints of all holders together with the pinned memory of all clients (idle ones keep their contexts) fit
+  what others leave of the device. So a client that is larger than the device holds it alone.
+- When the first waiter does not fit, the holders that have held longest, and only as many of them as must leave for
+  it, are *in the way*: they are told so, and are revoked together once the last of them has had its quantum.
+  (Revoking one of them sooner would leave the device to fewer holders without helping the waiter.)
+- The one case in which a holder is revoked though nobody waits: holders no longer fit together, because footprints
+  grew, others' memory grew, the policy changed or a client came back holding. Then the most recent holder is revoked,
+  until the rest fit. Assumed pinned memory does not count here: an assumption alone takes no lock away.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from nvshare.scheduler.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.client import Client, Group
+from nvshare.scheduler.events import Policy
+from nvshare.scheduler.transitions import ClientState, Step
+from nvshare.scheduler.views import DeviceView
+
+
+class Device:
+    """One device and its clients. A method that changes something is to be followed by ``settle``."""
+
+    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, grace_seconds: float) -> None:
+        self.uuid = uuid
+        self.policy = policy
+        self.quantum_seconds = quantum_seconds
+        self.total_bytes = 0
+        self.foreign_bytes = 0
+        self.deadline: float | None = None
+        """When ``settle`` has something to do though nothing happens."""
+        self._grace_seconds = grace_seconds
+        self._clients: dict[int, Client] = {}
+        self._waiting: OrderedDict[int, Client] = OrderedDict()
+        # Every holder is in one of these. Together, _in_the_way and then _staying are in the order of the grants.
+        self._in_the_way = Group()
+        self._staying = Group()
+        self._leaving = Group()
+        self._unresponsive = Group()
+        self._pinned_bytes = 0
+        self._measured_pinned_bytes = 0
+
+    # What happened.
+
+    def add(self, client: Client) -> None:
+        """A client appeared, in whatever state it claims."""
+        self._clients[client.number] = client
+        self._pinned_bytes += client.pinned_bytes
+        match client.state:
+            case ClientState.WAITING:
+                self._waiting[client.number] = client
+            case ClientState.HOLDING:
+                self._staying.append(client)
+            case _:
+                pass
+
+    def remove(self, client: Client) -> None:
+        """A client is gone, and what it had is free."""
+        if client.holds:
+            self._group(client).remove(client)
+        elif client.state is ClientState.WAITING:
+            del self._waiting[client.number]
+        self._pinned_bytes -= client.pinned_bytes
+        if client.pinned_measured:
+            self._measured_pinned_bytes -= client.pinned_bytes
+        del self._clients[client.number]
+
+    def request(self, client: Client, now: float) -> None:
+        """An idle client wants the lock."""
+        client.take(Step.REQUESTED)
+        client.since = now
+        self._waiting[client.number] = client
+
+    def release(self, client: Client, now: float) -> None:
+        """A holder gave its grant back."""
+        self._group(client).remove(client)
+        client.answerable = None if client.state is ClientState.HOLDING else client.grant
+        client.take(Step.RELEASED)
+        client.in_the_way = client.told = False
+        client.held_seconds += now - client.since
+        client.since = now
+
+    def resize(self, client: Client, footprint_bytes: int) -> None:
+        """A client's footprint changed."""
+        if client.holds:
+            self._group(client).resize(client, footprint_bytes)
+        else:
+            client.footprint_bytes = footprint_bytes
+
+    def measure(self, client: Client, pinned_bytes: int) -> None:
+        """A client's pinned memory was measured."""
+        self._pinned_bytes += pinned_bytes - client.pinned_bytes
+        self._measured_pinned_bytes += pinned_bytes - (client.pinned_bytes if client.pinned_measured else 0)
+        client.pinned_bytes = pinned_bytes
+        client.pinned_measured = True
+
+    # What is to be done.
+
+    def settle(self, now: float, recovering: bool, new_grant: Callable[[], int]) -> list[Action]:
+        """Brings the rules about: every action that became due.
+
+        While ``recovering`` nothing is granted and nobody is in the way.
+        """
+        actions: list[Action] = []
+        self._revoke_surplus(now, actions)
+        if not recovering:
+            self._admit(now, new_grant, actions)
+        moved = self._find_in_the_way(recovering)
+        if self._in_the_way and now >= self._quantum_end():
+            self._revoke_in_the_way(now, actions)
+        _tell(moved, len(self._waiting), actions)
+        self._report_unresponsive(now, actions)
+        self.deadline = self._next_deadline()
+        return actions
+
+    def view(self, now: float, recovering: bool) -> DeviceView:
+        """Its picture at ``now``."""
+        return DeviceView(
+            device=self.uuid,
+            total_bytes=self.total_bytes,
+            foreign_bytes=self.foreign_bytes,
+            policy=self.policy,
+            quantum_seconds=self.quantum_seconds,
+            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._in_the_way else None,
+            recovering=recovering,
+            clients=tuple(client.view(now) for client in self._clients.values()),
+        )
+
+    def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
+        while len(self._staying) + len(self._in_the_way) > 1:
+            if self._fits((self._staying, self._in_the_way), None, self._measured_pinned_bytes):
+                return
+            newest = (self._staying or self._in_the_way).last()
+            self._revoke(newest, now, actions)
+
+    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        holders = (self._staying, self._in_the_way, self._leaving, self._unresponsive)
+        while self._waiting:
+            client = next(iter(self._waiting.values()))
+            if not self._fits(holders, client, self._pinned_bytes):
+                return
+            del self._waiting[client.number]
+            client.take(Step.GRANTED)
+            client.grant = new_grant()
+            client.grants += 1
+            client.waited_seconds += now - client.since
+            client.since = now
+            self._staying.append(client)
+            actions.append(Grant(client.number, client.grant))
+
+    def _find_in_the_way(self, recovering: bool) -> list[Client]:
+        """Moves holders into and out of the way of the first waiter; the answer is those that moved."""
+        moved: list[Client] = []
+        first = None if recovering or not self._waiting else next(iter(self._waiting.values()))
+        while self._in_the_way:
+            client = self._in_the_way.last()
+            self._in_the_way.remove(client)
+            self._staying.prepend(client)
+            if first is not None and not self._fits((self._staying,), first, self._pinned_bytes):
+                self._staying.remove(client)
+                self._in_the_way.append(client)
+                break
+            client.in_the_way = False
+            moved.append(client)
+        while first is not None and self._staying and not self._fits((self._staying,), first, self._pinned_bytes):
+            client = self._staying.first()
+            self._staying.remove(client)
+            self._in_the_way.append(client)
+            client.in_the_way = True
+            moved.append(client)
+        return moved
+
+    def _revoke_in_the_way(self, now: float, actions: list[Action]) -> None:
+        while self._in_the_way:
+            self._revoke(self._in_the_way.first(), now, actions)
+
+    def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
+        self._group(client).remove(client)
+        client.take(Step.REVOKED)
+        client.revoked_at = now
+        self._leaving.append(client)
+        actions.append(Revoke(client.number, client.grant))
+
+    def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
+        while self._leaving:
+            client = self._leaving.first()
+            if now < client.revoked_at + self._grace_seconds:
+                return
+            self._leaving.remove(client)
+            client.take(Step.OVERDUE)
+            self._unresponsive.append(client)
+            actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
+
+    def _quantum_end(self) -> float:
+        return self._in_the_way.last().since + self.quantum_seconds
+
+    def _next_deadline(self) -> float | None:
+        quantum_end = self._quantum_end() if self._in_the_way else None
+        if not self._leaving:
+            return quantum_end
+        grace_end = self._leaving.first().revoked_at + self._grace_seconds
+        return grace_end if quantum_end is None else min(quantum_end, grace_end)
+
+    def _group(self, client: Client) -> Group:
+        match client.state:
+            case ClientState.HOLDING:
+                return self._in_the_way if client.in_the_way else self._staying
+            case ClientState.LEAVING:
+                return self._leaving
+            case _:
+                return self._unresponsive
+
+    def _fits(self, holders: tuple[Group, ...], candidate: Client | None, pinned_bytes: int) -> bool:
+        """Whether these holders, and the candidate if there is one, may hold together while so much is pinned."""
+        if self.policy is Policy.OFF:
+            return True
+        count = sum(map(len, holders)) + (candidate is not None)
+        if count <= 1:
+            return True
+        if self.policy is Policy.EXCLUSIVE or self.total_bytes == 0:
+            return False
+        needed = pinned_bytes
+        for group in holders:
+            if group.unknown:
+                return False
+            needed += group.footprint_bytes
+        if candidate is not None:
+            if candidate.footprint_bytes is None:
+                return False
+            needed += candidate.footprint_bytes
+        return needed <= self.total_bytes - self.foreign_bytes
+
+
+def _tell(moved: list[Client], waiters: int, actions: list[Action]) -> None:
+    for client in moved:
+        if client.state is ClientState.HOLDING and client.in_the_way is not client.told:
+            client.told = client.in_the_way
+            actions.append(TellWaiters(client.number, waiters if client.in_the_way else 0))

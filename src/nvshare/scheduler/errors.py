@@ -1,0 +1,17 @@
+"""The one thing that can be wrong with an event: the scheduler's state does not allow it."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.events import Event
+
+
+class IllegalEvent(Exception):
+    """An event that the present state does not allow. Nothing was changed.
+
+    ``state`` says what the state was, in words; ``event`` is the event.
+    """
+
+    def __init__(self, state: str, event: Event) -> None:
+        super().__init__(f"{event} is illegal: {state}")
+        self.state = state
+        self.event = event

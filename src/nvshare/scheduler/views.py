@@ -1,0 +1,51 @@
+"""What can be seen of the core from outside: immutable pictures of one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from nvshare.scheduler.events import Policy
+
+
+class ShownState(Enum):
+    """A client's state as people see it; a holder that was asked to leave still holds."""
+
+    IDLE = "idle"
+    WAITING = "waiting"
+    HOLDING = "holding"
+    UNRESPONSIVE = "unresponsive"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """One client."""
+
+    client: int
+    state: ShownState
+    footprint_bytes: int | None
+    """None: the client does not report it."""
+    pinned_bytes: int
+    pinned_measured: bool
+    """False: ``pinned_bytes`` is assumed."""
+    held_seconds: float
+    """All its turns together, the present one included."""
+    waited_seconds: float
+    """All its waits together, the present one included."""
+    grants: int
+    """Grants that this scheduler made to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """One device and its clients, in the order of their registration."""
+
+    device: str
+    total_bytes: int
+    foreign_bytes: int
+    policy: Policy
+    quantum_seconds: float
+    quantum_left_seconds: float | None
+    """Until holders are asked to leave for the first waiter; None while nobody is in anybody's way."""
+    recovering: bool
+    clients: tuple[ClientView, ...]
