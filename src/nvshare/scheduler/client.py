@@ -70,16 +70,14 @@ def _shown(state: ClientState) -> ShownState:
 class Group:
     """Some holders in an order, with what they need together. Every operation takes constant time."""
 
-    __slots__ = ("_members", "footprint_bytes", "unknown")
+    __slots__ = ("_members", "count", "footprint_bytes", "unknown")
 
     def __init__(self) -> None:
         self._members: OrderedDict[int, Client] = OrderedDict()
+        self.count = 0
         self.footprint_bytes = 0
         self.unknown = 0
         """How many of them do not report their footprint."""
-
-    def __len__(self) -> int:
-        return len(self._members)
 
     def first(self) -> Client:
         """The first of them; there must be one."""
@@ -92,7 +90,8 @@ class Group:
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""
         self._members[client.number] = client
-        self._count(client.footprint_bytes, 1)
+        self.count += 1
+        self._add_bytes(client.footprint_bytes, 1)
 
     def prepend(self, client: Client) -> None:
         """Adds a client before the others."""
@@ -102,15 +101,16 @@ class Group:
     def remove(self, client: Client) -> None:
         """Takes a client out; it must be in."""
         del self._members[client.number]
-        self._count(client.footprint_bytes, -1)
+        self.count -= 1
+        self._add_bytes(client.footprint_bytes, -1)
 
     def resize(self, client: Client, footprint_bytes: int) -> None:
         """Sets the footprint of a member."""
-        self._count(client.footprint_bytes, -1)
+        self._add_bytes(client.footprint_bytes, -1)
         client.footprint_bytes = footprint_bytes
-        self._count(footprint_bytes, 1)
+        self._add_bytes(footprint_bytes, 1)
 
-    def _count(self, footprint_bytes: int | None, sign: int) -> None:
+    def _add_bytes(self, footprint_bytes: int | None, sign: int) -> None:
         if footprint_bytes is None:
             self.unknown += sign
         else:

@@ -115,7 +115,7 @@ class Device:
         if not recovering:
             self._admit(now, new_grant, actions)
         moved = self._find_in_the_way(recovering)
-        if self._in_the_way and now >= self._quantum_end():
+        if self._in_the_way.count and now >= self._quantum_end():
             self._revoke_in_the_way(now, actions)
         _tell(moved, len(self._waiting), actions)
         self._report_unresponsive(now, actions)
@@ -130,23 +130,22 @@ class Device:
             foreign_bytes=self.foreign_bytes,
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
-            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._in_the_way else None,
+            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._in_the_way.count else None,
             recovering=recovering,
             clients=tuple(client.view(now) for client in self._clients.values()),
         )
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
-        while len(self._staying) + len(self._in_the_way) > 1:
-            if self._fits((self._staying, self._in_the_way), None, self._measured_pinned_bytes):
-                return
-            newest = (self._staying or self._in_the_way).last()
+        holders = (self._staying, self._in_the_way)
+        while not self._fits(holders, (), self._measured_pinned_bytes):
+            newest = (self._staying if self._staying.count else self._in_the_way).last()
             self._revoke(newest, now, actions)
 
     def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         holders = (self._staying, self._in_the_way, self._leaving, self._unresponsive)
         while self._waiting:
             client = next(iter(self._waiting.values()))
-            if not self._fits(holders, client, self._pinned_bytes):
+            if not self._fits(holders, (client,), self._pinned_bytes):
                 return
             del self._waiting[client.number]
             client.take(Step.GRANTED)
@@ -161,17 +160,16 @@ class Device:
         """Moves holders into and out of the way of the first waiter; the answer is those that moved."""
         moved: list[Client] = []
         first = None if recovering or not self._waiting else next(iter(self._waiting.values()))
-        while self._in_the_way:
+        staying = (self._staying,)
+        while self._in_the_way.count:
             client = self._in_the_way.last()
+            if first is not None and not self._fits(staying, (client, first), self._pinned_bytes):
+                break
             self._in_the_way.remove(client)
             self._staying.prepend(client)
-            if first is not None and not self._fits((self._staying,), first, self._pinned_bytes):
-                self._staying.remove(client)
-                self._in_the_way.append(client)
-                break
             client.in_the_way = False
             moved.append(client)
-        while first is not None and self._staying and not self._fits((self._staying,), first, self._pinned_bytes):
+        while first is not None and self._staying.count and not self._fits(staying, (first,), self._pinned_bytes):
             client = self._staying.first()
             self._staying.remove(client)
             self._in_the_way.append(client)
@@ -180,7 +178,7 @@ class Device:
         return moved
 
     def _revoke_in_the_way(self, now: float, actions: list[Action]) -> None:
-        while self._in_the_way:
+        while self._in_the_way.count:
             self._revoke(self._in_the_way.first(), now, actions)
 
     def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
@@ -191,7 +189,7 @@ class Device:
         actions.append(Revoke(client.number, client.grant))
 
     def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
-        while self._leaving:
+        while self._leaving.count:
             client = self._leaving.first()
             if now < client.revoked_at + self._grace_seconds:
                 return
@@ -204,8 +202,8 @@ class Device:
         return self._in_the_way.last().since + self.quantum_seconds
 
     def _next_deadline(self) -> float | None:
-        quantum_end = self._quantum_end() if self._in_the_way else None
-        if not self._leaving:
+        quantum_end = self._quantum_end() if self._in_the_way.count else None
+        if not self._leaving.count:
             return quantum_end
         grace_end = self._leaving.first().revoked_at + self._grace_seconds
         return grace_end if quantum_end is None else min(quantum_end, grace_end)
@@ -219,24 +217,24 @@ class Device:
             case _:
                 return self._unresponsive
 
-    def _fits(self, holders: tuple[Group, ...], candidate: Client | None, pinned_bytes: int) -> bool:
-        """Whether these holders, and the candidate if there is one, may hold together while so much is pinned."""
-        if self.policy is Policy.OFF:
+    def _fits(self, holders: tuple[Group, ...], others: tuple[Client, ...], pinned_bytes: int) -> bool:
+        """Whether these holders and the others may hold together while so much is pinned."""
+        policy = self.policy
+        if policy is Policy.OFF:
             return True
-        count = sum(map(len, holders)) + (candidate is not None)
+        count, unknown, needed = len(others), 0, pinned_bytes
+        for group in holders:
+            count += group.count
+            unknown += group.unknown
+            needed += group.footprint_bytes
         if count <= 1:
             return True
-        if self.policy is Policy.EXCLUSIVE or self.total_bytes == 0:
+        if policy is Policy.EXCLUSIVE or unknown or self.total_bytes == 0:
             return False
-        needed = pinned_bytes
-        for group in holders:
-            if group.unknown:
+        for client in others:
+            if client.footprint_bytes is None:
                 return False
-            needed += group.footprint_bytes
-        if candidate is not None:
-            if candidate.footprint_bytes is None:
-                return False
-            needed += candidate.footprint_bytes
+            needed += client.footprint_bytes
         return needed <= self.total_bytes - self.foreign_bytes
 
 
