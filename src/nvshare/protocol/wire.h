@@ -27,7 +27,7 @@ enum nvs_wire_type {
 	NVS_DROP_LOCK = 6,     /* scheduler: drain and give grant `grant` back */
 	NVS_LOCK_RELEASED = 7, /* client: grant `grant` is given back, nothing of mine runs */
 	NVS_FOOTPRINT = 9,     /* client: my footprint is now footprint_bytes */
-	NVS_WAITERS = 10,      /* scheduler, to a holder: `waiters` clients wait for you; give way once idle for idle_microseconds */
+	NVS_WAITERS = 10,      /* scheduler, to a holder: `waiters` clients wait; give way once idle for idle_microseconds */
 	NVS_REFUSED = 11       /* scheduler: not registered, because of `text`; the connection ends */
 };
 
