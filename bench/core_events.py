@@ -2,8 +2,8 @@
 
     python bench/core_events.py [--events 200000]
 
-Each scenario keeps one device busy with many clients and counts the calls that the server makes: one ``handle`` for each event
-and one ``deadline`` after it, and ``handle_timer`` when that has come (counted as an event too).
+Each scenario keeps one device busy with many clients and makes the calls that the server makes: one ``handle`` and one
+``deadline`` for each event, and ``handle_timer`` when that time has come (counted as an event too).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Bench:
         self.granted: deque[Grant] = deque()
         self.revoked: deque[Revoke] = deque()
         self.handle(DeviceSeen(DEVICE, total_bytes))
-        for client in range(clients if register else 0):
+        for client in range(clients):
             self.register(client)
 
     def register(self, client: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvshare.scheduler.events import Event
 
 
-class IllegalEvent(Exception):  # noqa: N818: named for what it is, an event
+class IllegalEvent(Exception):  # noqa: N818
     """An event that the present state does not allow. Nothing was changed.
 
     ``state`` says what the state was, in words; ``event`` is the event.
