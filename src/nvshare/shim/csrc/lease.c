@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lease, pure: see lease.h. All transitions are in the table `rules`; what is not in it is illegal.
+ *
+ *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING -drained-> IDLE or WAITING
+ *	link:  DOWN -timer-> CONNECTING -connected-> REGISTERING -SCHED_ON-> UP; any loss: DOWN
+ *
+ * The two move independently: whatever happens to the link, a holder holds and a waiter waits, and REGISTER tells the next
+ * scheduler so. The exception is a scheduler that is missing from the start, or refuses: then on_missing decides.
+ */
+#include "lease.h"
+
+#include <string.h>
+
+#define FIRST_RETRY_US 50000u
+#define LAST_RETRY_US 1000000u
+#define REFUSED_RETRY_US 10000000u
+#define LEAST_IDLE_US 1000u
+
+typedef bool (*nvs_handler)(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			    struct nvs_lease_actions *out);
+
+static void act(struct nvs_lease_actions *out, int kind)
+{
+	out->list[out->count++] = (struct nvs_lease_action){ .kind = kind };
+}
+
+static void act_release(struct nvs_lease_actions *out, uint64_t grant)
+{
+	out->list[out->count++] = (struct nvs_lease_action){ .kind = NVS_ACTION_SEND_LOCK_RELEASED, .grant = grant };
+}
+
+static bool watching(const struct nvs_lease *lease)
+{
+	return lease->lock == NVS_LOCK_HOLDING && lease->link == NVS_LINK_UP && lease->waiters > 0;
+}
+
+static void hold(struct nvs_lease *lease, uint64_t grant, struct nvs_lease_actions *out)
+{
+	lease->lock = NVS_LOCK_HOLDING;
+	lease->grant = grant;
+	lease->numbered = true;
+	lease->waiters = 0;
+	act(out, NVS_ACTION_OPEN_GATE);
+}
+
+static void drain(struct nvs_lease *lease, struct nvs_lease_actions *out)
+{
+	lease->lock = NVS_LOCK_DRAINING;
+	lease->wanted_again = false;
+	act(out, NVS_ACTION_DRAIN);
+}
+
+static void warn_missing(struct nvs_lease *lease, struct nvs_lease_actions *out)
+{
+	if (!lease->warned && !lease->refused)
+		act(out, NVS_ACTION_WARN_MISSING);
+	lease->warned = true;
+}
+
+/* Nobody to ask: what on_missing says happens to those who wait. A holder goes on in every case. */
+static void do_without(struct nvs_lease *lease, struct nvs_lease_actions *out)
+{
+	if (!lease->missing || lease->failing)
+		return;
+	if (lease->on_missing == NVS_ON_MISSING_FAIL && lease->lock <= NVS_LOCK_WAITING) {
+		warn_missing(lease, out);
+		lease->failing = true;
+		lease->lock = NVS_LOCK_IDLE;
+		act(out, NVS_ACTION_FAIL_GATE);
+	} else if (lease->lock == NVS_LOCK_WAITING) {
+		warn_missing(lease, out);
+		if (lease->on_missing == NVS_ON_MISSING_RUN)
+			hold(lease, 0, out);
+	}
+}
+
+static uint64_t back_off(const struct nvs_lease *lease)
+{
+	uint64_t delay = LAST_RETRY_US;
+	uint32_t spread = (lease->jitter + lease->failures) * 2654435761u;
+
+	if (lease->refused)
+		delay = REFUSED_RETRY_US;
+	else if (lease->failures < 5)
+		delay = (uint64_t)FIRST_RETRY_US << lease->failures;
+	return delay - delay / 4 + (delay / 4 * (spread >> 16) >> 16);
+}
+
+static void link_down(struct nvs_lease *lease, uint64_t now, struct nvs_lease_actions *out)
+{
+	if (lease->link == NVS_LINK_UP)
+		lease->failures = 0;
+	lease->link = NVS_LINK_DOWN;
+	lease->waiters = 0;
+	lease->retry_at = now + back_off(lease);
+	lease->failures += lease->failures < 5;
+	lease->missing = lease->refused || !lease->seen;
+	do_without(lease, out);
+}
+
+static bool ignore(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	(void)lease;
+	(void)event;
+	(void)now;
+	(void)out;
+	return true;
+}
+
+static bool on_wanted(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	(void)event;
+	(void)now;
+	if (lease->failing)
+		return true;
+	lease->lock = NVS_LOCK_WAITING;
+	if (lease->link == NVS_LINK_UP)
+		act(out, NVS_ACTION_SEND_REQ_LOCK);
+	else
+		do_without(lease, out);
+	return true;
+}
+
+static bool on_wanted_draining(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			       struct nvs_lease_actions *out)
+{
+	(void)event;
+	(void)now;
+	(void)out;
+	lease->wanted_again = true;
+	return true;
+}
+
+static bool on_connected(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			 struct nvs_lease_actions *out)
+{
+	static const int claims[] = { NVS_STATE_IDLE, NVS_STATE_WAITING, NVS_STATE_HOLDING };
+
+	(void)event;
+	(void)now;
+	lease->link = NVS_LINK_REGISTERING;
+	lease->registered_as = claims[lease->lock];
+	out->list[out->count++] = (struct nvs_lease_action){
+		.kind = NVS_ACTION_SEND_REGISTER,
+		.state = lease->registered_as,
+		.grant = lease->lock == NVS_LOCK_HOLDING ? lease->grant : 0,
+	};
+	return true;
+}
+
+static bool on_connect_failed(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			      struct nvs_lease_actions *out)
+{
+	(void)event;
+	link_down(lease, now, out);
+	return true;
+}
+
+static bool on_disconnected(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			    struct nvs_lease_actions *out)
+{
+	(void)event;
+	act(out, NVS_ACTION_DISCONNECT);
+	if (lease->link == NVS_LINK_UP)
+		act(out, NVS_ACTION_WARN_LOST);
+	link_down(lease, now, out);
+	return true;
+}
+
+static bool on_bad_frame(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			 struct nvs_lease_actions *out)
+{
+	(void)event;
+	act(out, NVS_ACTION_DISCONNECT);
+	act(out, NVS_ACTION_WARN_BAD_FRAME);
+	link_down(lease, now, out);
+	return true;
+}
+
+static bool on_refused(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+		       struct nvs_lease_actions *out)
+{
+	(void)event;
+	act(out, NVS_ACTION_DISCONNECT);
+	if (!lease->refused)
+		act(out, NVS_ACTION_WARN_REFUSED);
+	lease->refused = true;
+	link_down(lease, now, out);
+	return true;
+}
+
+static bool on_sched_on(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			struct nvs_lease_actions *out)
+{
+	(void)now;
+	lease->link = NVS_LINK_UP;
+	lease->epoch = event->epoch;
+	lease->seen = true;
+	lease->missing = lease->warned = lease->refused = false;
+	lease->numbered = false;
+	if (lease->failing)
+		act(out, NVS_ACTION_CLOSE_GATE);
+	lease->failing = false;
+	if (lease->lock == NVS_LOCK_WAITING && lease->registered_as != NVS_STATE_WAITING)
+		act(out, NVS_ACTION_SEND_REQ_LOCK);
+	return true;
+}
+
+static bool on_lock_ok(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	(void)now;
+	hold(lease, event->grant, out);
+	return true;
+}
+
+/* A scheduler that has just registered a holder may give its grant a number of its own, once. */
+static bool on_lock_ok_holding(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			       struct nvs_lease_actions *out)
+{
+	(void)now;
+	(void)out;
+	if (lease->numbered)
+		return false;
+	lease->grant = event->grant;
+	lease->numbered = true;
+	return true;
+}
+
+static bool on_drop_lock(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			 struct nvs_lease_actions *out)
+{
+	(void)now;
+	if (lease->numbered && event->grant != lease->grant)
+		return true;
+	lease->grant = event->grant;
+	lease->numbered = true;
+	drain(lease, out);
+	return true;
+}
+
+static bool on_waiters(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	bool watched = watching(lease);
+
+	lease->waiters = event->waiters;
+	lease->idle_microseconds = event->idle_microseconds < LEAST_IDLE_US ? LEAST_IDLE_US : event->idle_microseconds;
+	if (watching(lease) && !watched) {
+		lease->settled = false;
+		lease->look_at = now;
+	}
+	(void)out;
+	return true;
+}
+
+static bool on_drained(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	bool up = lease->link == NVS_LINK_UP;
+
+	(void)now;
+	lease->lock = event->waiting || lease->wanted_again ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
+	if (up)
+		act_release(out, lease->grant);
+	if (up && lease->lock == NVS_LOCK_WAITING)
+		act(out, NVS_ACTION_SEND_REQ_LOCK);
+	lease->grant = 0;
+	lease->waiters = 0;
+	return true;
+}
+
+/* Idle: everything had completed at the last look, and nothing came since. */
+static bool on_looked(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	bool idle = lease->settled && event->submissions == lease->submissions;
+
+	if (!watching(lease))
+		return true;
+	if (idle) {
+		drain(lease, out);
+		return true;
+	}
+	lease->settled = event->settled;
+	lease->submissions = event->submissions;
+	lease->look_at = now + lease->idle_microseconds;
+	return true;
+}
+
+static bool on_timer(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	(void)event;
+	if (now < nvs_lease_deadline(lease))
+		return true;
+	if (lease->link == NVS_LINK_DOWN) {
+		lease->link = NVS_LINK_CONNECTING;
+		act(out, NVS_ACTION_CONNECT);
+	} else {
+		lease->look_at = NVS_LEASE_NEVER;
+		act(out, NVS_ACTION_LOOK);
+	}
+	return true;
+}
+
+#define DOWN (1 << NVS_LINK_DOWN)
+#define CONNECTING (1 << NVS_LINK_CONNECTING)
+#define REGISTERING (1 << NVS_LINK_REGISTERING)
+#define UP (1 << NVS_LINK_UP)
+#define ANY_LINK (DOWN | CONNECTING | REGISTERING | UP)
+#define IDLE (1 << NVS_LOCK_IDLE)
+#define WAITING (1 << NVS_LOCK_WAITING)
+#define HOLDING (1 << NVS_LOCK_HOLDING)
+#define DRAINING (1 << NVS_LOCK_DRAINING)
+#define STEADY (IDLE | WAITING | HOLDING)
+#define ANY_LOCK (STEADY | DRAINING)
+
+/* No connection is made while draining: there is no claim that would be true for long. */
+static const struct {
+	int event, links, locks;
+	nvs_handler handler;
+} rules[] = {
+	{ NVS_EVENT_WANTED, ANY_LINK, IDLE, on_wanted },
+	{ NVS_EVENT_WANTED, ANY_LINK, WAITING | HOLDING, ignore },
+	{ NVS_EVENT_WANTED, DOWN | UP, DRAINING, on_wanted_draining },
+	{ NVS_EVENT_CONNECTED, CONNECTING, STEADY, on_connected },
+	{ NVS_EVENT_CONNECT_FAILED, CONNECTING, STEADY, on_connect_failed },
+	{ NVS_EVENT_DISCONNECTED, REGISTERING, STEADY, on_disconnected },
+	{ NVS_EVENT_DISCONNECTED, UP, ANY_LOCK, on_disconnected },
+	{ NVS_EVENT_BAD_FRAME, REGISTERING, STEADY, on_bad_frame },
+	{ NVS_EVENT_BAD_FRAME, UP, ANY_LOCK, on_bad_frame },
+	{ NVS_EVENT_SCHED_ON, REGISTERING, STEADY, on_sched_on },
+	{ NVS_EVENT_REFUSED, REGISTERING, STEADY, on_refused },
+	{ NVS_EVENT_LOCK_OK, UP, IDLE | WAITING, on_lock_ok },
+	{ NVS_EVENT_LOCK_OK, UP, HOLDING, on_lock_ok_holding },
+	{ NVS_EVENT_DROP_LOCK, UP, HOLDING, on_drop_lock },
+	{ NVS_EVENT_DROP_LOCK, UP, IDLE | WAITING | DRAINING, ignore }, /* crossed with LOCK_RELEASED */
+	{ NVS_EVENT_WAITERS, UP, HOLDING, on_waiters },
+	{ NVS_EVENT_WAITERS, UP, IDLE | WAITING | DRAINING, ignore }, /* crossed with LOCK_RELEASED */
+	{ NVS_EVENT_DRAINED, DOWN | UP, DRAINING, on_drained },
+	{ NVS_EVENT_LOOKED, ANY_LINK, ANY_LOCK, on_looked },
+	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
+};
+
+bool nvs_lease_handle(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+{
+	out->count = 0;
+	for (unsigned int i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		if (rules[i].event == event->kind && rules[i].links & 1 << lease->link && rules[i].locks & 1 << lease->lock)
+			return rules[i].handler(lease, event, now, out);
+	return false;
+}
+
+uint64_t nvs_lease_deadline(const struct nvs_lease *lease)
+{
+	if (lease->link == NVS_LINK_DOWN && lease->lock != NVS_LOCK_DRAINING)
+		return lease->retry_at;
+	return watching(lease) ? lease->look_at : NVS_LEASE_NEVER;
+}
+
+void nvs_lease_init(struct nvs_lease *lease, int on_missing, uint32_t pid, uint64_t now)
+{
+	memset(lease, 0, sizeof(*lease));
+	lease->on_missing = on_missing;
+	lease->jitter = pid;
+	lease->retry_at = now;
+	lease->look_at = NVS_LEASE_NEVER;
+}
+
+struct nvs_lease_event nvs_lease_event_of(const struct nvs_frame *frame)
+{
+	static const int kinds[] = {
+		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,   [NVS_LOCK_OK] = NVS_EVENT_LOCK_OK, [NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK,
+		[NVS_WAITERS] = NVS_EVENT_WAITERS, [NVS_REFUSED] = NVS_EVENT_REFUSED,
+	};
+	struct nvs_lease_event event = {
+		.kind = NVS_EVENT_BAD_FRAME,
+		.waiters = frame->waiters,
+		.idle_microseconds = frame->idle_microseconds,
+		.epoch = frame->epoch,
+		.grant = frame->grant,
+	};
+
+	if (frame->magic == NVS_WIRE_MAGIC && frame->version == NVS_WIRE_VERSION && frame->type < sizeof(kinds) / sizeof(kinds[0]) &&
+	    kinds[frame->type])
+		event.kind = kinds[frame->type];
+	return event;
+}
+
+const char *nvs_link_name(int link)
+{
+	static const char *const names[] = { "down", "connecting", "registering", "up" };
+
+	return names[link];
+}
+
+const char *nvs_lock_name(int lock)
+{
+	static const char *const names[] = { "idle", "waiting", "holding", "draining" };
+
+	return names[lock];
+}
+
+const char *nvs_lease_event_name(int kind)
+{
+	static const char *const names[NVS_EVENT_KINDS] = {
+		"wanted", "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON", "LOCK_OK",
+		"DROP_LOCK", "WAITERS", "REFUSED", "drained", "looked", "timer",
+	};
+
+	return names[kind];
+}
