@@ -26,7 +26,7 @@ OBJECTS = ROOT / "build" / "native"
 GLIBC = "2.17"
 MACHINES = ("x86_64", "aarch64")
 
-COMPILE_FLAGS = ("-std=gnu11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE")
+COMPILE_FLAGS = ("-std=gnu11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-U_FORTIFY_SOURCE")
 SHARED_HEADERS = ("protocol", "cuda")
 LINK_FLAGS = ("-shared", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-pthread")
 
