@@ -117,7 +117,7 @@ def _build_library(target: Target, library: Library) -> Path:
         output.parent.mkdir(parents=True, exist_ok=True)
         # Renamed into place: a process that has the old library mapped must keep it.
         temporary = output.with_name(f".{output.name}.{os.getpid()}")
-        _run([*command, "-o", str(temporary)])
+        _run(target, output, [*command, "-o", str(temporary)])
         temporary.replace(output)
         (folder / "link").write_text(_digest(command))
     return output
@@ -130,7 +130,7 @@ def _build_object(target: Target, library: Library, source: Path, folder: Path) 
     command = [*target.compiler, *target.flags, *COMPILE_FLAGS, *library.compile_flags, *includes, "-c", str(source)]
     stamp = output.with_suffix(".flags")
     if not _is_current(output, _read_dependencies(dependencies, source), stamp, command):
-        _run([*command, "-MMD", "-MF", str(dependencies), "-o", str(output)])
+        _run(target, source, [*command, "-MMD", "-MF", str(dependencies), "-o", str(output)])
         stamp.write_text(_digest(command))
     return output
 
@@ -155,8 +155,8 @@ def _digest(command: list[str]) -> str:
     return hashlib.sha256("\0".join(command).encode()).hexdigest()
 
 
-def _run(command: list[str]) -> None:
-    print(" ".join(command), file=sys.stderr)
+def _run(target: Target, path: Path, command: list[str]) -> None:
+    print(f"{target.name}: {path.relative_to(ROOT)}", file=sys.stderr)
     subprocess.run(command, check=True)
 
 

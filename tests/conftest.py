@@ -40,7 +40,10 @@ class Libraries:
 
 def libraries_of(target: str) -> Libraries:
     """Brings a target of build_native.py up to date."""
-    return Libraries(*build_native.build(build_native.TARGETS[target]))
+    try:
+        return Libraries(*build_native.build(build_native.TARGETS[target]))
+    except subprocess.CalledProcessError:
+        pytest.fail(f"the libraries for {target} do not compile; see: build_native.py {target}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,61 @@
+"""Programs that the library cannot help run as if it were not there: musl's, and static ones."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Libraries
+
+# Something of everything that the library could disturb: threads, fork, exec, the loader.
+PROGRAM = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *thread(void *answer)
+{
+	*(int *)answer = 42;
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t id;
+	int answer = 0, status = 0;
+
+	if (argc > 1)
+		return 7;
+	pthread_create(&id, NULL, thread, &answer);
+	pthread_join(id, NULL);
+	if (!fork())
+		execl(argv[0], argv[0], "child", (char *)NULL);
+	wait(&status);
+	printf("%d %d\n", answer, WEXITSTATUS(status));
+	return 3;
+}
+"""
+
+COMPILERS = {
+    "musl, dynamic": ["musl-gcc"],
+    "musl, static": ["musl-gcc", "-static"],
+    "glibc, static": ["gcc", "-static"],
+    "glibc, dynamic": ["gcc"],
+}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS.keys())
+def test_runs_unchanged(
+    compiler: list[str], tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Exit status and output are those of a run without the library, and nothing is said on stderr."""
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM)
+    subprocess.run([tool(compiler[0]), *compiler[1:], source, "-o", program, "-pthread"], check=True)
+    preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
+    result = subprocess.run([program], env=preloaded, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
