@@ -103,7 +103,7 @@ class Scheduler:
 
 @pytest.fixture
 def start_scheduler(environment: dict[str, str], run_dir: paths.RunDir) -> Iterator[Callable[..., Scheduler]]:
-    """Starts a scheduler in ``run_dir`` with the given options; returns once it answers. Ends all of them after the test."""
+    """Starts a scheduler in ``run_dir`` with the given options; returns once it answers. All end after the test."""
     started: list[Scheduler] = []
 
     def start(*options: str) -> Scheduler:
