@@ -17,8 +17,10 @@
 #define REFUSED_RETRY_US 10000000u
 #define LEAST_IDLE_US 1000u
 
-typedef bool (*nvs_handler)(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			    struct nvs_lease_actions *out);
+#define UNUSED __attribute__((unused))
+#define HANDLER(name)                                                                                               \
+	static bool name(struct nvs_lease *lease UNUSED, const struct nvs_lease_event *event UNUSED, uint64_t now UNUSED, \
+			 struct nvs_lease_actions *out UNUSED)
 
 static void act(struct nvs_lease_actions *out, int kind)
 {
@@ -89,8 +91,6 @@ static uint64_t back_off(const struct nvs_lease *lease)
 
 static void link_down(struct nvs_lease *lease, uint64_t now, struct nvs_lease_actions *out)
 {
-	if (lease->link == NVS_LINK_UP)
-		lease->failures = 0;
 	lease->link = NVS_LINK_DOWN;
 	lease->waiters = 0;
 	lease->retry_at = now + back_off(lease);
@@ -99,19 +99,13 @@ static void link_down(struct nvs_lease *lease, uint64_t now, struct nvs_lease_ac
 	do_without(lease, out);
 }
 
-static bool ignore(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(ignore)
 {
-	(void)lease;
-	(void)event;
-	(void)now;
-	(void)out;
 	return true;
 }
 
-static bool on_wanted(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_wanted)
 {
-	(void)event;
-	(void)now;
 	if (lease->failing)
 		return true;
 	lease->lock = NVS_LOCK_WAITING;
@@ -122,23 +116,16 @@ static bool on_wanted(struct nvs_lease *lease, const struct nvs_lease_event *eve
 	return true;
 }
 
-static bool on_wanted_draining(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			       struct nvs_lease_actions *out)
+HANDLER(on_wanted_draining)
 {
-	(void)event;
-	(void)now;
-	(void)out;
 	lease->wanted_again = true;
 	return true;
 }
 
-static bool on_connected(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			 struct nvs_lease_actions *out)
+HANDLER(on_connected)
 {
 	static const int claims[] = { NVS_STATE_IDLE, NVS_STATE_WAITING, NVS_STATE_HOLDING };
 
-	(void)event;
-	(void)now;
 	lease->link = NVS_LINK_REGISTERING;
 	lease->registered_as = claims[lease->lock];
 	out->list[out->count++] = (struct nvs_lease_action){
@@ -149,39 +136,35 @@ static bool on_connected(struct nvs_lease *lease, const struct nvs_lease_event *
 	return true;
 }
 
-static bool on_connect_failed(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			      struct nvs_lease_actions *out)
+HANDLER(on_connect_failed)
 {
-	(void)event;
 	link_down(lease, now, out);
 	return true;
 }
 
-static bool on_disconnected(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			    struct nvs_lease_actions *out)
+HANDLER(on_disconnected)
 {
-	(void)event;
 	act(out, NVS_ACTION_DISCONNECT);
-	if (lease->link == NVS_LINK_UP)
+	if (lease->link == NVS_LINK_UP) {
 		act(out, NVS_ACTION_WARN_LOST);
+		lease->failures = 0;
+	}
 	link_down(lease, now, out);
 	return true;
 }
 
-static bool on_bad_frame(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			 struct nvs_lease_actions *out)
+HANDLER(on_bad_frame)
 {
-	(void)event;
 	act(out, NVS_ACTION_DISCONNECT);
-	act(out, NVS_ACTION_WARN_BAD_FRAME);
+	if (!lease->bad_told)
+		act(out, NVS_ACTION_WARN_BAD_FRAME);
+	lease->bad_told = true;
 	link_down(lease, now, out);
 	return true;
 }
 
-static bool on_refused(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-		       struct nvs_lease_actions *out)
+HANDLER(on_refused)
 {
-	(void)event;
 	act(out, NVS_ACTION_DISCONNECT);
 	if (!lease->refused)
 		act(out, NVS_ACTION_WARN_REFUSED);
@@ -190,10 +173,8 @@ static bool on_refused(struct nvs_lease *lease, const struct nvs_lease_event *ev
 	return true;
 }
 
-static bool on_sched_on(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			struct nvs_lease_actions *out)
+HANDLER(on_sched_on)
 {
-	(void)now;
 	lease->link = NVS_LINK_UP;
 	lease->epoch = event->epoch;
 	lease->seen = true;
@@ -207,19 +188,15 @@ static bool on_sched_on(struct nvs_lease *lease, const struct nvs_lease_event *e
 	return true;
 }
 
-static bool on_lock_ok(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_lock_ok)
 {
-	(void)now;
 	hold(lease, event->grant, out);
 	return true;
 }
 
 /* A scheduler that has just registered a holder may give its grant a number of its own, once. */
-static bool on_lock_ok_holding(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			       struct nvs_lease_actions *out)
+HANDLER(on_lock_ok_holding)
 {
-	(void)now;
-	(void)out;
 	if (lease->numbered)
 		return false;
 	lease->grant = event->grant;
@@ -227,10 +204,8 @@ static bool on_lock_ok_holding(struct nvs_lease *lease, const struct nvs_lease_e
 	return true;
 }
 
-static bool on_drop_lock(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
-			 struct nvs_lease_actions *out)
+HANDLER(on_drop_lock)
 {
-	(void)now;
 	if (lease->numbered && event->grant != lease->grant)
 		return true;
 	lease->grant = event->grant;
@@ -239,7 +214,7 @@ static bool on_drop_lock(struct nvs_lease *lease, const struct nvs_lease_event *
 	return true;
 }
 
-static bool on_waiters(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_waiters)
 {
 	bool watched = watching(lease);
 
@@ -249,15 +224,13 @@ static bool on_waiters(struct nvs_lease *lease, const struct nvs_lease_event *ev
 		lease->settled = false;
 		lease->look_at = now;
 	}
-	(void)out;
 	return true;
 }
 
-static bool on_drained(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_drained)
 {
 	bool up = lease->link == NVS_LINK_UP;
 
-	(void)now;
 	lease->lock = event->waiting || lease->wanted_again ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
 	if (up)
 		act_release(out, lease->grant);
@@ -269,7 +242,7 @@ static bool on_drained(struct nvs_lease *lease, const struct nvs_lease_event *ev
 }
 
 /* Idle: everything had completed at the last look, and nothing came since. */
-static bool on_looked(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_looked)
 {
 	bool idle = lease->settled && event->submissions == lease->submissions;
 
@@ -285,9 +258,8 @@ static bool on_looked(struct nvs_lease *lease, const struct nvs_lease_event *eve
 	return true;
 }
 
-static bool on_timer(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+HANDLER(on_timer)
 {
-	(void)event;
 	if (now < nvs_lease_deadline(lease))
 		return true;
 	if (lease->link == NVS_LINK_DOWN) {
@@ -315,7 +287,7 @@ static bool on_timer(struct nvs_lease *lease, const struct nvs_lease_event *even
 /* No connection is made while draining: there is no claim that would be true for long. */
 static const struct {
 	int event, links, locks;
-	nvs_handler handler;
+	bool (*handler)(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out);
 } rules[] = {
 	{ NVS_EVENT_WANTED, ANY_LINK, IDLE, on_wanted },
 	{ NVS_EVENT_WANTED, ANY_LINK, WAITING | HOLDING, ignore },

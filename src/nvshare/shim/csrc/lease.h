@@ -105,6 +105,7 @@ struct nvs_lease {
 	bool failing;               /* the gate fails */
 	bool warned;                /* of a missing scheduler */
 	bool refused;               /* and said so */
+	bool bad_told;              /* of a bad frame */
 	bool numbered;              /* `grant` is the number by which the present scheduler knows our grant */
 	bool wanted_again;          /* while draining */
 	bool settled;               /* result of the last look */

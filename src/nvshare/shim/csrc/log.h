@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines on stderr. Each is one write(2) that begins with "nvshare: ". Any thread may call these; errno is left alone.
+ */
+#ifndef NVSHARE_LOG_H
+#define NVSHARE_LOG_H
+
+/* What the user must know. */
+void nvs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Changes of state, with NVSHARE_DEBUG=1. */
+void nvs_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
