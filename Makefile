@@ -29,7 +29,7 @@ demo: libs
 	$(BIN)/nvshare-ctl demo
 
 test: libs
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 check: libs
 	$(BIN)/ruff check
