@@ -1,5 +1,6 @@
 """The build: the C libraries for every machine (build_native.py) and the cffi extension for this one."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +16,11 @@ class BuildWithLibraries(build_py):
     """Compiles the libraries into the package before its files are collected."""
 
     def run(self) -> None:
-        for machine in build_native.MACHINES:
-            build_native.build(build_native.TARGETS[machine])
+        try:
+            for machine in build_native.MACHINES:
+                build_native.build(build_native.TARGETS[machine])
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"setup.py: a C compiler failed with exit status {error.returncode}; see its message above")
         self.__dict__.pop("data_files", None)  # collected on demand; the libraries are there only now
         super().run()
 
