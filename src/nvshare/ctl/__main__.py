@@ -6,14 +6,14 @@ import os
 import sys
 
 from nvshare.ctl.app import build
-from nvshare.ctl.failure import Failure
+from nvshare.ctl.errors import CommandError
 
 
 def main() -> None:
     """Runs the command that the arguments name and ends the process with its exit code."""
     try:
         build()(obj=os.environ, prog_name="nvshare-ctl")
-    except Failure as failure:
+    except CommandError as failure:
         print(f"nvshare-ctl: {failure}", file=sys.stderr)
         sys.exit(failure.code)
 

@@ -15,12 +15,12 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
 
 [bold]Start here:[/bold]
 
-  nvshare-ctl run -- python train.py      a program that shares its GPUs with others
-  nvshare-ctl status                      who holds which GPU, who waits
-  nvshare-ctl demo                        the same on simulated GPUs, nothing needed
+  nvshare-ctl run -- python train.py    a program that shares its GPUs
+  nvshare-ctl status                    who holds which GPU, who waits
+  nvshare-ctl demo                      see it work, with no GPU needed
 
-[bold]Exit codes:[/bold] 0 done · 1 refused or failed · 2 wrong command line · 3 no scheduler runs · 4 not permitted
-to command the scheduler · 125 to 127 see run --help · 130 Ctrl-C
+[bold]Exit codes:[/bold] 0 done, 1 refused or failed, 2 wrong command line, 3 no scheduler runs, \
+4 not permitted to command it, 125 to 127 see run --help, 130 Ctrl-C.
 """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 
 from nvshare.admin import admin_pb2_grpc
-from nvshare.ctl.failure import ExitCode, Failure
+from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
 
 RPC_TIMEOUT = 10.0
@@ -20,7 +20,7 @@ RPC_TIMEOUT = 10.0
 
 @contextmanager
 def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
-    """The admin API of the scheduler of ``run_dir``; what goes wrong inside the block leaves it as Failure."""
+    """The admin API of the scheduler of ``run_dir``; what goes wrong inside the block leaves it as CommandError."""
     probe(run_dir.admin_socket)
     with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}") as channel:
         try:
@@ -30,7 +30,7 @@ def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
 
 
 def probe(path: Path) -> None:
-    """Returns when somebody accepts connections at ``path``; Failure says why not."""
+    """Returns when somebody accepts connections at ``path``; CommandError says why not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(RPC_TIMEOUT)
         try:
@@ -38,38 +38,38 @@ def probe(path: Path) -> None:
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
             raise no_scheduler(path) from error
         except PermissionError as error:
-            raise Failure(
+            raise CommandError(
                 f"no permission to command the scheduler at {path}: it takes commands from its own user only; "
                 f"try again as that user (sudo nvshare-ctl ...)",
                 ExitCode.NOT_PERMITTED,
             ) from error
         except TimeoutError as error:
-            raise Failure(f"the scheduler at {path} accepts no connection within {RPC_TIMEOUT:g} s") from error
+            raise CommandError(f"the scheduler at {path} accepts no connection within {RPC_TIMEOUT:g} s") from error
         except OSError as error:
-            raise Failure(f"{path} is no usable socket path ({error}); choose another --run-dir") from error
+            raise CommandError(f"{path} is no usable socket path ({error}); choose another --run-dir") from error
 
 
-def no_scheduler(path: Path) -> Failure:
+def no_scheduler(path: Path) -> CommandError:
     """The answer of every command that needs a scheduler where none is."""
-    return Failure(
+    return CommandError(
         f"no scheduler runs (nobody answers at {path}); start a program with 'nvshare-ctl run -- COMMAND', "
         f"which starts one, or start 'nvshare-scheduler'",
         ExitCode.NO_SCHEDULER,
     )
 
 
-def _explain(error: grpc.RpcError, path: Path) -> Failure:
+def _explain(error: grpc.RpcError, path: Path) -> CommandError:
     code, details = error.code(), error.details()
     match code:
         case grpc.StatusCode.UNAVAILABLE:
             return no_scheduler(path)
         case grpc.StatusCode.PERMISSION_DENIED:
-            return Failure(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
+            return CommandError(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
         case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND:
-            return Failure(str(details))
+            return CommandError(str(details))
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Failure(f"the scheduler at {path} did not answer within {RPC_TIMEOUT:g} s; see its log")
+            return CommandError(f"the scheduler at {path} did not answer within {RPC_TIMEOUT:g} s; see its log")
         case grpc.StatusCode.UNIMPLEMENTED:
-            return Failure(f"the scheduler at {path} does not know this request; it is of another version")
+            return CommandError(f"the scheduler at {path} does not know this request; it is of another version")
         case _:
-            return Failure(f"the scheduler at {path} failed: {code.name}: {details}")
+            return CommandError(f"the scheduler at {path} failed: {code.name}: {details}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nvshare.admin import admin_pb2
 from nvshare.ctl.connection import admin
-from nvshare.ctl.failure import Failure
+from nvshare.ctl.errors import CommandError
 from nvshare.paths import RunDir
 
 RETRY_SECONDS = 0.5
@@ -49,7 +49,7 @@ def _read(run_dir: RunDir, min_interval_seconds: float, feed: Feed, stop: thread
                 for status in scheduler.WatchStatus(request):
                     connected = True
                     feed.put(status)
-        except Failure as failure:
+        except CommandError as failure:
             reason = str(failure)
         if connected:
             feed.put(Lost(reason))

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from nvshare import paths
-from nvshare.ctl.failure import ExitCode, Failure
+from nvshare.ctl.errors import CommandError, ExitCode
 
 IDLE_SECONDS = 60
 """A scheduler that was started here ends so long after its last client."""
@@ -29,16 +30,26 @@ _POLL_SECONDS = 0.02
 _LOG_LINES = 5
 
 
-def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int:
+def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
     """Returns when a scheduler accepts clients.
 
     The file descriptor that it returns keeps an idle scheduler from ending for as long as it, or a copy that a child
-    process inherited, is open. Failure: there is no scheduler and none could be started.
+    process inherited, is open. None: the scheduler is another user's, who decides when it ends.
+    CommandError: there is no scheduler and none could be started.
     """
-    _make_directory(run_dir.root)
-    with _exclusive(run_dir.start_lock):
-        hold = os.open(run_dir.programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _flock(hold, fcntl.LOCK_SH, "an ending scheduler to be gone", run_dir.programs_lock)
+    try:
+        run_dir.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        hold = _open(run_dir.programs_lock)
+        start = _open(run_dir.start_lock)
+    except OSError as error:
+        if accepts(run_dir.client_socket):
+            return None
+        raise _failure(
+            f"no scheduler runs and none can be started: {run_dir.root} can't be written ({error.strerror}); "
+            f"choose another --run-dir"
+        ) from error
+    with _locked(start, run_dir.start_lock):
+        _flock(hold, fcntl.LOCK_SH, "a scheduler that is ending", run_dir.programs_lock)
         if not accepts(run_dir.client_socket):
             _start(run_dir, environment)
     return hold
@@ -52,43 +63,8 @@ def accepts(path: Path) -> bool:
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return False
         except OSError as error:
-            raise Failure(f"the scheduler's socket {path} can't be used: {error}", ExitCode.NOT_STARTED) from error
+            raise _failure(f"the scheduler's socket {path} can't be used: {error}") from error
     return True
-
-
-def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
-    log = run_dir.log_file
-    with log.open("ab") as output:
-        scheduler = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "nvshare.scheduler",
-                "--run-dir",
-                os.fspath(run_dir.root),
-                "--exit-when-idle",
-                str(IDLE_SECONDS),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd="/",
-            env=without_preload(environment),
-            start_new_session=True,
-        )
-    ended = 0.0
-    deadline = time.monotonic() + _START_DEADLINE_SECONDS
-    while not accepts(run_dir.client_socket):
-        now = time.monotonic()
-        if not ended and scheduler.poll() is not None:
-            # It may have lost against one that somebody else started and that accepts clients in a moment.
-            ended = now
-        if now > deadline or (ended and now > ended + _SETTLE_SECONDS):
-            raise _not_started(scheduler, log)
-        time.sleep(_POLL_SECONDS)
-    if ended:
-        return
-    print(f"nvshare-ctl: started a scheduler in the background (pid {scheduler.pid}, log {log})", file=sys.stderr)
 
 
 def without_preload(environment: Mapping[str, str]) -> dict[str, str]:
@@ -96,32 +72,88 @@ def without_preload(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != paths.LD_PRELOAD}
 
 
-def _not_started(scheduler: subprocess.Popen[bytes], log: Path) -> Failure:
-    code = scheduler.poll()
-    what = "accepts no clients yet" if code is None else f"ended with exit code {code}"
+def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
+    command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(run_dir.root)]
+    command += ["--exit-when-idle", str(IDLE_SECONDS)]
+    log = run_dir.log_file
+    pid = _in_background(command, log, without_preload(environment))
+    wait_until_accepting(run_dir, lambda: _alive(pid), log)
+    if _alive(pid):
+        print(f"nvshare-ctl: started a scheduler in the background (pid {pid}, log {log})", file=sys.stderr, flush=True)
+
+
+def wait_until_accepting(run_dir: paths.RunDir, alive: Callable[[], bool], log: Path) -> None:
+    """Returns when a scheduler accepts clients; CommandError when the one that was started can't."""
+    start = time.monotonic()
+    ended: float | None = None
+    while not accepts(run_dir.client_socket):
+        now = time.monotonic()
+        if ended is None and not alive():
+            # It may have lost against one that somebody else started and that accepts clients in a moment.
+            ended = now
+        if now > start + _START_DEADLINE_SECONDS or (ended is not None and now > ended + _SETTLE_SECONDS):
+            raise _not_started(ended is not None, log)
+        time.sleep(_POLL_SECONDS)
+
+
+def _in_background(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
+    """Starts a process that is nobody's child, and returns its pid.
+
+    The command that takes this process's place must find no child that it did not make.
+    """
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        code = 1
+        try:
+            with log.open("ab") as output:
+                child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd="/",
+                    env=environment,
+                    start_new_session=True,
+                )
+            os.write(writer, str(child.pid).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        pid = answer.read()
+    os.waitpid(middle, 0)
+    if not pid:
+        raise _failure(f"the scheduler could not be started: {command[0]} or the log file {log} can't be opened")
+    return int(pid)
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process has not ended; one that nobody has reaped yet has."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        return not select.select([descriptor], [], [], 0)[0]
+    finally:
+        os.close(descriptor)
+
+
+def _not_started(ended: bool, log: Path) -> CommandError:
+    what = "ended at once" if ended else f"accepts no clients after {_START_DEADLINE_SECONDS:g} s"
     lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
     tail = "\n".join(f"  {line}" for line in lines) or "  (empty)"
-    return Failure(f"the scheduler that was started {what}; the end of its log {log}:\n{tail}", ExitCode.NOT_STARTED)
+    return _failure(f"the scheduler that was started {what}; the end of its log {log}:\n{tail}")
 
 
-def _make_directory(root: Path) -> None:
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(
-            f"the run directory {root} can't be made ({error.strerror}); choose another with --run-dir",
-            ExitCode.NOT_STARTED,
-        ) from error
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Failure(
-            f"{path} can't be written ({error.strerror}); choose another --run-dir", ExitCode.NOT_STARTED
-        ) from error
+def _locked(descriptor: int, path: Path) -> Iterator[None]:
     try:
         _flock(descriptor, fcntl.LOCK_EX, "another 'nvshare-ctl run' that is starting a scheduler", path)
         yield
@@ -136,5 +168,9 @@ def _flock(descriptor: int, mode: int, whom: str, path: Path) -> None:
             return fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise Failure(f"waited too long for {whom} ({path})", ExitCode.NOT_STARTED) from None
+                raise _failure(f"waited {2 * _START_DEADLINE_SECONDS:g} s for {whom} ({path})") from None
             time.sleep(_POLL_SECONDS)
+
+
+def _failure(message: str) -> CommandError:
+    return CommandError(message, ExitCode.NOT_STARTED)

@@ -14,29 +14,30 @@ import typer
 
 from nvshare import paths, shim
 from nvshare.ctl import launch
-from nvshare.ctl.failure import ExitCode, Failure
+from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, chosen_run_dir
+from nvshare.ctl.preload import preload
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
 
-The command takes the place of this process, so its exit code, signals and terminal are its own. If no scheduler runs
-for this user, one is started in the background; it ends by itself a while after the last command has ended.
+The command takes the place of this process, so its exit code, signals and terminal are its own. \
+If no scheduler runs for this user, one is started in the background; \
+it ends by itself a while after the last command has ended.
 
 [bold]Examples:[/bold]
 
   nvshare-ctl run -- python train.py --epochs 10
   nvshare-ctl run --quantum 5 -- ./simulate < input > output
 
-[bold]Exit codes:[/bold] the command's own · 125 nvshare-ctl could not prepare it · 126 the command can't be
-executed · 127 the command was not found
+[bold]Exit codes:[/bold] the command's own; 125 it could not be prepared, 126 it can't be executed, 127 it was not found.
 """
 
 
 def run(
     context: typer.Context,
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", show_default=False, help="The command and its arguments.")
+        list[str], typer.Argument(metavar="COMMAND", show_default=False, help="The command and its arguments.")
     ],
     quantum: Annotated[
         float | None,
@@ -58,15 +59,9 @@ def run(
     hold_scheduler = launch.ensure_scheduler(chosen, environment)
     if quantum is not None:
         _set_quantum(chosen, quantum)
-    os.set_inheritable(hold_scheduler, True)
+    if hold_scheduler is not None:
+        os.set_inheritable(hold_scheduler, True)
     _execute(executable, command, {**environment, **preload(chosen, library, environment)})
-
-
-def preload(run_dir: paths.RunDir, library: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that make a program a client: ours goes first in LD_PRELOAD, what was there stays."""
-    others = [entry for entry in environment.get(paths.LD_PRELOAD, "").replace(" ", ":").split(":") if entry]
-    entries = [str(library), *(entry for entry in others if entry != str(library))]
-    return {paths.LD_PRELOAD: ":".join(entries), paths.RUN_DIR: str(run_dir.root)}
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:
@@ -75,17 +70,17 @@ def find(name: str, environment: Mapping[str, str]) -> str:
     if found := shutil.which(name, path=search):
         return found
     if there := shutil.which(name, mode=os.F_OK, path=search):
-        raise Failure(f"cannot execute {there}: permission denied; chmod +x it?", ExitCode.NOT_EXECUTABLE)
+        raise CommandError(f"cannot execute {there}: permission denied; chmod +x it?", ExitCode.NOT_EXECUTABLE)
     if Path(name).is_dir():
-        raise Failure(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
+        raise CommandError(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
     where = "no such file" if "/" in name else "no such command in PATH"
-    raise Failure(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
+    raise CommandError(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
 
 
 def _library() -> Path:
     library = shim.library_path()
     if not library.is_file():
-        raise Failure(f"the preload library {library} is missing; install nvshare again", ExitCode.NOT_STARTED)
+        raise CommandError(f"the preload library {library} is missing; install nvshare again", ExitCode.NOT_STARTED)
     return library
 
 
@@ -96,8 +91,10 @@ def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:
     try:
         with admin(run_dir) as scheduler:
             scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=RPC_TIMEOUT)
-    except Failure as failure:
-        raise Failure(f"the quantum could not be set to {seconds:g} s: {failure}", ExitCode.NOT_STARTED) from failure
+    except CommandError as failure:
+        raise CommandError(
+            f"the quantum could not be set to {seconds:g} s: {failure}", ExitCode.NOT_STARTED
+        ) from failure
     print(f"nvshare-ctl: quantum is now {seconds:g} s on all devices", file=sys.stderr)
 
 
@@ -111,6 +108,6 @@ def _execute(executable: str, command: list[str], environment: Mapping[str, str]
         os.execve(executable, command, environment)
     except FileNotFoundError as error:
         message = f"cannot execute {executable}: the interpreter that it names does not exist"
-        raise Failure(message, ExitCode.NOT_FOUND) from error
+        raise CommandError(message, ExitCode.NOT_FOUND) from error
     except OSError as error:
-        raise Failure(f"cannot execute {executable}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error
+        raise CommandError(f"cannot execute {executable}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from pathlib import Path
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,20 +14,21 @@ _HELP = "Set the quantum or the policy of a running scheduler, for one device or
 _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
 
-A short quantum lets everybody run soon; a long one loses less at the hand-overs. It lasts until the scheduler ends.
+A short quantum lets everybody run soon; a long one loses less at the hand-overs. \
+It lasts until the scheduler ends.
 
 [bold]Examples:[/bold]
 
   nvshare-ctl set quantum 30
-  nvshare-ctl set quantum 2.5 --device GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a
+  nvshare-ctl set quantum 2.5 --device GPU-6ec4f6c2-...
 """
 
 _POLICY_HELP = """
 Set how the clients of a GPU share it.
 
-[bold]auto[/bold]       clients that fit its memory together run together; others take turns
-[bold]exclusive[/bold]  one client at a time
-[bold]off[/bold]        everybody runs; nobody is ever asked to stop
+  [bold]auto[/bold]       those that fit its memory together run together, others in turns
+  [bold]exclusive[/bold]  one client at a time
+  [bold]off[/bold]        everybody runs; nobody is ever asked to stop
 
 [bold]Example:[/bold]
 
@@ -43,7 +43,7 @@ _DeviceOption = Annotated[
 ]
 
 
-class PolicyChoice(str, Enum):
+class PolicyChoice(StrEnum):
     """The policies that the scheduler knows."""
 
     AUTO = "auto"

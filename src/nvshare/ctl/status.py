@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from pathlib import Path
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,20 +12,20 @@ from nvshare.ctl.options import RunDirOption, chosen_run_dir
 HELP = """
 Show who holds which GPU, who waits, and how much memory each client takes.
 
-FOOTPRINT is the memory that a client allocated; HELD and WAITED are the sums of all its turns so far.
+FOOTPRINT is the memory that a client allocated; HELD and WAITED are sums over all its turns so far. \
 The memory of all clients together may exceed the GPU's: then they take turns.
 
 [bold]Examples:[/bold]
 
   nvshare-ctl status
   nvshare-ctl status --watch
-  nvshare-ctl status -o json | jq '.devices[].clients[] | select(.state == "waiting") | .pid'
+  nvshare-ctl status -o json | jq '.devices[].clients[].pid'
 
-[bold]Exit codes:[/bold] 3 no scheduler runs · 4 not permitted to ask it
+[bold]Exit codes:[/bold] 3 no scheduler runs, 4 not permitted to ask it.
 """
 
 
-class Output(str, Enum):
+class Output(StrEnum):
     """How the answer is written."""
 
     TABLE = "table"

@@ -37,7 +37,9 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     yield _memory(device)
     yield Text.assemble(("turns   ", "dim"), _turns(device))
     if device.recovering:
-        yield Text("        recovering: no grants until clients of the former scheduler had time to come back", "yellow")
+        yield Text(
+            "        recovering: no grants until clients of the former scheduler had time to come back", "yellow"
+        )
 
 
 def _memory(device: admin_pb2.Device) -> Text:
@@ -46,7 +48,7 @@ def _memory(device: admin_pb2.Device) -> Text:
     foreign_cells = min(round(_BAR_CELLS * device.foreign_bytes / total), _BAR_CELLS)
     client_cells = min(round(_BAR_CELLS * clients / total), _BAR_CELLS - foreign_cells)
     full = clients + device.foreign_bytes > total
-    text = Text.assemble(
+    return Text.assemble(
         ("memory  ", "dim"),
         ("█" * foreign_cells, "bright_black"),
         ("█" * client_cells, "yellow" if full else "green"),
@@ -54,14 +56,11 @@ def _memory(device: admin_pb2.Device) -> Text:
         f" {words.size(device.total_bytes)}: {words.size(clients)} by clients, ",
         f"{words.size(device.foreign_bytes)} by others",
     )
-    return text
 
 
 def _turns(device: admin_pb2.Device) -> str:
     states = Counter(client.state for client in device.clients)
-    left = (
-        f" ({words.duration(device.quantum_left_seconds)} left)" if device.HasField("quantum_left_seconds") else ""
-    )
+    left = f" ({words.duration(device.quantum_left_seconds)} left)" if device.HasField("quantum_left_seconds") else ""
     parts = [f"policy {device.policy}", f"quantum {device.quantum_seconds:g} s{left}"]
     parts += [f"{states[state]} {state}" for state in STYLES if states[state]]
     return ", ".join(parts)

@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     """Ctrl-C."""
 
 
-class Failure(Exception):
+class CommandError(Exception):
     """The user's request can't be met: says what was wrong, with what value, and what to do."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:

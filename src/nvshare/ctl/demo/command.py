@@ -1,0 +1,38 @@
+"""``nvshare-ctl demo``: what it is and what can be chosen; ``perform`` does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = """
+Watch jobs take turns: four jobs of 12 GiB on two simulated GPUs of 16 GiB, two on each.
+
+Two of them don't fit a GPU together, so they take turns on it. \
+Everything but the GPUs is real: the library, the scheduler, the protocol between them. \
+The record of what each GPU executed when is drawn as a timeline, \
+and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes less than a minute.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl demo
+  nvshare-ctl demo --real    on this machine's GPUs, with jobs of 1 GiB
+
+[bold]Exit codes:[/bold] 1 a result was wrong, or two jobs were on one GPU at once, or the demo could not run.
+"""
+
+
+def demo(
+    context: typer.Context,
+    real: Annotated[bool, typer.Option("--real", help="Use this machine's first GPUs, at most two.")] = False,
+    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the page and the trace go.")] = Path(
+        "nvshare-demo"
+    ),
+) -> None:
+    """Ends with exit code 1 when what was seen is not as it must be."""
+    # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
+    from nvshare.ctl.demo import perform
+
+    perform.perform(real, output, context.obj)

@@ -1,0 +1,152 @@
+"""The demo in the terminal: the live picture, and the timeline at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nvshare.ctl import words
+from nvshare.ctl.demo.page import tick_seconds
+from nvshare.ctl.demo.story import DeviceSeen, Story
+from nvshare.ctl.table import STYLES
+
+COLORS = ("cyan", "dark_orange", "dodger_blue1", "orchid")
+_PROGRESS_CELLS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class JobNow:
+    """A job while it runs; the times of ``held`` are seconds since the demo's start."""
+
+    name: str
+    device: str
+    state: str
+    footprint_bytes: int
+    share_done: float
+    held: Sequence[tuple[float, float]]
+
+
+def live(devices: Sequence[DeviceSeen], jobs: Sequence[JobNow], now: float, width: int) -> RenderableType:
+    """Who holds what at this moment, and who held it since the demo's start."""
+    parts: list[RenderableType] = []
+    for number, device in enumerate(devices):
+        parts += [Text(), _title(number, device)]
+        mine = [(place, job) for place, job in enumerate(jobs) if job.device == device.uuid]
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in ("left", "left", "right", "left", "right"):
+            table.add_column(justify="right" if column == "right" else "left", no_wrap=True)
+        for place, job in mine:
+            table.add_row(
+                Text(f"job {job.name}", style=_color(place)),
+                Text(f"{job.state:<12}", style=STYLES.get(job.state, "dim")),
+                words.size(job.footprint_bytes),
+                _progress(job.share_done, _color(place)),
+                f"{job.share_done:4.0%}",
+            )
+        parts.append(table)
+        for place, job in mine:
+            parts.append(_strip(f"job {job.name}", job.held, 0.0, max(now, 20.0), width, _color(place)))
+    parts.append(axis(max(now, 20.0), width))
+    return Group(*parts)
+
+
+def timeline(story: Story, width: int) -> RenderableType:
+    """The turns from the devices' record: a bar a job, per device."""
+    parts: list[RenderableType] = []
+    length = (story.end_ns - story.start_ns) / 1e9
+    places = {job.pid: place for place, job in enumerate(story.jobs)}
+    for number, device in enumerate(story.devices):
+        parts.append(_title(number, device))
+        for job in story.jobs_of(device.uuid):
+            held = [
+                ((turn.start_ns - story.start_ns) / 1e9, (turn.end_ns - story.start_ns) / 1e9)
+                for turn in story.turns_of(device.uuid, job.pid)
+            ]
+            parts.append(_strip(f"job {job.name}", held, 0.0, length, width, _color(places[job.pid])))
+        parts += [axis(length, width), Text()]
+    return Group(*parts)
+
+
+def results(story: Story) -> RenderableType:
+    """A line a job: its turns and whether its result is right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("JOB", "PID", "MEMORY", "TURNS", "ON THE GPU"):
+        table.add_column(name, justify="left" if name == "JOB" else "right", no_wrap=True)
+    table.add_column("RESULT")
+    for place, job in enumerate(story.jobs):
+        turns = story.turns_of(job.device, job.pid)
+        busy = sum(turn.busy_ns for turn in turns) / 1e9
+        mark = ("right", "bold green") if job.right else ("WRONG", "bold red")
+        table.add_row(
+            Text(job.name, style=_color(place)),
+            str(job.pid),
+            words.size(job.footprint_bytes),
+            str(len(turns)),
+            words.duration(busy),
+            Text.assemble(mark, f", {job.detail}"),
+        )
+    return table
+
+
+def axis(length: float, width: int) -> Text:
+    """Seconds under the strips."""
+    cells = _cells(width)
+    line = [" "] * (cells + 8)
+    step = tick_seconds(length, max(cells // 10, 2))
+    number = 0
+    while number * step <= length:
+        label = f"{number * step:g}s"
+        at = round(number * step / length * cells) if length else 0
+        line[at : at + len(label)] = label
+        number += 1
+    return Text(" " * _LABEL + "".join(line)[: cells + 1], style="dim")
+
+
+_LABEL = 7
+
+
+def _cells(width: int) -> int:
+    return max(width - _LABEL - 2, 20)
+
+
+def _strip(label: str, held: Iterable[tuple[float, float]], start: float, end: float, width: int, color: str) -> Text:
+    cells = _cells(width)
+    cover = coverage(held, start, end, cells)
+    text = Text(f"{label:<{_LABEL}}", style=color, no_wrap=True)
+    for share in cover:
+        text.append("█" if share > 0.5 else "▌" if share > 0.1 else "·", style=color if share > 0.1 else "dim")
+    return text
+
+
+def coverage(held: Iterable[tuple[float, float]], start: float, end: float, cells: int) -> list[float]:
+    """Which share of each of ``cells`` equal parts of ``start`` to ``end`` the intervals cover, 0 to 1."""
+    shares = [0.0] * cells
+    width = (end - start) / cells
+    if width <= 0:
+        return shares
+    for left, right in held:
+        first = max(int((left - start) / width), 0)
+        last = min(int((right - start) / width), cells - 1)
+        for cell in range(first, last + 1):
+            low, high = start + cell * width, start + (cell + 1) * width
+            shares[cell] += max(min(right, high) - max(left, low), 0) / width
+    return [min(share, 1.0) for share in shares]
+
+
+def _title(number: int, device: DeviceSeen) -> Text:
+    return Text.assemble(
+        (f"GPU {number}", "bold"), f"  {device.name}, {words.size(device.total_bytes)}  ", (device.uuid, "dim")
+    )
+
+
+def _progress(share: float, color: str) -> Text:
+    done = round(share * _PROGRESS_CELLS)
+    return Text.assemble(("━" * done, color), ("━" * (_PROGRESS_CELLS - done), "bright_black"))
+
+
+def _color(place: int) -> str:
+    return COLORS[place % len(COLORS)]

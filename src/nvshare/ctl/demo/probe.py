@@ -1,0 +1,29 @@
+"""Which devices there are, asked in a process of its own: ``python -m nvshare.ctl.demo.probe`` prints them as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from nvshare.ctl.demo.driver import CudaError, Driver
+from nvshare.ctl.demo.story import DeviceSeen
+
+
+def main() -> int:
+    """Prints a list of devices; on failure a line on stderr and exit code 1."""
+    try:
+        driver = Driver()
+        found = [
+            DeviceSeen(driver.device_uuid(ordinal), driver.device_name(ordinal), driver.total_memory(ordinal))
+            for ordinal in range(driver.device_count())
+        ]
+    except CudaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps([asdict(device) for device in found]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+"""The variables that make a program a client of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nvshare import paths
+
+
+def preload(run_dir: paths.RunDir, library: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What to add to the environment: the library goes first in LD_PRELOAD, what was there stays."""
+    others = [entry for entry in environment.get(paths.LD_PRELOAD, "").replace(" ", ":").split(":") if entry]
+    entries = [str(library), *(entry for entry in others if entry != str(library))]
+    return {paths.LD_PRELOAD: ":".join(entries), paths.RUN_DIR: str(run_dir.root)}
