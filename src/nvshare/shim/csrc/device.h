@@ -24,10 +24,20 @@ struct nvs_device {
 	struct nvs_client *client;        /* owned by client.c */
 };
 
+/* The only device that this process uses; NULL: none so far, or several. Owned by device.c. */
+extern _Atomic(struct nvs_device *) nvs_device_only;
+
 /* The record of a device; creates it, and starts its client, when this is the device's first use. NULL: no such device. */
 struct nvs_device *nvs_device_use(int ordinal);
 
 /* The device that a submission belongs to: `stream` may be NULL (legacy or per-thread default stream). */
 struct nvs_device *nvs_device_of(void *stream);
+/* The device of a context, current or not. NULL: no such context. */
+struct nvs_device *nvs_device_of_context(void *context);
+/* The record of a device that nvs_device_use has seen; NULL: it has not. */
+struct nvs_device *nvs_device_known(int ordinal);
+
+/* A stream or context ended: its handle may come back as another one's. */
+void nvs_device_handles_changed(void);
 
 #endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the events of pacing: a ring for each thread and device, hanging from the thread's mark, so that no lock is needed.
+ *
+ * The driver forbids questions about events to every thread while some thread captures a graph in global mode, and ends the
+ * capture if they are asked; therefore nothing is done while a capture is known to go on, and the thread asks in relaxed mode in
+ * case that one begins meanwhile.
+ */
+#define _GNU_SOURCE
+#include "pacing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "pass.h"
+
+#define FIRST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 1000000
+
+static uint64_t nvs_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Forgets the events of a context that has ended; gives back those of one that is only not current any more. */
+static void nvs_pacing_rebase(struct nvs_pacing *pacing, CUcontext context)
+{
+	uint32_t generation = nvs_context_generation();
+
+	if (pacing->context == context && pacing->generation == generation)
+		return;
+	for (int i = 0; pacing->generation == generation && i < NVS_PACE_EVENTS; i++)
+		if (pacing->events[i])
+			NVS_CALL(cuEventDestroy_v2, pacing->events[i]);
+	memset(pacing, 0, sizeof(*pacing));
+	pacing->context = context;
+	pacing->generation = generation;
+}
+
+static bool nvs_pacing_oldest_done(const struct nvs_pacing *pacing)
+{
+	return NVS_CALL(cuEventQuery, pacing->events[pacing->pace.oldest]) != CUDA_ERROR_NOT_READY;
+}
+
+static void nvs_pacing_observe(struct nvs_pacing *pacing)
+{
+	uint32_t done = 0;
+
+	while (done < pacing->pace.events) {
+		uint32_t index = (pacing->pace.oldest + done) % NVS_PACE_EVENTS;
+
+		if (NVS_CALL(cuEventQuery, pacing->events[index]) == CUDA_ERROR_NOT_READY)
+			break;
+		done++;
+	}
+	nvs_pace_completed(&pacing->pace, done, nvs_now());
+}
+
+static void nvs_pacing_record(struct nvs_pacing *pacing, CUstream stream)
+{
+	uint32_t index = (pacing->pace.oldest + pacing->pace.events) % NVS_PACE_EVENTS;
+	CUevent *event = &pacing->events[index];
+
+	if (!nvs_pace_has_room(&pacing->pace))
+		return;
+	if (!*event && NVS_CALL(cuEventCreate, event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+		*event = NULL;
+		return;
+	}
+	if (NVS_CALL(cuEventRecord, *event, stream) == CUDA_SUCCESS)
+		nvs_pace_recorded(&pacing->pace);
+}
+
+static void nvs_pacing_hold(struct nvs_pacing *pacing, const struct nvs_device *device)
+{
+	uint64_t begin = nvs_now();
+	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
+
+	while (nvs_pace_holds(&pacing->pace)) {
+		uint64_t now = nvs_now();
+
+		if (nvs_pacing_oldest_done(pacing)) {
+			nvs_pace_completed(&pacing->pace, 1, now);
+			begin = now;
+			pause.tv_nsec = FIRST_PAUSE_NS;
+			continue;
+		}
+		if (now - begin > NVS_PACE_HOLD_LIMIT_NS || nvs_captures_going_on() ||
+		    atomic_load_explicit(&device->gate.state, memory_order_relaxed) != NVS_GATE_OPEN) {
+			nvs_pace_give_up(&pacing->pace);
+			return;
+		}
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < LONGEST_PAUSE_NS)
+			pause.tv_nsec *= 2;
+	}
+}
+
+void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *stream)
+{
+	struct nvs_pacing **pacing = &mark->pacing[device->ordinal];
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int saved = errno;
+	CUcontext context;
+
+	if (nvs_captures_going_on())
+		return;
+	if (!*pacing)
+		*pacing = calloc(1, sizeof(**pacing));
+	if (*pacing && NVS_CALL(cuCtxGetCurrent, &context) == CUDA_SUCCESS &&
+	    NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS) {
+		nvs_pacing_rebase(*pacing, context);
+		nvs_pacing_observe(*pacing);
+		nvs_pacing_record(*pacing, stream);
+		nvs_pacing_hold(*pacing, device);
+		NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
+	}
+	errno = saved;
+}
