@@ -1,0 +1,146 @@
+"""The command ``nvshare-device-plugin``: its options, and where the process's surroundings are read."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from nvshare import shim
+from nvshare.deviceplugin import log, sources
+from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
+from nvshare.deviceplugin.discovery import Selection
+from nvshare.deviceplugin.install import InstallError, Library, install, read_library
+from nvshare.deviceplugin.nvml import Nvml
+from nvshare.deviceplugin.plugin import Plugin
+from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, LogFormat, Settings
+from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
+
+USAGE_ERROR = 2
+FAILURE = 1
+
+app = typer.Typer(
+    help="Offers each GPU of this node to kubelet several times over, so that containers share it in turns.",
+    epilog="Every option is also an environment variable (NVSHARE_PLUGIN_ and its name) and a key of the file. "
+    "An option wins over the environment, the environment over the file.",
+    add_completion=True,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _option(text: str, variable: str | None = None) -> Any:
+    note = f" [{variable}]" if variable else ""
+    return typer.Option(help=text + note, show_default=False)
+
+
+@app.callback(invoke_without_command=True)
+def serve(
+    context: typer.Context,
+    config: Annotated[Path | None, _option("YAML file with settings.")] = None,
+    resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
+    kubelet_dir: Annotated[str | None, _option(f"kubelet's device plugin folder ({KUBELET_DIR}).")] = None,
+    library_dir: Annotated[str | None, _option(f"Where install-library puts the library ({HOST_LIBRARY_DIR}).")] = None,
+    run_dir: Annotated[str | None, _option(f"The scheduler's run directory on the host ({SYSTEM_RUN_DIR}).")] = None,
+    virtual_devices: Annotated[str | None, _option("Virtual devices of each GPU, 1 to 1000 (10).")] = None,
+    include: Annotated[str | None, _option("Offer only these GPUs: UUIDs or indices, comma-separated.")] = None,
+    exclude: Annotated[str | None, _option("Never offer these GPUs: UUIDs or indices, comma-separated.")] = None,
+    device_list_strategy: Annotated[
+        str | None,
+        _option(f"How GPUs get into containers: one or more of {', '.join(DeviceListStrategy)} (envvar)."),
+    ] = None,
+    cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
+    cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
+    fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
+    weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
+    memory: Annotated[str | None, _option("Memory backend in containers: managed, swap or native.")] = None,
+    on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
+    ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,
+    recovery_seconds: Annotated[str | None, _option("A GPU without errors for so long is healthy again (60).")] = None,
+    scheduler_grace_seconds: Annotated[
+        str | None, _option("Devices stay healthy for so long without a scheduler (30).")
+    ] = None,
+    metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
+    log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
+) -> None:
+    """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
+    flags = {key: value for key, value in locals().items() if key in Settings.model_fields}
+    settings = _settings(flags, config)
+    context.obj = settings
+    if context.invoked_subcommand is not None:
+        return
+    plugin_log = log.configure(settings.log_format)
+    try:
+        asyncio.run(_run(settings, plugin_log))
+    except OSError as error:
+        _fail(f"{settings.metrics_address}: {error.strerror}: choose another with --metrics-address", FAILURE)
+
+
+@app.command("install-library")
+def install_library(
+    context: typer.Context,
+    source: Annotated[Path | None, _option("The library to install (the one that nvshare ships).")] = None,
+    library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
+) -> None:
+    """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
+    settings: Settings = context.obj
+    try:
+        target, new = install(_library(source), library_dir or settings.library_dir)
+    except InstallError as error:
+        _fail(str(error), FAILURE)
+    print(f"{target} {'installed' if new else 'was already there'}")
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="nvshare-device-plugin")
+
+
+async def _run(settings: Settings, plugin_log: log.Log) -> None:
+    selection = Selection(
+        visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
+        mounted=_mounted(),
+        include=settings.include,
+        exclude=settings.exclude,
+        configured=tuple(settings.virtual_devices_per_gpu),
+    )
+    owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
+    await Plugin(settings, selection, _library(None), Nvml, owner, plugin_log).run()
+
+
+def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
+    try:
+        return sources.load(flags, os.environ, config)
+    except sources.SettingsError as error:
+        _fail(str(error), USAGE_ERROR)
+
+
+def _library(source: Path | None) -> Library:
+    try:
+        return read_library(source or shim.library_path(), importlib.metadata.version("nvshare"))
+    except InstallError as error:
+        _fail(str(error), FAILURE)
+
+
+def _mounted() -> tuple[str, ...]:
+    """The GPUs that the container runtime lists as mounts; none when it does not use them."""
+    try:
+        return tuple(sorted(entry.name for entry in VOLUME_MOUNTS_DIR.iterdir()))
+    except OSError:
+        return ()
+
+
+def _fail(message: str, code: int) -> Never:
+    for line in message.splitlines():
+        print(f"nvshare-device-plugin: {line}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

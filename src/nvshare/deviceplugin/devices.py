@@ -1,0 +1,102 @@
+"""GPUs, the virtual devices that stand for them, and the snapshot of both that kubelet is shown. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+MAX_VIRTUAL_DEVICES = 1000
+
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*")
+_INDEX = re.compile(r"\d{1,4}(?::\d{1,4})?")
+_ORDINAL = re.compile(r"[1-9]\d{0,3}")
+_SEPARATOR = "__"
+
+
+class BadDeviceIdError(Exception):
+    """The text is not the id of a virtual device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU or MIG device, as NVML shows it or as the environment names it."""
+
+    uuid: str
+    # Its number in NVML's order; "0:1" is the second MIG device of GPU 0.
+    index: str
+    # Only for a MIG device: its GPU's UUID and its instances, by which NVML's events name it.
+    parent_uuid: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualDevice:
+    """One share of a GPU: what kubelet counts and allocates. Ordinals begin at 1."""
+
+    uuid: str
+    ordinal: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.uuid}{_SEPARATOR}{self.ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One GPU as it is offered: how often, and what is wrong with it (None: nothing)."""
+
+    uuid: str
+    virtual_devices: int
+    problem: str | None = None
+
+    def devices(self) -> Iterator[VirtualDevice]:
+        return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is offered at one moment, in a stable order of GPUs."""
+
+    offers: tuple[Offer, ...] = ()
+    _by_uuid: Mapping[str, Offer] = field(init=False, repr=False, compare=False)
+    _position: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_uuid", {offer.uuid: offer for offer in self.offers})
+        object.__setattr__(self, "_position", {offer.uuid: place for place, offer in enumerate(self.offers)})
+
+    def total(self, uuid: str) -> int:
+        """How many virtual devices the GPU has; 0 for one that is not offered."""
+        offer = self._by_uuid.get(uuid)
+        return 0 if offer is None else offer.virtual_devices
+
+    def position(self, uuid: str) -> int:
+        """The GPU's place in the stable order; one that is not offered comes last."""
+        return self._position.get(uuid, len(self.offers))
+
+    def __contains__(self, device: VirtualDevice) -> bool:
+        return 1 <= device.ordinal <= self.total(device.uuid)
+
+    def in_order(self, uuids: Iterable[str]) -> tuple[str, ...]:
+        """Each UUID once, in the stable order."""
+        return tuple(sorted(set(uuids), key=lambda uuid: (self.position(uuid), uuid)))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this is how the driver writes the UUID of a GPU or MIG device."""
+    return _UUID.fullmatch(text) is not None
+
+
+def is_index(text: str) -> bool:
+    """Whether this is a GPU's number, or a MIG device's as ``GPU:DEVICE``."""
+    return _INDEX.fullmatch(text) is not None
+
+
+def parse(device_id: str) -> VirtualDevice:
+    """The virtual device of an id ``UUID__ORDINAL``; raises BadDeviceIdError for any other text."""
+    uuid, separator, ordinal = device_id.rpartition(_SEPARATOR)
+    if not separator or not is_uuid(uuid) or _ORDINAL.fullmatch(ordinal) is None:
+        raise BadDeviceIdError(f"{device_id!r} is not of the form UUID__ORDINAL")
+    return VirtualDevice(uuid, int(ordinal))

@@ -1,0 +1,83 @@
+"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served by a thread beside the event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET6
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+Reasons = Callable[[], Sequence[str]]
+_PLAIN = "text/plain; charset=utf-8"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+class _ServerV6(_Server):
+    address_family = AF_INET6
+
+
+class HttpServer:
+    """The plugin's probes and metrics."""
+
+    def __init__(self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons) -> None:
+        """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
+
+        They are called in threads of the server. Raises OSError when the address can't be used.
+        """
+        pages = {
+            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
+            "/healthz": lambda: _verdict(unhealthy()),
+            "/readyz": lambda: _verdict(unready()),
+        }
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        self._server = (_ServerV6 if ":" in host else _Server)((host, int(port)), _handler(pages))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _verdict(reasons: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+    return status, _PLAIN, ("\n".join(reasons or ["ok"]) + "\n").encode()
+
+
+def _handler(pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        # A client that sends nothing must not hold its thread for ever.
+        timeout = 10
+
+        def do_GET(self) -> None:
+            page = pages.get(self.path.partition("?")[0])
+            if page is None:
+                allowed = ", ".join(pages)
+                status, content_type, body = HTTPStatus.NOT_FOUND, _PLAIN, f"here are {allowed}\n".encode()
+            else:
+                status, content_type, body = page()
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Probes come every few seconds: no line for each."""
+
+    return Handler

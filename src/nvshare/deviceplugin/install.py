@@ -1,0 +1,107 @@
+"""Puts libnvshare.so on the host, into a folder of its own version and content.
+
+A running pod has the folder of its version mounted and maps the file in it: neither is ever changed or removed here.
+The file appears whole or not at all (write a temporary one, fsync, rename, fsync the folder).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvshare.paths import LIBRARY_NAME
+
+
+class InstallError(Exception):
+    """The library can't be installed; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The library as this version of nvshare ships it."""
+
+    version: str
+    content: bytes
+
+    def folder(self, root: Path) -> Path:
+        """Where it belongs below ``root``: another content is another folder, even if the version is the same."""
+        return root / f"{self.version}-{hashlib.sha256(self.content).hexdigest()[:12]}"
+
+
+def read_library(source: Path, version: str) -> Library:
+    """The library in ``source``; raises InstallError when there is none."""
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        raise InstallError(f"{source}: {error.strerror}: name the library with --source") from error
+    if content[:4] != b"\x7fELF":
+        raise InstallError(f"{source} is not a shared library: name the library with --source")
+    return Library(version, content)
+
+
+def install(library: Library, root: Path) -> tuple[Path, bool]:
+    """Installs below ``root``; returns the file and whether it is new. On an InstallError nothing is left behind."""
+    target = library.folder(root) / LIBRARY_NAME
+    try:
+        if target.read_bytes() == library.content:
+            return target, False
+    except OSError:
+        # Not there, or not to be read: it is written below, which says what is wrong if that fails too.
+        pass
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.chmod(0o755)
+        _write_whole(target, library.content)
+    except OSError as error:
+        _remove_if_empty(target.parent)
+        raise InstallError(_explain(error, target, len(library.content))) from error
+    return target, True
+
+
+def _write_whole(target: Path, content: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), 0o755)
+            os.fsync(file.fileno())
+        temporary.rename(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    # The names must survive a power cut as well: the file's in its folder, and the folder's in the root.
+    for folder in (target.parent, target.parent.parent):
+        _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        # Not there, or not empty: then it is not what we just made.
+        return
+
+
+def _explain(error: OSError, target: Path, size: int) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            remedy = f"it needs {size} bytes: free some space on that file system; nothing was left behind"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            remedy = "mount the host's folder writable and run as root"
+        case _:
+            remedy = "name another folder with --library-dir"
+    return f"{target} can't be written: {error.strerror}: {remedy}"

@@ -1,0 +1,61 @@
+"""What Prometheus is told about the plugin."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from nvshare.deviceplugin.devices import Snapshot
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0)
+
+
+class Metrics:
+    """The plugin's metrics in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._devices = Gauge(
+            "nvshare_plugin_virtual_devices", "Virtual devices offered of a GPU.", ["gpu"], registry=self.registry
+        )
+        self._healthy = Gauge(
+            "nvshare_plugin_gpu_healthy", "1: the GPU's virtual devices are Healthy.", ["gpu"], registry=self.registry
+        )
+        self._problem = Gauge(
+            "nvshare_plugin_problem",
+            "1: this keeps the plugin from offering healthy devices: library, scheduler, gpu, kubelet.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.registrations = Counter(
+            "nvshare_plugin_registrations", "Registrations with kubelet.", ["result"], registry=self.registry
+        )
+        self.streams = Gauge(
+            "nvshare_plugin_list_and_watch_streams", "Streams that kubelet holds open.", registry=self.registry
+        )
+        self.xids = Counter(
+            "nvshare_plugin_xid_events", "XID errors that the driver reported.", ["xid"], registry=self.registry
+        )
+        self.requests = Histogram(
+            "nvshare_plugin_request_seconds",
+            "Time to answer kubelet.",
+            ["method"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.refusals = Counter(
+            "nvshare_plugin_refused_requests", "Requests answered with an error.", ["method"], registry=self.registry
+        )
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Takes over what is offered now."""
+        for offer in snapshot.offers:
+            self._devices.labels(offer.uuid).set(offer.virtual_devices)
+            self._healthy.labels(offer.uuid).set(offer.problem is None)
+
+    def problem(self, kind: str, present: bool) -> None:
+        """Whether there is a problem of this kind now."""
+        self._problem.labels(kind).set(present)

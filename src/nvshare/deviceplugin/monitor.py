@@ -1,0 +1,164 @@
+"""Puts together what NVML, the environment and the node say into what is offered, and says so when it changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import assert_never
+
+from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
+from nvshare.deviceplugin.discovery import Selection, discover
+from nvshare.deviceplugin.health import HealthBook
+from nvshare.deviceplugin.host import HostProblems
+from nvshare.deviceplugin.log import Log
+from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.nvml_thread import (
+    SILENCE_SECONDS,
+    EventsMissing,
+    NvmlAbsent,
+    Probed,
+    Scanned,
+    Sighting,
+    XidSeen,
+)
+from nvshare.deviceplugin.settings import Settings
+
+
+class Monitor:
+    """Decides what is offered. Lives in the event loop's thread; ``sight`` and ``look`` are its only inputs.
+
+    A GPU that was offered once stays offered, unhealthy, when it is not to be seen any more: its pods still run, and
+    kubelet must not give its virtual devices to others.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        selection: Selection,
+        inspect_host: Callable[[], HostProblems],
+        board: Board,
+        metrics: Metrics,
+        log: Log,
+    ) -> None:
+        self._settings = settings
+        self._selection = selection
+        self._inspect_host = inspect_host
+        self._board = board
+        self._metrics = metrics
+        self._log = log
+        self._book = HealthBook(settings.ignored_xids, settings.recovery_seconds)
+        self._gpus: dict[str, Gpu] = {}
+        self._gone: dict[str, str] = {}
+        self._nvml_seen = False
+        self._host = HostProblems()
+        self._scheduler_seen_at = time.monotonic()
+        self._heard_at: float | None = None
+        self._said: dict[str, str | None] = {}
+
+    def sight(self, sighting: Sighting) -> None:
+        """Takes note of what the NVML thread saw."""
+        now = time.monotonic()
+        waits = isinstance(sighting, NvmlAbsent) or sighting == Scanned(())
+        self._heard_at = None if waits else now
+        match sighting:
+            case NvmlAbsent(reason):
+                self._scanned(None, f"NVML is not available: {reason}")
+            case Scanned(gpus):
+                self._scanned(gpus, None)
+            case Probed(results):
+                self._book.probed(results, now)
+            case XidSeen(xid):
+                self._metrics.xids.labels(str(xid.number)).inc()
+                critical = self._book.xid(xid, self._gpus.values(), now)
+                self._log.warning("XID error", xid=xid.number, gpu=xid.uuid, application_fault=not critical)
+            case EventsMissing(reason):
+                self._say("events", f"NVML reports no error events ({reason}): health is known by probes only")
+            case _:
+                assert_never(sighting)
+        self._publish()
+
+    def look(self) -> None:
+        """Looks at the node; to be called every second or so."""
+        now = time.monotonic()
+        self._host = self._inspect_host()
+        if self._host.scheduler is None:
+            self._scheduler_seen_at = now
+        self._metrics.problem("library", self._host.library is not None)
+        self._metrics.problem("scheduler", self._host.scheduler is not None)
+        self._say("library", self._host.library, good="the library is on the host")
+        self._say("scheduler", self._host.scheduler, good="the scheduler's socket is there")
+        self._publish()
+
+    def problems(self) -> list[str]:
+        """All that is wrong now, for ``/readyz``. A node without GPUs is no problem: there is nothing to offer."""
+        if not self._gpus:
+            return []
+        found = [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
+        return found + [f"{uuid}: {problem}" for uuid in self._gpus if (problem := self._gpu_problem(uuid)) is not None]
+
+    def _scanned(self, nvml: tuple[Gpu, ...] | None, absent: str | None) -> None:
+        """``absent`` says why there is no NVML. Where there never was one, the GPUs that the environment names count."""
+        self._nvml_seen = self._nvml_seen or nvml is not None
+        discovery = discover(self._selection, () if nvml is None and self._nvml_seen else nvml)
+        for gpu in discovery.gpus:
+            if gpu.uuid not in self._gpus:
+                count = self._virtual_devices(gpu.uuid)
+                self._log.info("GPU found", gpu=gpu.uuid, index=gpu.index, virtual_devices=count)
+            self._gpus[gpu.uuid] = gpu
+        present = {gpu.uuid for gpu in discovery.gpus}
+        self._gone = {uuid: absent or "NVML does not show it any more" for uuid in self._gpus if uuid not in present}
+        if nvml is not None or not self._nvml_seen:
+            self._say("selection", "; ".join(discovery.warnings) or None)
+        self._say("nvml", absent, good="NVML is available")
+        nothing = None if self._gpus else "no GPU to offer on this node: waiting for one"
+        self._say("gpus", nothing)
+
+    def _publish(self) -> None:
+        offers = tuple(Offer(uuid, self._virtual_devices(uuid), self._problem(uuid)) for uuid in self._gpus)
+        before = {offer.uuid: offer.problem for offer in self._board.snapshot.offers}
+        if self._board.publish(Snapshot(offers)):
+            self._metrics.show(self._board.snapshot)
+            self._metrics.problem("gpu", any(self._gpu_problem(uuid) for uuid in self._gpus))
+            self._tell(before, offers)
+
+    def _tell(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
+        """Logs whose health changed; one line for all GPUs that have the same reason."""
+        worse: dict[str, list[str]] = {}
+        for offer in offers:
+            was = before.get(offer.uuid)
+            if offer.problem is not None and offer.problem != was:
+                worse.setdefault(offer.problem, []).append(offer.uuid)
+            elif offer.problem is None and was is not None:
+                self._log.info("healthy again", gpu=offer.uuid)
+        for reason, uuids in worse.items():
+            self._log.warning("unhealthy", gpus=uuids, reason=reason)
+
+    def _problem(self, uuid: str) -> str | None:
+        """Why the GPU's virtual devices are not to be given out; None when they are."""
+        if self._host.library is not None:
+            return self._host.library
+        # A container that comes now waits for the scheduler anyway: a short absence (its restart) takes nothing away.
+        absent = time.monotonic() - self._scheduler_seen_at
+        if self._host.scheduler is not None and absent >= self._settings.scheduler_grace_seconds:
+            return self._host.scheduler
+        return self._gpu_problem(uuid)
+
+    def _gpu_problem(self, uuid: str) -> str | None:
+        if uuid in self._gone:
+            return self._gone[uuid]
+        if self._heard_at is not None and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+            return "the driver does not answer NVML"
+        return self._book.problem(uuid)
+
+    def _virtual_devices(self, uuid: str) -> int:
+        return self._settings.virtual_devices_per_gpu.get(uuid, self._settings.virtual_devices)
+
+    def _say(self, topic: str, bad: str | None, good: str | None = None) -> None:
+        """Logs a topic's state when it changed; what was well from the beginning needs no line."""
+        was = self._said.get(topic)
+        self._said[topic] = bad
+        if bad is not None and bad != was:
+            self._log.warning(bad)
+        elif bad is None and was is not None and good is not None:
+            self._log.info(good)

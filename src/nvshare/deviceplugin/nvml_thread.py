@@ -1,0 +1,173 @@
+"""The one thread that talks to NVML: a driver that hangs must not take the plugin with it.
+
+It posts what it sees and is asked nothing. While there are GPUs it posts at least every ``PROBE_SECONDS`` or so: longer
+silence than ``SILENCE_SECONDS`` means that a call into the driver does not return.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nvshare.deviceplugin.devices import Gpu
+from nvshare.deviceplugin.health import Xid
+from nvshare.deviceplugin.nvml import NvmlError
+
+PROBE_SECONDS = 10.0
+SILENCE_SECONDS = 3 * PROBE_SECONDS
+_RESCAN_SECONDS = 60.0
+_FIRST_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlAbsent:
+    """There is no NVML at the moment."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """These are all the GPUs that NVML shows."""
+
+    gpus: tuple[Gpu, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Each GPU was asked how it is: None is well."""
+
+    results: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class XidSeen:
+    """The driver reported an error."""
+
+    xid: Xid
+
+
+@dataclass(frozen=True, slots=True)
+class EventsMissing:
+    """NVML reports no error events, or not for all GPUs: only probes tell how those are."""
+
+    reason: str
+
+
+Sighting = NvmlAbsent | Scanned | Probed | XidSeen | EventsMissing
+
+
+class EventSource(Protocol):
+    """As ``nvml.XidEvents``."""
+
+    @property
+    def silent(self) -> Sequence[str]: ...
+    def wait(self, seconds: float) -> Xid | None: ...
+    def close(self) -> None: ...
+
+
+class GpuLibrary(Protocol):
+    """As ``nvml.Nvml``."""
+
+    def gpus(self) -> tuple[Gpu, ...]: ...
+    def probe(self, gpu: Gpu) -> str | None: ...
+    def watch(self, gpus: Sequence[Gpu]) -> EventSource: ...
+    def close(self) -> None: ...
+
+
+class NvmlThread:
+    """Watches NVML from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        open_library: Callable[[], GpuLibrary],
+        post: Callable[[Sighting], None],
+        probe_seconds: float = PROBE_SECONDS,
+    ) -> None:
+        """``post`` is called in the thread; ``open_library`` raises NvmlError when there is no NVML."""
+        self._open = open_library
+        self._post = post
+        self._probe_seconds = probe_seconds
+        self._stop = threading.Event()
+        # A call that hangs in the driver must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Asks the thread to end and waits so long for it; it may be stuck in the driver."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        retry = _FIRST_RETRY_SECONDS
+        while not self._stop.is_set():
+            try:
+                library = self._open()
+            except NvmlError as error:
+                self._post(NvmlAbsent(str(error)))
+            else:
+                try:
+                    if self._watch_gpus(library):
+                        retry = _FIRST_RETRY_SECONDS
+                except NvmlError as error:
+                    self._post(NvmlAbsent(str(error)))
+                finally:
+                    library.close()
+            self._stop.wait(retry)
+            retry = min(2 * retry, _LONGEST_RETRY_SECONDS)
+
+    def _watch_gpus(self, library: GpuLibrary) -> bool:
+        """Watches until the set of GPUs changes or the thread is stopped; False when there are no GPUs."""
+        gpus = library.gpus()
+        self._post(Scanned(gpus))
+        if not gpus:
+            return False
+        events = self._watch_events(library, gpus)
+        rescan_at = time.monotonic() + _RESCAN_SECONDS
+        probe_at = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                if time.monotonic() >= probe_at:
+                    self._post(Probed({gpu.uuid: library.probe(gpu) for gpu in gpus}))
+                    probe_at = time.monotonic() + self._probe_seconds
+                if time.monotonic() >= rescan_at:
+                    if events is None or library.gpus() != gpus:
+                        return True
+                    rescan_at = time.monotonic() + _RESCAN_SECONDS
+                if events is not None and not self._wait(events):
+                    events.close()
+                    events = None
+                    probe_at = 0.0
+                elif events is None:
+                    self._stop.wait(min(1.0, self._probe_seconds))
+        finally:
+            if events is not None:
+                events.close()
+        return True
+
+    def _watch_events(self, library: GpuLibrary, gpus: Sequence[Gpu]) -> EventSource | None:
+        try:
+            events = library.watch(gpus)
+        except NvmlError as error:
+            self._post(EventsMissing(str(error)))
+            return None
+        if events.silent:
+            self._post(EventsMissing(f"not supported by {', '.join(events.silent)}"))
+        return events
+
+    def _wait(self, events: EventSource) -> bool:
+        """Waits a second for an event and posts it; False when no more events can be had."""
+        try:
+            xid = events.wait(min(1.0, self._probe_seconds))
+        except NvmlError as error:
+            self._post(EventsMissing(str(error)))
+            return False
+        if xid is not None:
+            self._post(XidSeen(xid))
+        return True

@@ -1,0 +1,157 @@
+"""The whole plugin: its parts made, joined and run until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nvshare.deviceplugin.allocation import Injection, Mount
+from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.discovery import Selection
+from nvshare.deviceplugin.host import inspect
+from nvshare.deviceplugin.http import HttpServer
+from nvshare.deviceplugin.install import Library
+from nvshare.deviceplugin.lifecycle import Lifecycle
+from nvshare.deviceplugin.load import LoadWatch
+from nvshare.deviceplugin.log import Log
+from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.monitor import Monitor
+from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlThread, Sighting
+from nvshare.deviceplugin.requests import Rules
+from nvshare.deviceplugin.servicer import Servicer
+from nvshare.deviceplugin.settings import Settings
+from nvshare.paths import MEMORY, ON_MISSING, RunDir
+
+_LOOK_SECONDS = 1.0
+_STUCK_SECONDS = 15.0
+_NVML_STOP_SECONDS = 2.0
+
+
+class Plugin:
+    """One run of the plugin."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        selection: Selection,
+        library: Library,
+        open_nvml: Callable[[], GpuLibrary],
+        owner: str,
+        log: Log,
+    ) -> None:
+        """``owner`` is how this instance is called in another one's log. Needs a running event loop."""
+        self._settings = settings
+        self._log = log
+        self._metrics = Metrics()
+        self._board = Board()
+        run_dir = RunDir(settings.run_dir)
+        library_dir = library.folder(settings.library_dir)
+        self._monitor = Monitor(
+            settings,
+            selection,
+            lambda: inspect(library_dir, len(library.content), run_dir.client_socket),
+            self._board,
+            self._metrics,
+            log,
+        )
+        self._loads = LoadWatch(run_dir.admin_socket, log)
+        rules = Rules(settings.resource_name, settings.require_distinct, settings.fail_requests_greater_than_one)
+        injection = injection_of(settings, library_dir, run_dir)
+        self._lifecycle = Lifecycle(
+            settings.kubelet_dir,
+            settings.resource_name,
+            owner,
+            lambda: Servicer(self._board, rules, injection, self._loads.fresh, self._metrics, log),
+            self._metrics,
+            log,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._nvml = NvmlThread(open_nvml, self._post)
+        self._alive_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Runs until SIGTERM or SIGINT; raises OSError when the metrics address can't be used."""
+        server = HttpServer(self._settings.metrics_address, self._metrics.registry, self._stuck, self._unready)
+        server.start()
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop, stopped, number)
+        self._log.info("started", resource=self._settings.resource_name, metrics_port=server.port)
+        self._monitor.look()
+        self._nvml.start()
+        background = [asyncio.create_task(self._look())]
+        if self._settings.weigh_by_load:
+            background.append(asyncio.create_task(self._loads.run()))
+        main = asyncio.create_task(self._serve(stopped))
+        try:
+            # None of these ends by itself except the first, and that only when we are to stop: anything else is a bug.
+            done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (main, *background):
+                task.cancel()
+            await asyncio.gather(main, *background, return_exceptions=True)
+            await asyncio.to_thread(self._nvml.stop, _NVML_STOP_SECONDS)
+            server.stop()
+            self._log.info("stopped")
+
+    async def _serve(self, stopped: asyncio.Event) -> None:
+        """Registers as soon as there is a GPU."""
+        empty = self._board.snapshot
+        first = asyncio.create_task(self._board.newer_than(empty))
+        stop = asyncio.create_task(stopped.wait())
+        try:
+            await asyncio.wait({first, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            first.cancel()
+            stop.cancel()
+        await self._lifecycle.run()
+
+    async def _look(self) -> None:
+        while True:
+            self._alive_at = time.monotonic()
+            self._monitor.look()
+            self._metrics.problem("kubelet", bool(self._board.snapshot.offers) and not self._lifecycle.ready)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _stop(self, stopped: asyncio.Event, number: signal.Signals) -> None:
+        self._log.info("stopping", signal=number.name)
+        stopped.set()
+        self._lifecycle.stop()
+
+    def _post(self, sighting: Sighting) -> None:
+        """Hands over what the NVML thread saw; after the loop's end there is nobody left to be told."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._monitor.sight, sighting)
+
+    def _stuck(self) -> list[str]:
+        silent = time.monotonic() - self._alive_at
+        return [f"the event loop has not run for {silent:.0f} s"] if silent > _STUCK_SECONDS else []
+
+    def _unready(self) -> list[str]:
+        reasons = self._stuck() + self._monitor.problems()
+        if self._board.snapshot.offers and not self._lifecycle.ready:
+            reasons.append(f"not registered with kubelet: {self._lifecycle.state}")
+        return reasons
+
+
+def injection_of(settings: Settings, library_dir: Path, run_dir: RunDir) -> Injection:
+    """What the settings say that every container gets."""
+    environment = dict(settings.extra_env)
+    if settings.memory is not None:
+        environment[MEMORY] = settings.memory
+    if settings.on_missing is not None:
+        environment[ON_MISSING] = settings.on_missing
+    return Injection(
+        library_dir=library_dir,
+        client_dir=run_dir.client_socket.parent,
+        strategies=frozenset(settings.device_list_strategy),
+        cdi_kind=settings.cdi_kind,
+        cdi_annotation_prefix=settings.cdi_annotation_prefix,
+        environment=environment,
+        mounts=tuple(Mount(mount.host_path, mount.container_path, mount.read_only) for mount in settings.extra_mounts),
+    )

@@ -1,0 +1,86 @@
+"""Which of the free virtual devices a container should get: least allocated, round by round over distinct GPUs. Pure.
+
+kubelet gives the ids in a new random order at every call and keeps no order of its own, so ties are broken by the order
+of the GPUs and then by ordinal. Virtual devices that are not free are allocated: nothing is remembered between calls.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nvshare.deviceplugin.devices import BadDeviceIdError, Snapshot, parse
+from nvshare.deviceplugin.requests import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the scheduler says about a GPU: clients that hold or want the lock, and containers that have any client."""
+
+    busy: int
+    containers: int
+
+
+def prefer(
+    snapshot: Snapshot,
+    rules: Rules,
+    available: Sequence[str],
+    must_include: Sequence[str],
+    size: int,
+    loads: Mapping[str, Load] | None = None,
+) -> tuple[str, ...]:
+    """``size`` ids: those that must be included, then free ones; fewer when fewer are free.
+
+    Raises RequestError only when the operator's rules forbid the request: kubelet fails the pod for good then.
+    """
+    rules.check_size(size)
+    chosen = list(dict.fromkeys(must_include))[: max(size, 0)]
+    free = _by_gpu(available)
+    taken = {uuid: _cost(snapshot, uuid, len(ids), loads) for uuid, ids in free.items()}
+    used = set(chosen)
+    picked: dict[str, int] = defaultdict(int)
+    for device_id in chosen:
+        picked[_gpu_of(device_id)] += 1
+    left = {uuid: [device_id for device_id in ids if device_id not in used] for uuid, ids in free.items()}
+    rules.check_distinct(size, len(free), f"only {len(free)} of its {len(snapshot.offers)} GPUs have a free one")
+    heap = [(picked[uuid], taken[uuid], snapshot.position(uuid), uuid) for uuid, ids in left.items() if ids]
+    heapq.heapify(heap)
+    while heap and len(chosen) < size:
+        count, cost, position, uuid = heapq.heappop(heap)
+        chosen.append(left[uuid].pop())
+        if left[uuid]:
+            heapq.heappush(heap, (count + 1, cost, position, uuid))
+    return tuple(chosen)
+
+
+def _cost(snapshot: Snapshot, uuid: str, free: int, loads: Mapping[str, Load] | None) -> int:
+    """How much the GPU has to do already; by count, or by the scheduler's load where it is known.
+
+    With loads, an allocated virtual device whose container has no client yet counts as much as a busy client: it may
+    begin any moment, and pods that arrive together must not all go where nobody has started.
+    """
+    allocated = max(snapshot.total(uuid) - free, 0)
+    if loads is None:
+        return allocated
+    load = loads.get(uuid, Load(0, 0))
+    return load.busy + max(allocated - load.containers, 0)
+
+
+def _by_gpu(ids: Iterable[str]) -> dict[str, list[str]]:
+    """The ids of each GPU, highest ordinal first, so that ``pop`` gives the lowest."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for device_id in set(ids):
+        groups[_gpu_of(device_id)].append(device_id)
+    for group in groups.values():
+        group.sort(key=lambda device_id: (len(device_id), device_id), reverse=True)
+    return dict(groups)
+
+
+def _gpu_of(device_id: str) -> str:
+    """The GPU of an id. An id that is none stands for itself: best effort is better than a pod that fails for good."""
+    try:
+        return parse(device_id).uuid
+    except BadDeviceIdError:
+        return device_id
