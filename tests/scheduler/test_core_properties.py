@@ -1,0 +1,198 @@
+"""The core against the oracle: random lives of clients, with messages that are still on their way."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from nvshare.scheduler.actions import Action, Revoke
+from nvshare.scheduler.core import Core
+from nvshare.scheduler.errors import IllegalEvent
+from nvshare.scheduler.events import (
+    ClientGone,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    PinnedMeasured,
+    Policy,
+)
+from nvshare.scheduler.settings import Settings
+from tests.scheduler.event_sequences import (
+    COMES,
+    DEVICE_BYTES,
+    DEVICES,
+    GIB,
+    PINS,
+    POLICIES,
+    QUANTA,
+    RESIZES,
+    SLOT,
+    WAITS,
+    Ask,
+    Come,
+    Deed,
+    Go,
+    Peers,
+    Pin,
+    Release,
+    Resize,
+    Wait,
+    deeds,
+)
+from tests.scheduler.oracle import Oracle
+
+
+class CoreMachine(RuleBasedStateMachine):
+    """Clients act on what they know, which may lag behind what the core has said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers = Peers()
+        self.now = 100.0
+        self.under_way: dict[int, deque[Action]] = {}
+        """By client: what the core said and the client has not read yet."""
+
+    @initialize(policy=st.sampled_from(Policy), recovering=st.booleans(), assumed=st.sampled_from((0, GIB)))
+    def start(self, policy: Policy, recovering: bool, assumed: int) -> None:
+        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
+        self.core = Core(chosen, self.now, recovering)
+        self.oracle = Oracle(chosen, self.now + chosen.recovery_seconds if recovering else None)
+        for device in DEVICES:
+            self.handle(DeviceSeen(device, DEVICE_BYTES))
+
+    @rule(deed=COMES)
+    def come(self, deed: Come) -> None:
+        self.do(deed)
+
+    @rule(slot=SLOT)
+    def ask(self, slot: int) -> None:
+        self.do(Ask(slot))
+
+    @rule(slot=SLOT)
+    def release(self, slot: int) -> None:
+        self.do(Release(slot))
+
+    @rule(deed=RESIZES)
+    def resize(self, deed: Resize) -> None:
+        self.do(deed)
+
+    @rule(deed=PINS)
+    def pin(self, deed: Pin) -> None:
+        self.do(deed)
+
+    @rule(slot=SLOT)
+    def go(self, slot: int) -> None:
+        self.do(Go(slot))
+
+    @rule(deed=POLICIES | QUANTA)
+    def choose(self, deed: Deed) -> None:
+        self.do(deed)
+
+    @rule(device=st.sampled_from(DEVICES), total=st.sampled_from((0, 12, 16, 32)), foreign=st.sampled_from((0, 1, 20)))
+    def measure_device(self, device: str, total: int, foreign: int) -> None:
+        self.handle(DeviceSeen(device, total * GIB, foreign * GIB))
+
+    @rule(slot=SLOT, answers=st.booleans())
+    def read(self, slot: int, answers: bool) -> None:
+        """A client reads one message; ``answers``: it answers a Revoke even of a grant that it gave back already."""
+        peer = self.peers.by_slot.get(slot)
+        if peer is None or not self.under_way.get(peer.number):
+            return
+        action = self.under_way[peer.number].popleft()
+        crossed = isinstance(action, Revoke) and action.grant != peer.grant
+        self.peers.receive(action)
+        if isinstance(action, Revoke) and crossed and answers:
+            self.handle(LockReleased(action.client, action.grant))
+
+    @rule(deed=WAITS)
+    def wait(self, deed: Wait) -> None:
+        """Time passes, and the timer comes exactly when it is due."""
+        end = self.now + deed.seconds
+        while (deadline := self.core.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.wake()
+        self.now = end
+
+    @rule(seconds=st.sampled_from((0.5, 3.0, 45.0)))
+    def oversleep(self, seconds: float) -> None:
+        """Time passes and the timer comes at its end, late or before it is due."""
+        self.now += seconds
+        self.wake()
+
+    @rule(data=st.data())
+    def break_the_rules(self, data: st.DataObject) -> None:
+        """An event that the state does not allow is refused, and the core is as it was."""
+        event = data.draw(st.sampled_from(self.illegal_events()))
+        before = self.core.snapshot(self.now), self.core.deadline()
+        with pytest.raises(IllegalEvent) as raised:
+            self.core.handle(event, self.now)
+        assert raised.value.event == event
+        assert (self.core.snapshot(self.now), self.core.deadline()) == before
+
+    @invariant()
+    def rules_hold(self) -> None:
+        self.oracle.check(self.now, self.core.deadline(), self.core.snapshot(self.now))
+
+    def illegal_events(self) -> list[Event]:
+        nobody = self.peers.last_number + 1
+        events: list[Event] = [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
+        events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
+        for place in self.oracle.places.values():
+            events += [LockRequested(member.number) for member in [*place.queue, *place.holders]]
+            events += [LockReleased(member.number, self.oracle.last_grant + 1) for member in place.members]
+        return events
+
+    def do(self, deed: Deed) -> None:
+        event = self.peers.event(deed)
+        if event is not None:
+            self.handle(event)
+
+    def handle(self, event: Event) -> None:
+        # Before its deadline passes the core sees every event; one at the same time may come before the timer.
+        actions = self.core.handle(event, self.now)
+        self.oracle.saw(event, self.now)
+        self.send(actions)
+
+    def wake(self) -> None:
+        self.send(self.core.handle_timer(self.now))
+
+    def send(self, actions: list[Action]) -> None:
+        self.oracle.answered(actions, self.now)
+        for action in actions:
+            self.under_way.setdefault(action.client, deque()).append(action)
+
+
+TestCoreMachine = CoreMachine.TestCase
+TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+
+
+def run(lives: list[Deed], policy: Policy, recovering: bool) -> list[list[Action]]:
+    """What a core answers to each deed, clients reading every answer at once."""
+    core, peers, now = Core(Settings(policy=policy), 0.0, recovering), Peers(), 0.0
+    for device in DEVICES:
+        core.handle(DeviceSeen(device, DEVICE_BYTES), now)
+    answers: list[list[Action]] = []
+    for deed in lives:
+        event = peers.event(deed)
+        if isinstance(deed, Wait):
+            now += deed.seconds
+            answers.append(core.handle_timer(now))
+        elif event is not None:
+            answers.append(core.handle(event, now))
+        else:
+            continue
+        for action in answers[-1]:
+            peers.receive(action)
+    return answers
+
+
+@given(deeds(), st.sampled_from(Policy), st.booleans())
+def test_the_same_events_give_the_same_actions(lives: list[Deed], policy: Policy, recovering: bool) -> None:
+    """Nothing inside depends on hashes, addresses, clocks or chance."""
+    assert run(lives, policy, recovering) == run(lives, policy, recovering)
