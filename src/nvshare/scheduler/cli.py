@@ -1,0 +1,107 @@
+"""The command line of nvshare-scheduler."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare import paths
+from nvshare.scheduler import server, translate
+from nvshare.scheduler.events import Policy
+from nvshare.scheduler.log import LogFormat, make_log
+from nvshare.scheduler.rundir import RunDirError
+from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.switchboard import CommandError, check_quantum
+
+_LONGEST_IDLE = 86400.0
+
+app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _version() -> str:
+    try:
+        return version("nvshare")
+    except PackageNotFoundError:
+        return "of a source tree"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nvshare-scheduler {_version()}")
+        raise typer.Exit
+
+
+def _quantum(seconds: float) -> float:
+    try:
+        check_quantum(seconds)
+    except CommandError as error:
+        raise typer.BadParameter(str(error)) from error
+    return seconds
+
+
+def _idle(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 <= seconds <= _LONGEST_IDLE:
+        raise typer.BadParameter(f"{seconds:g} s is not allowed; from 0 to {_LONGEST_IDLE:g} s is")
+    return seconds
+
+
+def _device(name: str | None) -> str | None:
+    if name is not None:
+        try:
+            translate.device_bytes(name)
+        except ValueError:
+            form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (or MIG-...), as nvidia-smi -L prints it"
+            raise typer.BadParameter(f"{name!r} is no device UUID; {form}, is") from None
+    return name
+
+
+@app.command(help="Decides which program may use which GPU when. One per node, or one per user.")
+def _scheduler(
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the sockets. [default: $NVSHARE_RUN_DIR, else /var/run/nvshare for root and "
+            "$XDG_RUNTIME_DIR/nvshare for a user]"
+        ),
+    ] = None,
+    quantum: Annotated[
+        float, typer.Option(metavar="SECONDS", callback=_quantum, help="How long a turn is while others wait.")
+    ] = 30.0,
+    policy: Annotated[
+        Policy,
+        typer.Option(
+            help="auto: who fits together runs together, others in turns; exclusive: one at a time; off: all."
+        ),
+    ] = Policy.AUTO,
+    log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
+    legacy_device: Annotated[
+        str | None,
+        typer.Option(metavar="UUID", callback=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
+    ] = None,
+    exit_when_idle: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", callback=_idle, help="End when there was no client for so long."),
+    ] = None,
+    _show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    chosen = paths.RunDir(run_dir) if run_dir is not None else paths.run_dir(os.environ)
+    options = server.Options(
+        chosen,
+        Settings(policy=policy, quantum_seconds=quantum),
+        legacy_device,
+        exit_when_idle,
+        _version(),
+    )
+    try:
+        server.run(options, make_log(log_format))
+    except RunDirError as error:
+        print(f"nvshare-scheduler: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error

@@ -1,0 +1,97 @@
+"""The node's GPUs and what runs in their memory, as NVML says it. Everything here may block: call it in a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pynvml  # type: ignore[import-untyped]
+
+from nvshare.scheduler import translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU, or a MIG device of one."""
+
+    uuid: str
+    product: str
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The memory of one device at one moment."""
+
+    total_bytes: int
+    used_bytes: int
+    processes: dict[int, int]
+    """Bytes by pid, of the processes for which NVML says it."""
+
+
+def discover() -> tuple[Gpu, ...] | None:
+    """Every GPU, and of those that are split their MIG devices instead; None where there is no NVML."""
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return tuple(gpu for handle in handles for gpu in _gpus_of(handle))
+    except pynvml.NVMLError:
+        return None
+
+
+def usage(uuid: str) -> Usage | None:
+    """The memory of a device, by ``Gpu.uuid``; None where NVML does not say it. ``discover`` has found it before."""
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLError:
+        return None
+    processes = {process.pid: process.usedGpuMemory for process in running if process.usedGpuMemory is not None}
+    return Usage(memory.total, memory.used, processes)
+
+
+def _gpus_of(handle: Any) -> list[Gpu]:
+    return [_gpu(mig) for mig in _mig_devices(handle)] or [_gpu(handle)]
+
+
+def _mig_devices(handle: Any) -> list[Any]:
+    found = []
+    try:
+        if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return []
+        slots = range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle))
+    except pynvml.NVMLError:
+        return []
+    for slot in slots:
+        try:
+            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot))
+        except pynvml.NVMLError:
+            continue
+    return found
+
+
+def _gpu(handle: Any) -> Gpu:
+    return Gpu(
+        uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+        product=_text(pynvml.nvmlDeviceGetName(handle)),
+        total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def by_bytes(gpus: Iterable[Gpu]) -> dict[bytes, Gpu]:
+    """The GPUs by the 16 bytes by which clients name them; one whose UUID has another form is left out."""
+    found = {}
+    for gpu in gpus:
+        try:
+            found[translate.device_bytes(gpu.uuid)] = gpu
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,55 @@
+"""The end of a scheduler that was started for a few programs: when the last client has been gone for a while."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from pathlib import Path
+
+_RETRY_SECONDS = 1.0
+
+
+class IdleEnd:
+    """Calls ``end`` when there was no client for ``seconds`` and no program that was started to be one lives."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, programs_lock: Path, end: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._programs_lock = programs_lock
+        self._end = end
+        self._lock: int | None = None
+        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._try)
+
+    def population_changed(self, clients: int) -> None:
+        """So many clients are there now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if clients == 0:
+            self._timer = self._loop.call_later(self._seconds, self._try)
+
+    def close(self) -> None:
+        """Stops waiting. The lock is given back: call this when the sockets are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _try(self) -> None:
+        self._timer = None
+        lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            self._timer = self._loop.call_later(_RETRY_SECONDS, self._try)
+            return
+        self._lock = lock
+        self._end()

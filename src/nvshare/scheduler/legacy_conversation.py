@@ -1,0 +1,172 @@
+"""A version 1 peer: an unmodified nvshare v0.1.1 client, or its nvsharectl.
+
+Version 1 has no grant numbers, so they are kept here. Under policy ``off`` (SCHED_OFF) a version 1 client runs without
+asking and says nothing; the core is told that it asked, so that it counts as a holder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from nvshare.protocol import legacy
+from nvshare.protocol.legacy import LegacyType, Message
+from nvshare.scheduler.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.arrival import Arrival
+from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.errors import IllegalEvent
+from nvshare.scheduler.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
+from nvshare.scheduler.identity import Introduction
+from nvshare.scheduler.switchboard import CommandError
+
+if TYPE_CHECKING:
+    from nvshare.scheduler.connection import Connection
+    from nvshare.scheduler.events import Event
+    from nvshare.scheduler.reception import Reception
+    from nvshare.scheduler.switchboard import Switchboard
+
+_NO_POD = "none"
+"""What a version 1 client outside a pod calls its pod and namespace."""
+
+
+class LegacyConversation:
+    """One version 1 connection."""
+
+    __slots__ = ("_asked", "_board", "_connection", "_free", "_grant", "_number", "_reception")
+
+    def __init__(self, connection: Connection, reception: Reception, board: Switchboard) -> None:
+        self._connection = connection
+        self._reception = reception
+        self._board = board
+        self._number = 0
+        self._grant: int | None = None
+        self._asked = False
+        self._free = False
+
+    def receive(self, message: bytes) -> None:
+        """See ``connection.Conversation``."""
+        try:
+            decoded = legacy.decode(message)
+        except legacy.LegacyError as error:
+            raise PeerError(str(error)) from error
+        match decoded.type:
+            case LegacyType.REGISTER:
+                self._register(decoded)
+            case LegacyType.REQ_LOCK:
+                self._request()
+            case LegacyType.LOCK_RELEASED:
+                self._release()
+            case LegacyType.SET_TQ | LegacyType.SCHED_ON | LegacyType.SCHED_OFF:
+                self._command(decoded)
+            case LegacyType.LOCK_OK | LegacyType.DROP_LOCK:
+                raise PeerError(f"it sent {decoded.type.name}, which only a scheduler sends")
+            case _:
+                assert_never(decoded.type)
+
+    def perform(self, action: Grant | Revoke | TellWaiters) -> None:
+        """See ``switchboard.Client``."""
+        match action:
+            case Grant(_, grant):
+                self._grant = grant
+                self._asked = False
+                if not self._free:
+                    self._send(LegacyType.LOCK_OK)
+            case Revoke():
+                self._send(LegacyType.DROP_LOCK)
+            case TellWaiters():
+                pass  # Version 1 has no such message; its clients look for idleness every 5 s by themselves.
+            case _:
+                assert_never(action)
+
+    def run_free(self, free: bool) -> None:
+        """See ``switchboard.Client``."""
+        if free == self._free:
+            return
+        self._free = free
+        if free:
+            self._send(LegacyType.SCHED_OFF)
+            self._ask()
+        else:
+            # The client closes its gate when it reads this, without an answer.
+            self._send(LegacyType.SCHED_ON)
+            self._give_back()
+
+    def closed(self) -> None:
+        """See ``connection.Conversation``."""
+        if self._number:
+            self._board.remove(self._number)
+
+    def _register(self, message: Message) -> None:
+        if self._number:
+            raise PeerError("it sent REGISTER a second time")
+        namespace, pod = message.pod_namespace, message.pod_name
+        introduction = Introduction(
+            namespace="" if namespace == _NO_POD else namespace, pod="" if pod == _NO_POD else pod
+        )
+        device = self._reception.legacy_device()
+        number = self._board.next_number()
+        self._free = self._board.runs_free(device.name)
+        answer = LegacyType.SCHED_OFF if self._free else LegacyType.SCHED_ON
+        arrival = Arrival(
+            self._connection,
+            self,
+            introduction,
+            device,
+            protocol_version=1,
+            backend="",
+            welcome=legacy.encode(Message(answer, client_id=number, data=f"{number:016x}")),
+        )
+        self._reception.admit(number, arrival, ClientRegistered(number, device.name, None, ClaimedState.IDLE))
+        self._number = number
+        if self._free:
+            self._ask()
+
+    def _request(self) -> None:
+        """Ignored where it crossed a SCHED_OFF, and when it was said before, as the original ignores it."""
+        self._must_be_registered(LegacyType.REQ_LOCK)
+        if not self._free:
+            self._ask()
+
+    def _release(self) -> None:
+        """Ignored where it crossed a SCHED_OFF and where there is nothing to give back."""
+        self._must_be_registered(LegacyType.LOCK_RELEASED)
+        if not self._free:
+            self._give_back()
+
+    def _ask(self) -> None:
+        if self._grant is None and not self._asked:
+            self._asked = True
+            self._feed(LockRequested(self._number))
+
+    def _give_back(self) -> None:
+        grant, self._grant = self._grant, None
+        if grant is not None:
+            self._feed(LockReleased(self._number, grant))
+
+    def _command(self, message: Message) -> None:
+        if not self._connection.peer.may_command:
+            raise PeerError(f"it sent {message.type.name}, which is only honoured from root outside any pod")
+        match message.type:
+            case LegacyType.SCHED_OFF:
+                self._board.switch_off()
+            case LegacyType.SCHED_ON:
+                self._board.switch_on()
+            case _:
+                try:
+                    self._board.set_quantum(float(int(message.data, 0)), None)
+                except (ValueError, OverflowError):
+                    raise PeerError(f"it sent SET_TQ with {message.data!r}, which is no whole number") from None
+                except CommandError as error:
+                    raise PeerError(f"it sent SET_TQ: {error}") from error
+
+    def _must_be_registered(self, kind: LegacyType) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {kind.name} before REGISTER")
+
+    def _feed(self, event: Event) -> None:
+        try:
+            self._board.feed(event)
+        except IllegalEvent as error:
+            raise PeerError(str(error)) from error
+
+    def _send(self, kind: LegacyType) -> None:
+        self._connection.send(legacy.encode(Message(kind, client_id=self._number)))

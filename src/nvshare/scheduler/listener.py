@@ -1,0 +1,73 @@
+"""Accepts connections, a few at a time, and pauses while there are no descriptors for more."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable
+
+    from nvshare.scheduler.log import PeerLog
+
+_BATCH = 16
+"""So many are accepted in one pass of the event loop, so that a flood of them delays nobody else."""
+_PAUSE_SECONDS = 0.2
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Listener:
+    """One listening socket."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        has_room: Callable[[], bool],
+        accepted: Callable[[socket.socket], None],
+        log: PeerLog,
+    ) -> None:
+        """``has_room``: whether one more connection leaves descriptors for everything else."""
+        self._listening = listening
+        self._loop = loop
+        self._has_room = has_room
+        self._accepted = accepted
+        self._log = log
+        self._pause: asyncio.TimerHandle | None = None
+        self._resume()
+
+    def close(self) -> None:
+        """Accepts nothing more."""
+        if self._pause is None:
+            self._loop.remove_reader(self._listening.fileno())
+        else:
+            self._pause.cancel()
+        self._listening.close()
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening.fileno(), self._on_acceptable)
+
+    def _on_acceptable(self) -> None:
+        for _ in range(_BATCH):
+            if not self._has_room():
+                self._wait("as many connections as there are descriptors for")
+                return
+            try:
+                connection, _address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                self._wait(str(error.strerror))
+                return
+            connection.setblocking(False)
+            self._accepted(connection)
+
+    def _wait(self, reason: str) -> None:
+        self._log.warning("accepting paused", reason=reason, seconds=_PAUSE_SECONDS)
+        self._loop.remove_reader(self._listening.fileno())
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._resume)

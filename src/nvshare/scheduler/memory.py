@@ -1,0 +1,59 @@
+"""From what NVML measured to what the core is told about memory. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nvshare.scheduler.events import DeviceSeen, PinnedMeasured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvshare.scheduler.gpus import Usage
+    from nvshare.scheduler.views import ClientView, DeviceView
+
+NATIVE = "native"
+"""The backend whose allocations show in a process's bytes. Managed memory does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What connects a client with NVML's list: pid 0 is not to be found there."""
+
+    pid: int
+    backend: str
+
+
+def measured(view: DeviceView, processes: Mapping[int, Process], usage: Usage) -> list[DeviceSeen | PinnedMeasured]:
+    """What is new: the pinned bytes of clients by number, and the bytes of processes that are no clients.
+
+    Clients that NVML does not list (their pid is hidden, or it can't say) are taken at what they are charged.
+    """
+    events: list[DeviceSeen | PinnedMeasured] = []
+    by_pid: dict[int, list[ClientView]] = {}
+    explained = 0
+    for client in view.clients:
+        pid = processes[client.client].pid
+        if pid in usage.processes:
+            by_pid.setdefault(pid, []).append(client)
+            if processes[client.client].backend != NATIVE:
+                explained += client.footprint_bytes or 0
+        else:
+            explained += (client.footprint_bytes or 0) + client.pinned_bytes
+    for pid, clients in by_pid.items():
+        used = usage.processes[pid]
+        explained += used
+        # Usually one; more while a process that lost its connection has made a new one.
+        listed = sum(client.footprint_bytes or 0 for client in clients if processes[client.client].backend == NATIVE)
+        share = max(0, used - listed) // len(clients)
+        events.extend(
+            PinnedMeasured(client.client, share)
+            for client in clients
+            if not client.pinned_measured or client.pinned_bytes != share
+        )
+    foreign = max(0, usage.used_bytes - explained)
+    total = view.total_bytes or usage.total_bytes
+    if (total, foreign) != (view.total_bytes, view.foreign_bytes):
+        events.insert(0, DeviceSeen(view.device, total, foreign))
+    return events

@@ -1,0 +1,53 @@
+"""Measures the devices' memory every two seconds while there are clients, and tells the core what is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nvshare.scheduler import gpus, memory
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from nvshare.scheduler.gpus import Usage
+    from nvshare.scheduler.switchboard import Switchboard
+    from nvshare.scheduler.worker import Worker
+
+_INTERVAL_SECONDS = 2.0
+
+
+class MemoryWatch:
+    """NVML is asked in a worker; while an answer is outstanding nothing more is asked."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, worker: Worker, board: Switchboard, known: frozenset[str]
+    ) -> None:
+        """``known``: the devices that NVML knows."""
+        self._loop = loop
+        self._worker = worker
+        self._board = board
+        self._known = known
+        self._timer = loop.call_later(_INTERVAL_SECONDS, self._ask)
+
+    def stop(self) -> None:
+        """Asks no more."""
+        self._timer.cancel()
+
+    def _ask(self) -> None:
+        devices = sorted({member.device for member in self._board.members.values()} & self._known)
+        if devices:
+            self._worker.submit(lambda: {device: gpus.usage(device) for device in devices}, self._answered)
+        else:
+            self._ask_later()
+
+    def _answered(self, usages: dict[str, Usage | None]) -> None:
+        members = self._board.members
+        processes = {number: memory.Process(member.pid, member.backend) for number, member in members.items()}
+        for view in self._board.snapshot():
+            usage = usages.get(view.device)
+            for event in memory.measured(view, processes, usage) if usage is not None else ():
+                self._board.feed(event)
+        self._ask_later()
+
+    def _ask_later(self) -> None:
+        self._timer = self._loop.call_later(_INTERVAL_SECONDS, self._ask)

@@ -1,0 +1,230 @@
+"""One scheduler's life: claims the run directory, opens the sockets, serves until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import secrets
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import grpc
+
+from nvshare.admin import admin_pb2_grpc
+from nvshare.scheduler import gpus
+from nvshare.scheduler.admin import AdminService
+from nvshare.scheduler.connection import Connection
+from nvshare.scheduler.core import Core
+from nvshare.scheduler.identity import describe
+from nvshare.scheduler.idle import IdleEnd
+from nvshare.scheduler.listener import Listener
+from nvshare.scheduler.log import PeerLog
+from nvshare.scheduler.memory_watch import MemoryWatch
+from nvshare.scheduler.patience import Patience
+from nvshare.scheduler.peer import peer_of
+from nvshare.scheduler.reception import Reception
+from nvshare.scheduler.rundir import RunDirError, claimed, listen
+from nvshare.scheduler.switchboard import Switchboard
+from nvshare.scheduler.worker import Worker
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+    from structlog.typing import FilteringBoundLogger
+
+    from nvshare.paths import RunDir
+    from nvshare.scheduler.gpus import Gpu
+    from nvshare.scheduler.settings import Settings
+
+_REGISTER_SECONDS = 10.0
+_HALF_FRAME_SECONDS = 5.0
+_NVML_SECONDS = 10.0
+_OWN_DESCRIPTORS = 64
+"""Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said, checked."""
+
+    run_dir: RunDir
+    settings: Settings
+    legacy_device: str | None
+    """A device UUID."""
+    exit_when_idle: float | None
+    """Seconds without a client after which the scheduler ends; None: it does not."""
+    version: str
+
+
+def run(options: Options, log: FilteringBoundLogger) -> None:
+    """Serves until SIGTERM, SIGINT or idleness; RunDirError if the run directory can't be used."""
+    with claimed(options.run_dir):
+        asyncio.run(_serve(options, log))
+
+
+async def _serve(options: Options, log: FilteringBoundLogger) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    nvml = Worker(loop, "nvml")
+    found = await _discover(nvml, log)
+    life = _Life(options, log, loop, stop, found, nvml)
+    await life.open()
+    try:
+        # What lives now lives for ever: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info(
+            "ready",
+            version=options.version,
+            run_dir=str(options.run_dir.root),
+            policy=options.settings.policy.value,
+            quantum_seconds=options.settings.quantum_seconds,
+            gpus=len(found),
+        )
+        await stop.wait()
+    finally:
+        await life.close()
+
+
+async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes, Gpu]:
+    answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
+    worker.submit(gpus.discover, lambda found: None if answer.done() else answer.set_result(found))
+    try:
+        found = await asyncio.wait_for(answer, _NVML_SECONDS)
+    except TimeoutError:
+        log.warning("NVML does not answer; memory of other processes is not measured", seconds=_NVML_SECONDS)
+        return {}
+    if found is None:
+        log.info("no NVML here; memory of other processes is not measured")
+        return {}
+    return gpus.by_bytes(found)
+
+
+class _Life:
+    """The parts of one life, in the order in which they come and go."""
+
+    def __init__(
+        self,
+        options: Options,
+        log: FilteringBoundLogger,
+        loop: asyncio.AbstractEventLoop,
+        stop: asyncio.Event,
+        found: Mapping[bytes, Gpu],
+        nvml: Worker,
+    ) -> None:
+        run_dir = options.run_dir
+        self._run_dir = run_dir
+        self._loop = loop
+        self._log = log
+        self._peer_log = PeerLog(log, loop.time)
+        self._marker = _ClientsMarker(run_dir)
+        core = Core(options.settings, loop.time(), recovering=self._marker.found)
+        self._board = Switchboard(core, options.settings.policy, loop, log, self._peer_log, self._on_population)
+        self._unregistered = Patience[Connection](
+            loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s")
+        )
+        self._half_frames = Patience[Connection](
+            loop, _HALF_FRAME_SECONDS, lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s")
+        )
+        self._reception = Reception(
+            self._board,
+            found,
+            options.legacy_device,
+            secrets.randbits(64) | 1,
+            Worker(loop, "describe"),
+            describe,
+            self._unregistered,
+            self._peer_log,
+        )
+        known = frozenset(gpu.uuid for gpu in found.values())
+        self._memory = MemoryWatch(loop, nvml, self._board, known)
+        self._idle = (
+            None
+            if options.exit_when_idle is None
+            else IdleEnd(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
+        )
+        products = {gpu.uuid: gpu.product for gpu in found.values()}
+        self._service = AdminService(self._board, products, options.version, loop.time())
+        self._grpc = grpc.aio.server()
+        admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
+        self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
+        self._listeners: list[Listener] = []
+
+    async def open(self) -> None:
+        """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
+        admin_socket = self._run_dir.admin_socket
+        admin_socket.unlink(missing_ok=True)
+        try:
+            self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
+        except RuntimeError as error:
+            raise RunDirError(f"cannot serve {admin_socket}: {error}") from error
+        admin_socket.chmod(0o600)
+        await self._grpc.start()
+        for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
+            listening = listen(path, 0o666)
+            self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
+
+    async def close(self) -> None:
+        """Ends everything; what clients do then is theirs to decide."""
+        self._log.info("stopping", clients=len(self._board.members))
+        for listener in self._listeners:
+            listener.close()
+        self._marker.settle(len(self._board.members))
+        self._memory.stop()
+        self._service.stop()
+        await self._grpc.stop(grace=0.5)
+        self._unregistered.stop()
+        self._half_frames.stop()
+        self._board.stop()
+        for connection in list(self._reception.connections):
+            connection.abandon()
+        if self._idle is not None:
+            self._idle.close()
+
+    def _on_population(self, clients: int) -> None:
+        if clients:
+            self._marker.set()
+        if self._idle is not None:
+            self._idle.population_changed(clients)
+
+    def _has_room(self) -> bool:
+        return len(self._reception.connections) < self._max_connections
+
+    def _on_accepted(self, accepted: socket.socket) -> None:
+        peer = peer_of(accepted)
+        self._reception.arrived(
+            Connection(accepted, peer, self._loop, self._reception, self._half_frames, self._peer_log)
+        )
+
+
+class _ClientsMarker:
+    """The file that says that clients may outlive this scheduler."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._path = run_dir.clients_marker
+        self.found = self._path.exists()
+        self._is_set = self.found
+
+    def set(self) -> None:
+        """A client is there."""
+        if not self._is_set:
+            self._path.touch(mode=0o644)
+            self._is_set = True
+
+    def settle(self, clients: int) -> None:
+        """The scheduler ends under so many clients."""
+        if not clients:
+            self._path.unlink(missing_ok=True)
+
+
+def _raise_descriptor_limit() -> int:
+    """Asks for as many descriptors as are allowed; the answer is how many these are."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else os.sysconf("SC_OPEN_MAX")

@@ -1,0 +1,52 @@
+"""The admin API's picture of the scheduler, from the core's and the switchboard's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nvshare.admin import admin_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvshare.scheduler.switchboard import Member
+    from nvshare.scheduler.views import ClientView, DeviceView
+
+
+def device_message(view: DeviceView, product: str, members: Mapping[int, Member]) -> admin_pb2.Device:
+    """One device and its clients; ``product`` is what its maker calls it, empty if that is unknown."""
+    return admin_pb2.Device(
+        uuid=view.device,
+        name=product,
+        total_bytes=view.total_bytes,
+        foreign_bytes=view.foreign_bytes,
+        policy=view.policy.value,
+        quantum_seconds=view.quantum_seconds,
+        quantum_left_seconds=view.quantum_left_seconds,
+        recovering=view.recovering,
+        clients=[_client_message(client, members[client.client]) for client in view.clients],
+    )
+
+
+def _client_message(view: ClientView, member: Member) -> admin_pb2.Client:
+    shown = member.description
+    identity = shown.identity
+    return admin_pb2.Client(
+        id=view.client,
+        pid=shown.pid,
+        command=shown.command,
+        state=view.state.value,
+        footprint_bytes=view.footprint_bytes or 0,
+        pinned_bytes=view.pinned_bytes,
+        held_seconds=view.held_seconds,
+        waited_seconds=view.waited_seconds,
+        grants=view.grants,
+        backend=member.backend,
+        protocol_version=member.protocol_version,
+        identity=admin_pb2.Identity(
+            namespace=identity.namespace,
+            pod=identity.pod,
+            container=identity.container,
+            source=identity.source.value,
+        ),
+    )

@@ -1,0 +1,36 @@
+"""A thread for what may block (files, NVML), beside the event loop that must not."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """One daemon thread that does one thing after another; one that hangs for ever does not keep the process alive."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
+        self._loop = loop
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, work: Callable[[], Result], done: Callable[[Result], None]) -> None:
+        """Calls ``work`` in the thread, then ``done`` with its result in the event loop. ``work`` raises nothing."""
+
+        def step() -> None:
+            result = work()
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(done, result)
+
+        self._work.put(step)
+
+    def _run(self) -> None:
+        while True:
+            self._work.get()()

@@ -1,0 +1,257 @@
+"""A scheduler in a process of its own, and small clients of it, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import grpc
+
+from nvshare.admin import admin_pb2, admin_pb2_grpc
+from nvshare.paths import RunDir
+from nvshare.protocol import legacy, wire
+from nvshare.protocol.legacy import LegacyType, Message
+
+PATIENCE = 20.0
+"""Seconds after which something that must happen counts as not happening."""
+
+GIB = 1 << 30
+DEVICE = bytes.fromhex("6e767368617265000000000000000001")
+OTHER_DEVICE = bytes.fromhex("6e767368617265000000000000000002")
+
+Message_ = TypeVar("Message_")
+FrameT = TypeVar("FrameT", bound=wire.Frame)
+
+
+def eventually(condition: Callable[[], Message_], seconds: float = PATIENCE) -> Message_:
+    """The first true answer of ``condition``; AssertionError when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
+        time.sleep(0.005)
+    return answer
+
+
+class ClosedError(Exception):
+    """The scheduler ended the connection."""
+
+
+class _Socket:
+    """A connected socket that is read in messages of one size."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(os.fspath(path))
+        self._size = size
+        self._received = b""
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self, seconds: float) -> bytes:
+        """The next message; TimeoutError, or ClosedError."""
+        deadline = time.monotonic() + seconds
+        while len(self._received) < self._size:
+            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                data = self.socket.recv(65536)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise ClosedError
+            self._received += data
+        message, self._received = self._received[: self._size], self._received[self._size :]
+        return message
+
+    def wait_closed(self) -> None:
+        try:
+            while True:
+                self.receive(PATIENCE)
+        except ClosedError:
+            return
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class WireClient:
+    """A version 2 client."""
+
+    def __init__(self, path: Path) -> None:
+        self.raw = _Socket(path, wire.FRAME_BYTES)
+        self.client_id = 0
+        self.epoch = 0
+
+    def register(self, frame: wire.Register | None = None, **changes: object) -> Self:
+        """Sends REGISTER (by default idle on DEVICE, with 16 GiB there) and takes the SCHED_ON."""
+        frame = frame or wire.Register(DEVICE, 16 * GIB, backend=wire.Backend.NATIVE, command="test", pid=os.getpid())
+        self.send(replace(frame, **changes))  # type: ignore[arg-type]
+        answer = self.expect(wire.SchedOn)
+        self.client_id, self.epoch = answer.client_id, answer.epoch
+        return self
+
+    def send(self, frame: wire.Frame) -> None:
+        self.raw.send(wire.encode(frame))
+
+    def receive(self, seconds: float = PATIENCE) -> wire.Frame:
+        return wire.decode(self.raw.receive(seconds))
+
+    def expect(self, kind: type[FrameT]) -> FrameT:
+        """The next frame, which is of this kind."""
+        frame = self.receive()
+        assert isinstance(frame, kind), f"{frame} came, not {kind.__name__}"
+        return frame
+
+    def lock(self) -> int:
+        """Asks for the lock and waits for it; the answer is the grant."""
+        self.send(wire.ReqLock())
+        return self.expect(wire.LockOk).grant
+
+    def has_nothing(self) -> bool:
+        """Whether no frame has come. Only meaningful after something that happened later was seen."""
+        try:
+            self.receive(0.001)
+        except TimeoutError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class LegacyClient:
+    """A version 1 peer, with the messages that nvshare v0.1.1 sends."""
+
+    def __init__(self, path: Path) -> None:
+        self.raw = _Socket(path, legacy.MESSAGE_BYTES)
+        self.client_id = 0
+
+    def register(self, answer: LegacyType = LegacyType.SCHED_ON, pod: str = "none", namespace: str = "none") -> Self:
+        self.raw.send(legacy.encode(Message(LegacyType.REGISTER, pod, namespace, client_id=1234)))
+        message = self.expect(answer)
+        assert len(message.data) == 16
+        self.client_id = int(message.data, 16)
+        return self
+
+    def send(self, kind: LegacyType, data: str = "") -> None:
+        self.raw.send(legacy.encode(Message(kind, client_id=self.client_id, data=data)))
+
+    def expect(self, kind: LegacyType) -> Message:
+        message = legacy.decode(self.raw.receive(PATIENCE))
+        assert message.type is kind, f"{message} came, not {kind.name}"
+        return message
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class Scheduler:
+    """A scheduler process; a context manager that ends it."""
+
+    def __init__(self, root: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.run_dir = RunDir(root)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        self.log_file = root.with_suffix(".log")
+        command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(root), "--log-format", "json"]
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "nvshare.scheduler",
+                    "--run-dir",
+                    os.fspath(root),
+                    "--log-format",
+                    "json",
+                    *arguments,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
+            )
+        self._clients: list[WireClient | LegacyClient] = []
+        self._channel: grpc.Channel | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            eventually(self._is_ready)
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self._clients:
+            client.close()
+        if self._channel is not None:
+            self._channel.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log_file.read_text()
+        # Every life appends to the same log; the socket of a dead one refuses.
+        try:
+            _Socket(self.run_dir.legacy_socket, 1).close()
+        except OSError:
+            return False
+        return True
+
+    def client(self) -> WireClient:
+        """A connection that says nothing yet."""
+        client = WireClient(self.run_dir.client_socket)
+        self._clients.append(client)
+        return client
+
+    def legacy_client(self, path: Path | None = None) -> LegacyClient:
+        """A version 1 connection, by default at the original's path, that says nothing yet."""
+        client = LegacyClient(path or self.run_dir.legacy_socket)
+        self._clients.append(client)
+        return client
+
+    @property
+    def admin(self) -> admin_pb2_grpc.AdminStub:
+        """The admin API."""
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(f"unix:{self.run_dir.admin_socket}")
+        return admin_pb2_grpc.AdminStub(self._channel)
+
+    def status(self) -> admin_pb2.Status:
+        return self.admin.GetStatus(admin_pb2.GetStatusRequest(), timeout=PATIENCE)
+
+    def states(self) -> dict[int, str]:
+        """The state of every client by number."""
+        return {client.id: client.state for device in self.status().devices for client in device.clients}
+
+    def log(self) -> list[dict[str, object]]:
+        """Every whole line of the log, this life's and those before it."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+
+    def logged(self, event: str) -> list[dict[str, object]]:
+        """The lines with this text; waits until there is one."""
+        return eventually(lambda: [line for line in self.log() if line["event"] == event])
+
+    def kill(self) -> None:
+        """As a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> int:
+        """As an operator would; the answer is the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
