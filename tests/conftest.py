@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -57,13 +58,22 @@ def tool() -> Callable[[str], str]:
     """Finds a program of the system; without it the test is skipped, but fails when CI=true."""
 
     def find(name: str) -> str:
-        if path := shutil.which(name):
-            return path
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{name} is not installed, and in CI it must be")
-        pytest.skip(f"{name} is not installed")
+        path = shutil.which(name)
+        return path or _missing(name)
 
     return find
+
+
+@pytest.fixture
+def system_folder() -> Callable[[Path], Path]:
+    """Finds a folder that a package of the system brings; without it as without a tool."""
+    return lambda path: path if path.is_dir() else _missing(str(path))
+
+
+def _missing(name: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{name} is not installed, and in CI it must be")
+    pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy = clone / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copy)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", output, clone]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(output), str(clone)]
     subprocess.run(command, check=True, env=clean_environment())
     (built,) = output.glob("nvshare-*.whl")
     return built
@@ -42,7 +42,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the commands of an environment in which only nvshare was installed."""
     folder = tmp_path_factory.mktemp("venv")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
+    command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
     subprocess.run(command, check=True, env=clean_environment())
     return folder / "bin"
 

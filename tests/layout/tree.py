@@ -53,6 +53,8 @@ def imports(path: Path) -> set[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 found.add(module)
                 found.update(f"{module}.{alias.name}" for alias in names)
+            case _:
+                pass
     return found
 
 

@@ -1,0 +1,75 @@
+"""The library for aarch64, run by qemu's user mode on the simulated driver for aarch64."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import build_native
+from nvshare import paths
+from tests.conftest import Libraries, Scheduler, libraries_of
+from tests.programs.compiler import KERNELS, compiled
+
+SYSTEM = Path("/usr/aarch64-linux-gnu")
+NOT_READY = 802
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """How to run a program of the other machine."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+    def run(self, program: Path, arguments: list[str], inside: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Runs it; ``inside`` are variables for the program that qemu itself must not see."""
+        settings = [word for name, value in inside.items() for word in ("-E", f"{name}={value}")]
+        command = [*self.command, *settings, str(program), *arguments]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=100)
+
+
+@pytest.fixture(scope="module")
+def foreign() -> Libraries:
+    """The libraries for aarch64."""
+    return libraries_of("aarch64")
+
+
+@pytest.fixture
+def emulated(
+    tool: Callable[[str], str], system_folder: Callable[[Path], Path], environment: dict[str, str]
+) -> Emulated:
+    """qemu with Debian's C library for aarch64."""
+    own = {name: value for name, value in environment.items() if name != "LD_LIBRARY_PATH"}
+    return Emulated([tool("qemu-aarch64-static"), "-L", str(system_folder(SYSTEM))], own)
+
+
+@pytest.fixture
+def program(foreign: Libraries, tmp_path: Path) -> Path:
+    """work.c for aarch64."""
+    return compiled("work", build_native.TARGETS["aarch64"], foreign.cuda, tmp_path)
+
+
+def test_loads_and_hooks(foreign: Libraries, emulated: Emulated, program: Path) -> None:
+    """The preloaded library stands between program and driver: told to fail without a scheduler, submissions fail."""
+    inside = {
+        "LD_PRELOAD": str(foreign.shim),
+        "LD_LIBRARY_PATH": str(foreign.driver_folder),
+        paths.ON_MISSING: "fail",
+    }
+    result = emulated.run(program, [str(KERNELS), "1", "1"], inside)
+    assert result.returncode == 1
+    assert f"gave {NOT_READY}" in result.stderr
+
+
+def test_launches(
+    foreign: Libraries, emulated: Emulated, program: Path, start_scheduler: Callable[..., Scheduler]
+) -> None:
+    """With a scheduler the program runs to its end with right results, two processes of it in turns."""
+    start_scheduler("--policy", "exclusive", "--quantum", "1")
+    inside = {"LD_PRELOAD": str(foreign.shim), "LD_LIBRARY_PATH": str(foreign.driver_folder)}
+    result = emulated.run(program, [str(KERNELS), "2", "5"], inside)
+    assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr

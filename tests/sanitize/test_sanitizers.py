@@ -1,0 +1,80 @@
+"""The C code under AddressSanitizer with UBSan, and under ThreadSanitizer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import build_native
+from tests.conftest import Libraries, Scheduler, libraries_of
+from tests.programs.compiler import KERNELS, compiled
+
+RUNTIMES = {"asan": "libasan.so", "tsan": "libtsan.so"}
+# A finding ends the program with this status, which it has for no other reason.
+FOUND = 99
+OPTIONS = {
+    "ASAN_OPTIONS": f"exitcode={FOUND}:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": f"exitcode={FOUND}:print_stacktrace=1",
+    "TSAN_OPTIONS": f"exitcode={FOUND}:halt_on_error=1:second_deadlock_stack=1",
+}
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(params=RUNTIMES)
+def sanitizer(request: pytest.FixtureRequest) -> str:
+    """Each sanitizer, by the name of its target."""
+    return str(request.param)
+
+
+@pytest.fixture
+def sanitized(sanitizer: str) -> Libraries:
+    """The libraries with the sanitizer's checks in them."""
+    return libraries_of(sanitizer)
+
+
+@pytest.fixture
+def program(sanitizer: str, sanitized: Libraries, tmp_path: Path) -> Path:
+    """work.c with the sanitizer's checks in it."""
+    return compiled("work", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
+
+
+@pytest.fixture
+def checked(sanitized: Libraries, environment: dict[str, str]) -> dict[str, str]:
+    """The environment of a program that uses the checked simulated driver."""
+    return {**environment, **OPTIONS, "LD_LIBRARY_PATH": str(sanitized.driver_folder)}
+
+
+def runtime(sanitizer: str) -> str:
+    """The sanitizer's own library, which must come before all others."""
+    command = ["gcc", f"-print-file-name={RUNTIMES[sanitizer]}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_simulated_driver(program: Path, checked: dict[str, str]) -> None:
+    """Threads that launch, copy, capture and free find nothing wrong in the simulated driver."""
+    result = subprocess.run([program, KERNELS, "4", "20"], env=checked, capture_output=True, text=True, timeout=200)
+    assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr[-8000:]
+
+
+def test_library(
+    sanitizer: str,
+    sanitized: Libraries,
+    program: Path,
+    checked: dict[str, str],
+    start_scheduler: Callable[..., Scheduler],
+) -> None:
+    """Two programs that take turns find nothing wrong in the library."""
+    start_scheduler("--policy", "exclusive", "--quantum", "1")
+    preloaded = {**checked, "LD_PRELOAD": f"{runtime(sanitizer)}:{sanitized.shim}"}
+    command = [str(program), str(KERNELS), "4", "20"]
+    programs = [
+        subprocess.Popen(command, env=preloaded, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for running in programs:
+        output, errors = running.communicate(timeout=200)
+        assert (running.returncode, output) == (0, "right\n"), errors[-8000:]
