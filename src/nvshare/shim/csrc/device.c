@@ -16,6 +16,7 @@
 #include "client.h"
 #include "contexts.h"
 #include "driver.h"
+#include "fork.h"
 #include "marks.h"
 #include "memory.h"
 #include "pass.h"
@@ -27,9 +28,6 @@ static struct nvs_device nvs_devices[NVS_MAX_DEVICES];
 static _Atomic uint64_t nvs_ready; /* a bit for every record in use */
 static bool nvs_fork_handled;
 static _Atomic uint32_t nvs_handle_generation;
-
-/* glibc's part of pthread_atfork. Weak: musl has none, and there no driver either. */
-extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso) __attribute__((weak));
 
 struct nvs_device *nvs_device_known(int ordinal)
 {
@@ -57,8 +55,8 @@ static void nvs_device_start(const struct nvs_device *filled)
 	struct nvs_device *device = &nvs_devices[filled->ordinal];
 	uint64_t ready = atomic_load(&nvs_ready), bit = 1ULL << filled->ordinal;
 
-	if (!nvs_fork_handled && __register_atfork)
-		nvs_fork_handled = !__register_atfork(NULL, NULL, nvs_device_forked, NULL);
+	if (!nvs_fork_handled)
+		nvs_fork_handled = nvs_at_fork(NULL, NULL, nvs_device_forked);
 	nvs_marks_prepare();
 	*device = *filled;
 	nvs_client_start(device);

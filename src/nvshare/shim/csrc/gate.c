@@ -25,7 +25,7 @@
 #include "marks.h"
 #include "pass.h"
 
-__thread struct nvs_mark *nvs_mark_mine;
+__thread struct nvs_mark *nvs_mark_mine __attribute__((tls_model("initial-exec"), visibility("hidden")));
 _Atomic bool nvs_gate_fenced;
 
 static _Atomic(struct nvs_mark *) nvs_marks;
