@@ -18,7 +18,7 @@ LONGEST = 400
 TABLES = {
     "src/nvshare/cuda/abi.h",
 }
-MACHINE = re.compile(r"/home/\w|/Users/\w|" + re.escape(str(ROOT)))
+MACHINE = re.compile(rf"{re.escape(str(ROOT))}\b|{re.escape(str(Path.home()))}/\w")
 
 
 @pytest.mark.parametrize("path", CODE, ids=name)
@@ -41,7 +41,7 @@ def test_names_say_what_is_inside(path: Path) -> None:
 
 
 def test_no_path_of_a_machine() -> None:
-    """What is tracked means the same everywhere: no file names a person's home or the folder of a checkout."""
+    """What is tracked means the same everywhere: no file names this person's home or this checkout."""
     found = [
         f"{name(path)}: {match[0]}"
         for path in tracked()
