@@ -9,6 +9,7 @@ Every figure is a ratio within one run. The memory backend is ``native``. Needs 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -126,7 +127,7 @@ def overlapping(one: Result, other: Result) -> int:
 def turns(one: Result, other: Result) -> int:
     """How often the GPU changed hands."""
     owners = [owner for _, owner in sorted([(s, 0) for s, _ in one.spans] + [(s, 1) for s, _ in other.spans])]
-    return sum(a != b for a, b in zip(owners, owners[1:], strict=False))
+    return sum(a != b for a, b in itertools.pairwise(owners))
 
 
 def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> None:
