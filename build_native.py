@@ -45,6 +45,10 @@ class Library:
         folders = [SOURCES / "nvshare" / folder for folder in self.source_folders]
         return sorted(path for folder in folders for path in (*folder.glob("*.c"), *folder.glob("*.S")))
 
+    def export_maps(self) -> list[Path]:
+        """The linker's version scripts, which say what of it a program can see; none: what the code marks as visible."""
+        return sorted(path for folder in self.source_folders for path in (SOURCES / "nvshare" / folder).glob("*.map"))
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -112,8 +116,9 @@ def _build_library(target: Target, library: Library) -> Path:
         objects = list(pool.map(lambda source: _build_object(target, library, source, folder), library.sources()))
     output = target.output(library)
     command = [*target.compiler, *target.flags, *LINK_FLAGS, f"-Wl,-soname,{library.file_name}"]
+    command += [f"-Wl,--version-script={path}" for path in library.export_maps()]
     command += [str(path) for path in objects]
-    if not _is_current(output, objects, folder / "link", command):
+    if not _is_current(output, [*objects, *library.export_maps()], folder / "link", command):
         output.parent.mkdir(parents=True, exist_ok=True)
         # Renamed into place: a process that has the old library mapped must keep it.
         temporary = output.with_name(f".{output.name}.{os.getpid()}")
