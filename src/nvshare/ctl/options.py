@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,17 @@ RunDirOption = Annotated[
         "$XDG_RUNTIME_DIR/nvshare for a user.",
     ),
 ]
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds, as an option's parser."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise typer.BadParameter(f"{text!r} is no positive number of seconds, such as 30 or 2.5")
+    return value
 
 
 def chosen_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir:

@@ -15,7 +15,7 @@ import typer
 from nvshare import paths, shim
 from nvshare.ctl import launch
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.options import RunDirOption, chosen_run_dir
+from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
 from nvshare.ctl.preload import preload
 
 HELP = """
@@ -30,7 +30,8 @@ it ends by itself a while after the last command has ended.
   nvshare-ctl run -- python train.py --epochs 10
   nvshare-ctl run --quantum 5 -- ./simulate < input > output
 
-[bold]Exit codes:[/bold] the command's own; 125 it could not be prepared, 126 it can't be executed, 127 it was not found.
+[bold]Exit codes:[/bold] the command's own; 125 it could not be prepared, 126 it can't be executed, \
+127 it was not found.
 """
 
 
@@ -44,7 +45,7 @@ def run(
         typer.Option(
             "--quantum",
             metavar="SECONDS",
-            min=0.001,
+            parser=seconds,
             show_default=False,
             help="Set the scheduler's quantum, for all of its clients: how long one may hold a GPU while others wait.",
         ),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options import RunDirOption, chosen_run_dir
+from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
 
 _HELP = "Set the quantum or the policy of a running scheduler, for one device or for all."
 
@@ -61,7 +61,9 @@ def build() -> typer.Typer:
 
 def set_quantum(
     context: typer.Context,
-    seconds: Annotated[float, typer.Argument(metavar="SECONDS", show_default=False, help="The quantum in seconds.")],
+    quantum: Annotated[
+        float, typer.Argument(metavar="SECONDS", parser=seconds, show_default=False, help="The quantum in seconds.")
+    ],
     device: _DeviceOption = "",
     run_dir: RunDirOption = None,
 ) -> None:
@@ -71,8 +73,8 @@ def set_quantum(
     from nvshare.ctl.connection import RPC_TIMEOUT, admin
 
     with admin(chosen_run_dir(context, run_dir)) as scheduler:
-        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds, device_uuid=device), timeout=RPC_TIMEOUT)
-    print(f"quantum of {_scope(device)}: {seconds:g} s")
+        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=device), timeout=RPC_TIMEOUT)
+    print(f"quantum of {_scope(device)}: {quantum:g} s")
 
 
 def set_policy(

@@ -37,9 +37,7 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     yield _memory(device)
     yield Text.assemble(("turns   ", "dim"), _turns(device))
     if device.recovering:
-        yield Text(
-            "        recovering: no grants until clients of the former scheduler had time to come back", "yellow"
-        )
+        yield Text("        recovering: the former scheduler's clients have time to come back", "yellow")
 
 
 def _memory(device: admin_pb2.Device) -> Text:
@@ -53,8 +51,8 @@ def _memory(device: admin_pb2.Device) -> Text:
         ("█" * foreign_cells, "bright_black"),
         ("█" * client_cells, "yellow" if full else "green"),
         ("░" * (_BAR_CELLS - foreign_cells - client_cells), "dim"),
-        f" {words.size(device.total_bytes)}: {words.size(clients)} by clients, ",
-        f"{words.size(device.foreign_bytes)} by others",
+        f" clients {words.size(clients)}, others {words.size(device.foreign_bytes)}, ",
+        f"of {words.size(device.total_bytes)}",
     )
 
 
@@ -93,10 +91,10 @@ def _rank(order: list[str], state: str) -> int:
 
 
 def _who(client: admin_pb2.Client) -> Text:
-    command = Text(client.command or "?", no_wrap=True, overflow="ellipsis")
+    command = words.short_paths(client.command) or "?"
     if place := _place(client.identity):
-        return Text("\n").join([Text(place), Text(client.command, style="dim")])
-    return command
+        return Text("\n").join([Text(place), Text(command, style="dim")])
+    return Text(command)
 
 
 def _place(identity: admin_pb2.Identity) -> str:

@@ -36,3 +36,11 @@ def duration(seconds: float) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """``1 client``, ``2 clients``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def short_paths(command: str) -> str:
+    """A command with ``…/NAME`` for every long path in it, so that its beginning says the most."""
+    return " ".join(
+        f"…/{word.rsplit('/', 1)[1]}" if word.startswith("/") and word.count("/") > 1 else word
+        for word in command.split()
+    )

@@ -1,0 +1,132 @@
+"""An admin API that answers what a test tells it to, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import grpc
+
+from nvshare.admin import admin_pb2, admin_pb2_grpc
+from nvshare.paths import RunDir
+
+Context = Any
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the server says; a test changes it while the server runs."""
+
+    status: admin_pb2.Status
+    refusal: tuple[grpc.StatusCode, str] | None = None
+    asked: list[Any] = field(default_factory=list)
+
+
+class _Servicer(admin_pb2_grpc.AdminServicer):
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.ended = threading.Event()
+
+    def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return self._answer(request, context)
+
+    def SetQuantum(self, request: admin_pb2.SetQuantumRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return self._answer(request, context)
+
+    def SetPolicy(self, request: admin_pb2.SetPolicyRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return self._answer(request, context)
+
+    def WatchStatus(  # noqa: N802
+        self, request: admin_pb2.WatchStatusRequest, context: Context
+    ) -> Iterator[admin_pb2.Status]:
+        yield self._answer(request, context)
+        self.ended.wait()
+
+    def _answer(self, request: Any, context: Context) -> admin_pb2.Status:
+        self.answers.asked.append(request)
+        if self.answers.refusal is not None:
+            _refuse(context, *self.answers.refusal)
+        return self.answers.status
+
+
+def _refuse(context: Context, code: grpc.StatusCode, details: str) -> NoReturn:
+    context.abort(code, details)
+    raise AssertionError("abort raises")
+
+
+@contextmanager
+def serving(run_dir: RunDir, answers: Answers) -> Iterator[Answers]:
+    """The server, at the admin socket of ``run_dir``."""
+    run_dir.admin_socket.parent.mkdir(parents=True, exist_ok=True)
+    servicer = _Servicer(answers)
+    server = grpc.server(ThreadPoolExecutor(4))
+    admin_pb2_grpc.add_AdminServicer_to_server(servicer, server)
+    server.add_insecure_port(f"unix:{run_dir.admin_socket}")
+    server.start()
+    try:
+        yield answers
+    finally:
+        servicer.ended.set()
+        server.stop(None).wait()
+
+
+def example() -> admin_pb2.Status:
+    """Two devices: one that is taken in turns in a cluster, one that nobody uses."""
+    busy = admin_pb2.Device(
+        uuid="GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
+        name="NVIDIA H200",
+        total_bytes=150754820096,
+        foreign_bytes=536870912,
+        policy="auto",
+        quantum_seconds=30.0,
+        quantum_left_seconds=12.25,
+        clients=[
+            admin_pb2.Client(
+                id=1,
+                pid=4194301,
+                command="python3 /home/somebody/projects/speech/train.py --epochs 100 --batch-size 64 --lr 3e-4",
+                state="waiting",
+                footprint_bytes=99 * 1024**3,
+                pinned_bytes=512 * 1024**2,
+                held_seconds=3723.5,
+                waited_seconds=1234.5,
+                grants=17,
+                backend="managed",
+                protocol_version=2,
+            ),
+            admin_pb2.Client(
+                id=2,
+                pid=72,
+                command="python serve.py",
+                state="holding",
+                footprint_bytes=123456789012,
+                held_seconds=17.75,
+                waited_seconds=0.5,
+                grants=1,
+                backend="native",
+                protocol_version=2,
+                identity=admin_pb2.Identity(
+                    namespace="vision", pod="detector-5d4f8c7b9-x2x7k", container="main", source="kernel"
+                ),
+            ),
+        ],
+        allocations_without_client=[
+            admin_pb2.Allocation(
+                identity=admin_pb2.Identity(namespace="vision", pod="own-preload", container="c", source="kernel"),
+                virtual_device_ids=["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
+            )
+        ],
+    )
+    quiet = admin_pb2.Device(
+        uuid="GPU-00000000-0000-0000-0000-000000000001",
+        name="NVIDIA H200",
+        total_bytes=150754820096,
+        policy="exclusive",
+        quantum_seconds=2.5,
+        recovering=True,
+    )
+    return admin_pb2.Status(version="0.2.0", scheduler_pid=977, uptime_seconds=3600.0, devices=[busy, quiet])

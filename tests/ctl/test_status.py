@@ -1,0 +1,204 @@
+"""``nvshare-ctl status``: what people and scripts get to see."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+
+import grpc
+import pytest
+import yaml
+
+from nvshare.admin import admin_pb2
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers, example, serving
+from tests.ctl.program import COMMAND, ctl, environment
+
+DOCUMENT = {
+    "version": "0.2.0",
+    "scheduler_pid": 977,
+    "uptime_seconds": 3600.0,
+    "devices": [
+        {
+            "uuid": "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
+            "name": "NVIDIA H200",
+            "total_bytes": 150754820096,
+            "foreign_bytes": 536870912,
+            "policy": "auto",
+            "quantum_seconds": 30.0,
+            "quantum_left_seconds": 12.25,
+            "recovering": False,
+            "clients": [
+                {
+                    "id": 1,
+                    "pid": 4194301,
+                    "command": "python3 /home/somebody/projects/speech/train.py --epochs 100 --batch-size 64 --lr 3e-4",
+                    "state": "waiting",
+                    "footprint_bytes": 106300440576,
+                    "pinned_bytes": 536870912,
+                    "held_seconds": 3723.5,
+                    "waited_seconds": 1234.5,
+                    "grants": 17,
+                    "backend": "managed",
+                    "protocol_version": 2,
+                    "namespace": None,
+                    "pod": None,
+                    "container": None,
+                    "identity_source": None,
+                },
+                {
+                    "id": 2,
+                    "pid": 72,
+                    "command": "python serve.py",
+                    "state": "holding",
+                    "footprint_bytes": 123456789012,
+                    "pinned_bytes": 0,
+                    "held_seconds": 17.75,
+                    "waited_seconds": 0.5,
+                    "grants": 1,
+                    "backend": "native",
+                    "protocol_version": 2,
+                    "namespace": "vision",
+                    "pod": "detector-5d4f8c7b9-x2x7k",
+                    "container": "main",
+                    "identity_source": "kernel",
+                },
+            ],
+            "allocations_without_client": [
+                {
+                    "namespace": "vision",
+                    "pod": "own-preload",
+                    "container": "c",
+                    "identity_source": "kernel",
+                    "virtual_device_ids": ["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
+                }
+            ],
+        },
+        {
+            "uuid": "GPU-00000000-0000-0000-0000-000000000001",
+            "name": "NVIDIA H200",
+            "total_bytes": 150754820096,
+            "foreign_bytes": 0,
+            "policy": "exclusive",
+            "quantum_seconds": 2.5,
+            "quantum_left_seconds": None,
+            "recovering": True,
+            "clients": [],
+            "allocations_without_client": [],
+        },
+    ],
+}
+
+
+@pytest.fixture
+def answers(run_dir: RunDir) -> Iterator[Answers]:
+    """A server that shows the example."""
+    with serving(run_dir, Answers(example())) as answers:
+        yield answers
+
+
+def test_json(run_dir: RunDir, answers: Answers) -> None:
+    """The document has this shape, names and units; scripts rely on it."""
+    done = ctl(run_dir, "status", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == DOCUMENT
+
+
+def test_yaml(run_dir: RunDir, answers: Answers) -> None:
+    """YAML is the same document, in the same order."""
+    done = ctl(run_dir, "status", "-o", "yaml")
+    assert yaml.safe_load(done.stdout) == DOCUMENT
+    assert done.stdout.startswith("version: 0.2.0\n")
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) -> None:
+    """In the narrowest usual terminal every number, state and UUID is there in full; only commands are shortened."""
+    done = ctl(run_dir, "status", COLUMNS=columns)
+    assert done.returncode == 0
+    for text in (
+        "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
+        "NVIDIA H200",
+        "clients 214.5 GiB, others 512 MiB, of 140.4 GiB",
+        "policy auto, quantum 30 s (12.2 s left), 1 holding, 1 waiting",
+        "4194301",
+        "99.0 GiB",
+        "115.0 GiB",
+        "1h 02m",
+        "20m 34s",
+        "17.8 s",
+        "recovering",
+        "vision/own-preload/c, 1 virtual device",
+        "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
+    ):
+        assert text in done.stdout
+    assert "vision/detector" in done.stdout
+    assert all(len(line) <= int(columns) for line in done.stdout.splitlines())
+    assert any("python3 …/train.py --epochs" in line for line in done.stdout.splitlines())
+
+
+def test_holders_first(run_dir: RunDir, answers: Answers) -> None:
+    """Those who hold the device stand above those who wait."""
+    lines = ctl(run_dir, "status").stdout.splitlines()
+    states = [line.split()[1] for line in lines if line.strip().startswith(("72 ", "4194301 "))]
+    assert states == ["holding", "waiting"]
+
+
+def test_no_device_yet(run_dir: RunDir, answers: Answers) -> None:
+    """A scheduler that nobody has used says so instead of showing nothing."""
+    answers.status = admin_pb2.Status(scheduler_pid=5)
+    assert "no client has used one" in ctl(run_dir, "status").stdout
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--watch"], ["set", "quantum", "3"]])
+def test_no_scheduler(run_dir: RunDir, arguments: list[str]) -> None:
+    """Without a scheduler: one line with the socket and the remedy, exit code 3."""
+    done = ctl(run_dir, *arguments)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"nvshare-ctl: no scheduler runs (nobody answers at {run_dir.admin_socket})")
+    assert "nvshare-ctl run" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_stale_socket(run_dir: RunDir) -> None:
+    """The socket file of a scheduler that died is no scheduler."""
+    with serving(run_dir, Answers(example())):
+        held = run_dir.admin_socket.with_name("held")
+        os.link(run_dir.admin_socket, held)
+    held.rename(run_dir.admin_socket)
+    assert stat.S_ISSOCK(run_dir.admin_socket.stat().st_mode)
+    assert ctl(run_dir, "status").returncode == 3
+
+
+def test_not_permitted(run_dir: RunDir, answers: Answers, tool: Callable[[str], str]) -> None:
+    """Another user's scheduler: says so, exit code 4."""
+    # Root passes every mode unless it gives that right up.
+    rights = [tool("setpriv"), "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    run_dir.admin_socket.parent.chmod(0)
+    try:
+        command = [*rights, *COMMAND, "status"]
+        done = subprocess.run(command, env=environment(run_dir), capture_output=True, text=True, check=False)
+    finally:
+        run_dir.admin_socket.parent.chmod(0o700)
+    assert done.returncode == 4
+    assert "no permission" in done.stderr
+    assert str(run_dir.admin_socket) in done.stderr
+
+
+def test_refused(run_dir: RunDir, answers: Answers) -> None:
+    """An error of the scheduler itself is one line with its words."""
+    answers.refusal = grpc.StatusCode.INTERNAL, "the moon is in the wrong place"
+    done = ctl(run_dir, "status")
+    assert done.returncode == 1
+    assert "INTERNAL: the moon is in the wrong place" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_path_too_long(run_dir: RunDir) -> None:
+    """A run directory whose socket path no kernel takes is named."""
+    done = ctl(run_dir, "status", "--run-dir", "/tmp/" + "x" * 120)
+    assert done.returncode == 1
+    assert "choose another --run-dir" in done.stderr

@@ -1,0 +1,88 @@
+"""``nvshare-ctl status --watch``: every change, also over a restart of the scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers, example, serving
+from tests.ctl.program import COMMAND, environment
+from tests.polling import poll_until
+
+Reader = Callable[[], str]
+
+
+@contextmanager
+def watching(run_dir: RunDir, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], Reader]]:
+    """The command with its output on a pipe; the reader returns everything that came so far."""
+    with subprocess.Popen(
+        [*COMMAND, "status", "--watch", *options],
+        env=environment(run_dir),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        output = process.stdout.fileno()
+        os.set_blocking(output, False)
+        seen = bytearray()
+        try:
+            yield process, lambda: _read(output, seen)
+        finally:
+            process.kill()
+
+
+def _read(descriptor: int, seen: bytearray) -> str:
+    """Everything that came so far; a terminal that nobody writes to any more is at its end."""
+    with suppress(OSError):
+        seen += os.read(descriptor, 1 << 20)
+    return seen.decode(errors="replace")
+
+
+def test_survives_the_scheduler(run_dir: RunDir) -> None:
+    """One document a line; the scheduler ends: one line on stderr; another one comes: its documents follow."""
+    with ExitStack() as stack:
+        with serving(run_dir, Answers(example())):
+            process, read = stack.enter_context(watching(run_dir, "-o", "json"))
+            poll_until(lambda: "\n" in read(), "the first document")
+        later = example()
+        later.scheduler_pid = 978
+        with serving(run_dir, Answers(later)):
+            poll_until(lambda: read().count("\n") >= 2, "a document of the new scheduler")
+            pids = [json.loads(line)["scheduler_pid"] for line in read().splitlines()]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+        assert pids == [977, 978]
+        assert process.stderr is not None
+        assert process.stderr.read().count(b"waiting for it to come back\n") == 1
+
+
+def test_live_in_a_terminal(run_dir: RunDir) -> None:
+    """In a terminal the clocks go on while nothing changes, and Ctrl-C ends it quietly."""
+    master, slave = pty.openpty()
+    with serving(run_dir, Answers(example())):
+        process = subprocess.Popen(
+            [*COMMAND, "status", "--watch"],
+            env=environment(run_dir, TERM="xterm-256color"),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        os.set_blocking(master, False)
+        seen = bytearray()
+        try:
+            poll_until(lambda: "18.8 s" in _read(master, seen), "a holder's time after another second")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+            assert "Traceback" not in _read(master, seen)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(master)
