@@ -46,7 +46,7 @@ class Library:
         return sorted(path for folder in folders for path in (*folder.glob("*.c"), *folder.glob("*.S")))
 
     def export_maps(self) -> list[Path]:
-        """The linker's version scripts, which say what of it a program can see; none: what the code marks as visible."""
+        """The linker's version scripts: what a program can see of it; without one, what the code marks as visible."""
         return sorted(path for folder in self.source_folders for path in (SOURCES / "nvshare" / folder).glob("*.map"))
 
 
