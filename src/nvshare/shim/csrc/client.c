@@ -25,6 +25,7 @@
 #include "../../protocol/wire.h"
 #include "config.h"
 #include "device.h"
+#include "fork.h"
 #include "lease.h"
 #include "log.h"
 #include "messages.h"
@@ -140,9 +141,8 @@ static bool read_frame(struct nvs_client *client)
 {
 	const struct nvs_frame *frame = &client->input;
 	struct nvs_lease_event event;
-	ssize_t got;
+	ssize_t got = recv(client->socket, (char *)&client->input + client->received, sizeof(*frame) - client->received, MSG_DONTWAIT);
 
-	got = recv(client->socket, (char *)&client->input + client->received, sizeof(*frame) - client->received, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got <= 0) {
@@ -290,8 +290,10 @@ static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 {
 	uint64_t count;
 
-	if (fds[0].revents && read(client->wake, &count, sizeof(count)) < 0)
-		nvs_debug("device %d: was woken by nobody", client->device->ordinal);
+	if (fds[0].revents & POLLNVAL)
+		client->wake = -1; /* the program closed it, as it does with every file; ppoll passes over -1 */
+	else if (fds[0].revents)
+		(void)!read(client->wake, &count, sizeof(count));
 	/* Those who asked before the scheduler's frame came are told first. */
 	handle_pending(client);
 	if (fds[1].revents && client->socket == fds[1].fd)
@@ -344,21 +346,19 @@ static void after_fork(void)
 
 static void after_fork_in_child(void)
 {
-	for (int i = 0; i < NVS_MAX_DEVICES; i++) {
-		if (!clients[i].device)
-			continue;
-		if (clients[i].socket >= 0)
-			close(clients[i].socket);
-		if (clients[i].wake >= 0)
-			close(clients[i].wake);
-		clients[i].device = NULL;
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
+		if (client->device && client->socket >= 0)
+			close(client->socket);
+		if (client->device && client->wake >= 0)
+			close(client->wake);
+		client->device = NULL;
 	}
 	pthread_mutex_unlock(&fd_lock);
 }
 
 static void watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+	nvs_at_fork(before_fork, after_fork, after_fork_in_child);
 }
 
 void nvs_client_start(struct nvs_device *device)
