@@ -31,7 +31,7 @@ _Static_assert(NVS_HOOK_COUNT * 2 < NVS_BUCKETS, "the table of addresses must st
 
 static void *nvs_addresses[NVS_HOOK_COUNT];   /* the driver's function behind each hook */
 static uint16_t nvs_by_address[NVS_BUCKETS];  /* open addressing; number of a hook plus one, 0: empty */
-static _Atomic bool nvs_loaded;
+static bool nvs_loaded;
 
 static unsigned int nvs_bucket(const void *address)
 {
