@@ -1,0 +1,193 @@
+"""``nvshare-ctl run``: the command takes the process's place and finds it as if nothing had been in between."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvshare import paths
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers, example, serving
+from tests.ctl.program import COMMAND, ctl, environment
+from tests.polling import poll_until
+
+pytestmark = pytest.mark.usefixtures("libraries")
+
+
+@pytest.fixture(autouse=True)
+def accepting(run_dir: RunDir) -> Iterator[None]:
+    """Somebody accepts clients, so none of these tests starts a scheduler."""
+    run_dir.client_socket.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(run_dir.client_socket))
+        listener.listen(64)
+        yield
+
+
+def test_exit_code(run_dir: RunDir) -> None:
+    """The command's exit code is the command's, and nothing is said."""
+    done = ctl(run_dir, "run", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
+    assert (done.returncode, done.stdout, done.stderr) == (42, "out\n", "err\n")
+
+
+def test_options_of_the_command(run_dir: RunDir) -> None:
+    """What follows the command belongs to it, also without --."""
+    done = ctl(run_dir, "run", "echo", "--quantum", "--help", "-x")
+    assert done.stdout == "--quantum --help -x\n"
+
+
+def test_same_process(run_dir: RunDir) -> None:
+    """The command has the pid that was started, no children, and reads the same standard input."""
+    script = "import os, sys; print(os.getpid(), sys.stdin.read()); os.wait()"
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--", sys.executable, "-c", script],
+        env=environment(run_dir),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate("a line", timeout=60)
+    assert out == f"{process.pid} a line\n"
+    assert "ChildProcessError" in err
+
+
+def test_variables(run_dir: RunDir) -> None:
+    """The preload goes before an existing one, the run directory is named, the rest of the environment stays."""
+    more = {"LD_PRELOAD": "/lib/other.so:/lib/third.so", "SOME_VARIABLE": "kept"}
+    # The shell's env is used because the dynamic loader complains about the made-up libraries on stderr only.
+    done = ctl(run_dir, "run", "--run-dir", str(run_dir.root), "--", "env", **more)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    library = ctl(run_dir, "library-path").stdout.strip()
+    assert Path(library).name == paths.LIBRARY_NAME
+    assert found[paths.LD_PRELOAD] == f"{library}:/lib/other.so:/lib/third.so"
+    assert found[paths.RUN_DIR] == str(run_dir.root)
+    assert found["SOME_VARIABLE"] == "kept"
+
+
+def test_nested(run_dir: RunDir) -> None:
+    """A run inside a run names the library once."""
+    done = ctl(run_dir, "run", "--", *COMMAND, "run", "--", "sh", "-c", "echo $LD_PRELOAD")
+    assert done.stdout.count(paths.LIBRARY_NAME) == 1
+
+
+def test_signals_are_default(run_dir: RunDir) -> None:
+    """The command inherits no ignored signal: a closed pipe ends it as it ends every program."""
+    done = ctl(run_dir, "run", "--", "sh", "-c", "grep SigIgn /proc/self/status")
+    assert int(done.stdout.split()[1], 16) == 0
+    assert ctl(run_dir, "run", "--", "sh", "-c", "kill -PIPE $$").returncode == -signal.SIGPIPE
+
+
+def test_killed(run_dir: RunDir) -> None:
+    """A signal to the process is a signal to the command, and its parent sees that end."""
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--", "sh", "-c", "echo ready; exec sleep 60"],
+        env=environment(run_dir),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(10) == -signal.SIGTERM
+
+
+def test_terminal(run_dir: RunDir) -> None:
+    """The command has the terminal: it is one for it, Ctrl-C reaches it, it may catch that."""
+    master, slave = pty.openpty()
+    script = "test -t 0 && test -t 1 && trap 'echo caught; exit 7' INT && echo ready && while :; do sleep 0.05; done"
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--", "sh", "-c", script],
+        env=environment(run_dir),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=_own_terminal,
+    )
+    os.close(slave)
+    os.set_blocking(master, False)
+    seen = bytearray()
+    try:
+        poll_until(lambda: b"ready" in _read(master, seen), "the command runs")
+        os.write(master, b"\x03")
+        assert process.wait(10) == 7
+        assert b"caught" in _read(master, seen)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _read(descriptor: int, seen: bytearray) -> bytes:
+    try:
+        seen += os.read(descriptor, 1 << 16)
+    except OSError:
+        return bytes(seen)
+    return bytes(seen)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("no-such-command-anywhere", 127, "no such command in PATH"),
+        ("./no/such/file", 127, "no such file"),
+        ("/dev/null", 126, "permission denied"),
+        ("/", 126, "directory"),
+    ],
+)
+def test_cannot_execute(run_dir: RunDir, name: str, code: int, said: str) -> None:
+    """As in a shell: 127 not found, 126 not executable, and a line that says which."""
+    done = ctl(run_dir, "run", "--", name)
+    assert done.returncode == code
+    assert done.stderr.startswith(f"nvshare-ctl: cannot execute {name}")
+    assert said in done.stderr
+
+
+def test_wrong_format(run_dir: RunDir, tmp_path: Path) -> None:
+    """An executable file that is no program: 126; one whose interpreter is missing: 127."""
+    for name, text, code in (("data", "\0\1\2", 126), ("script", "#!/no/such/interpreter\n", 127)):
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o755)
+        done = ctl(run_dir, "run", "--", str(path))
+        assert done.returncode == code
+        assert f"cannot execute {path}" in done.stderr
+
+
+def test_quantum(run_dir: RunDir) -> None:
+    """--quantum is set before the command begins, and said."""
+    with serving(run_dir, Answers(example())) as answers:
+        done = ctl(run_dir, "run", "--quantum", "2.5", "--", "true")
+    assert done.returncode == 0
+    assert done.stderr == "nvshare-ctl: quantum is now 2.5 s on all devices\n"
+    assert [request.seconds for request in answers.asked] == [2.5]
+
+
+def test_quantum_not_set(run_dir: RunDir) -> None:
+    """If the quantum can't be set the command is not started."""
+    done = ctl(run_dir, "run", "--quantum", "2.5", "--", "echo", "started")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "quantum could not be set to 2.5 s" in done.stderr
+
+
+def test_another_users_scheduler(run_dir: RunDir) -> None:
+    """A run directory that can't be written is no obstacle where a scheduler accepts clients in it."""
+    run_dir.programs_lock.mkdir()
+    assert ctl(run_dir, "run", "--", "true").returncode == 0
