@@ -98,7 +98,7 @@ class Monitor:
         return found + [f"{uuid}: {problem}" for uuid in self._gpus if (problem := self._gpu_problem(uuid)) is not None]
 
     def _scanned(self, nvml: tuple[Gpu, ...] | None, absent: str | None) -> None:
-        """``absent`` says why there is no NVML. Where there never was one, the GPUs that the environment names count."""
+        """``absent`` says why there is no NVML. If there never was one, the GPUs that the environment names count."""
         self._nvml_seen = self._nvml_seen or nvml is not None
         discovery = discover(self._selection, () if nvml is None and self._nvml_seen else nvml)
         for gpu in discovery.gpus:

@@ -7,7 +7,7 @@ of the GPUs and then by ordinal. Virtual devices that are not free are allocated
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,22 +36,22 @@ def prefer(
     Raises RequestError only when the operator's rules forbid the request: kubelet fails the pod for good then.
     """
     rules.check_size(size)
-    chosen = list(dict.fromkeys(must_include))[: max(size, 0)]
     free = _by_gpu(available)
-    taken = {uuid: _cost(snapshot, uuid, len(ids), loads) for uuid, ids in free.items()}
-    used = set(chosen)
-    picked: dict[str, int] = defaultdict(int)
-    for device_id in chosen:
-        picked[_gpu_of(device_id)] += 1
-    left = {uuid: [device_id for device_id in ids if device_id not in used] for uuid, ids in free.items()}
     rules.check_distinct(size, len(free), f"only {len(free)} of its {len(snapshot.offers)} GPUs have a free one")
-    heap = [(picked[uuid], taken[uuid], snapshot.position(uuid), uuid) for uuid, ids in left.items() if ids]
+    chosen = list(dict.fromkeys(must_include))[: max(size, 0)]
+    picked = Counter(_gpu_of(device_id) for device_id in chosen)
+    heap: list[tuple[bool, int, int, int, str]] = []
+    for uuid, ids in free.items():
+        cost = _cost(snapshot, uuid, len(ids), loads)
+        ids[:] = [device_id for device_id in ids if device_id not in chosen]
+        if ids:
+            heap.append((snapshot.total(uuid) == 0, picked[uuid], cost, snapshot.position(uuid), uuid))
     heapq.heapify(heap)
     while heap and len(chosen) < size:
-        count, cost, position, uuid = heapq.heappop(heap)
-        chosen.append(left[uuid].pop())
-        if left[uuid]:
-            heapq.heappush(heap, (count + 1, cost, position, uuid))
+        unknown, count, cost, position, uuid = heapq.heappop(heap)
+        chosen.append(free[uuid].pop())
+        if free[uuid]:
+            heapq.heappush(heap, (unknown, count + 1, cost, position, uuid))
     return tuple(chosen)
 
 

@@ -1,0 +1,133 @@
+"""kubelet's side of the device plugin API, with the behaviour that a real kubelet 1.36 showed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import grpc
+
+from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
+from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import (
+    DevicePluginStub,
+    RegistrationServicer,
+    add_RegistrationServicer_to_server,
+)
+
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class FakeKubelet(RegistrationServicer):
+    """One kubelet at a time in ``folder``. What it believes is in ``devices``; how it acts can be set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.registrations: list[api.RegisterRequest] = []
+        self.devices: dict[str, str] = {}
+        self.updates: list[dict[str, str]] = []
+        # What Register answers instead of success, and whether ListAndWatch is opened after it.
+        self.refusal: str | None = None
+        self.watches = True
+        # Called while Register is pending, after the plugin's options were asked.
+        self.before_answer: Callable[[], Awaitable[None]] | None = None
+        self._server: grpc.aio.Server | None = None
+        self._channels: list[grpc.aio.Channel] = []
+        self._streams: list[asyncio.Task[None]] = []
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "kubelet.sock"
+
+    @property
+    def plugin(self) -> DevicePluginStub:
+        """Calls the plugin that registered last."""
+        return DevicePluginStub(self._channels[-1])
+
+    @property
+    def healthy(self) -> int:
+        """The node's allocatable count."""
+        return sum(health == "Healthy" for health in self.devices.values())
+
+    async def start(self) -> None:
+        """As kubelet starts: it empties its folder and makes its socket anew."""
+        for left in self.folder.iterdir():
+            left.unlink()
+        self._server = grpc.aio.server()
+        add_RegistrationServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{self.socket}")
+        await self._server.start()
+
+    async def kill(self) -> None:
+        """As kubelet dies: its connections close, its socket's file stays, without anybody behind it."""
+        assert self._server is not None
+        left_behind = self.folder / "left-behind"
+        self.socket.rename(left_behind)
+        await self._hang_up()
+        await self._server.stop(None)
+        left_behind.rename(self.socket)
+        self._server = None
+        self.devices = {}
+
+    async def stop(self) -> None:
+        """Ends everything after a test."""
+        await self._hang_up()
+        if self._server is not None:
+            await self._server.stop(None)
+
+    async def close_streams(self) -> None:
+        """Ends the ListAndWatch streams as a broken connection would, and opens none again."""
+        for stream in self._streams:
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
+        self._streams.clear()
+
+    async def Register(self, request: api.RegisterRequest, context: Context) -> api.Empty:  # noqa: N802
+        channel = grpc.aio.insecure_channel(f"unix:{self.folder / request.endpoint}")
+        self._channels.append(channel)
+        await DevicePluginStub(channel).GetDevicePluginOptions(api.Empty(), timeout=10, wait_for_ready=True)
+        self.registrations.append(request)
+        if self.before_answer is not None:
+            await self.before_answer()
+        if self.refusal is not None:
+            await context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+        if self.watches:
+            self._streams.append(asyncio.create_task(self._watch(channel)))
+        return api.Empty()
+
+    async def allocate(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Allocates for one container."""
+        request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
+        response = await self.plugin.Allocate(request)
+        (container,) = response.container_responses
+        return container
+
+    async def prefer(self, available: Sequence[str], size: int, must_include: Sequence[str] = ()) -> list[str]:
+        """Asks which devices one container should get."""
+        request = api.PreferredAllocationRequest(
+            container_requests=[
+                api.ContainerPreferredAllocationRequest(
+                    available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
+                )
+            ]
+        )
+        response = await self.plugin.GetPreferredAllocation(request)
+        (container,) = response.container_responses
+        return list(container.deviceIDs)
+
+    async def _watch(self, channel: grpc.aio.Channel) -> None:
+        try:
+            async for response in DevicePluginStub(channel).ListAndWatch(api.Empty()):
+                self.devices = {device.ID: device.health for device in response.devices}
+                self.updates.append(self.devices)
+        except grpc.aio.AioRpcError:
+            pass
+        finally:
+            # Whichever stream of the resource ends: kubelet gives up the devices of the newest one.
+            self.devices = dict.fromkeys(self.devices, "Unhealthy")
+
+    async def _hang_up(self) -> None:
+        await self.close_streams()
+        for channel in self._channels:
+            await channel.close()
+        self._channels.clear()

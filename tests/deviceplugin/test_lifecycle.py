@@ -1,0 +1,316 @@
+"""The plugin beside kubelet, in every order of events."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+from structlog.testing import CapturingLogger
+
+from nvshare.deviceplugin.allocation import Injection
+from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.devices import Offer, Snapshot
+from nvshare.deviceplugin.instance_lock import InstanceLock
+from nvshare.deviceplugin.lifecycle import Lifecycle, Timing
+from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.requests import Rules
+from nvshare.deviceplugin.servicer import Servicer
+from tests.deviceplugin.fake_kubelet import FakeKubelet
+
+QUICK = Timing(poll=0.02, no_stream=0.2, register=5.0, first_retry=0.1, longest_retry=0.4, stop_grace=0.5)
+SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))
+RESOURCE = "nvshare.com/gpu"
+
+
+async def until(condition: Callable[[], object], what: str, timeout: float = 10.0) -> None:
+    """Lets the loop run until the condition is true; fails naming ``what`` after the timeout."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        await asyncio.sleep(0.005)
+
+
+@dataclass
+class Instance:
+    """One plugin's lifecycle, running in a task."""
+
+    folder: Path
+    name: str = "one"
+    board: Board = field(default_factory=Board)
+    logged: CapturingLogger = field(default_factory=CapturingLogger)
+    servicers: list[Servicer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.board.publish(SNAPSHOT)
+        self.metrics = Metrics()
+        self.lifecycle = Lifecycle(
+            self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=QUICK
+        )
+        self.task = asyncio.create_task(self.lifecycle.run())
+
+    def new_servicer(self) -> Servicer:
+        injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
+        servicer = Servicer(self.board, Rules(RESOURCE), injection, lambda: None, self.metrics, self.logged)
+        self.servicers.append(servicer)
+        return servicer
+
+    async def stop(self) -> None:
+        self.lifecycle.stop()
+        async with asyncio.timeout(10):
+            await self.task
+
+    def sockets(self) -> list[str]:
+        return [path.name for path in self.folder.glob("nvshare-*.sock")]
+
+    def said(self, words: str) -> bool:
+        return any(words in f"{call.args} {call.kwargs}" for call in self.logged.calls)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="kubelet-") as path:
+        yield Path(path)
+
+
+@pytest.fixture
+async def kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
+    fake = FakeKubelet(folder)
+    await fake.start()
+    yield fake
+    await fake.stop()
+
+
+@pytest.fixture
+async def instance(folder: Path) -> AsyncIterator[Instance]:
+    plugin = Instance(folder)
+    yield plugin
+    await plugin.stop()
+
+
+async def test_registers_and_is_watched(kubelet: FakeKubelet, instance: Instance) -> None:
+    """kubelet gets every virtual device, healthy, and knows that it may ask for a preference."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    (registration,) = kubelet.registrations
+    assert registration.version == "v1beta1"
+    assert registration.resource_name == RESOURCE
+    assert registration.options.get_preferred_allocation_available
+    assert not registration.options.pre_start_required
+    assert registration.endpoint in instance.sockets()
+    await until(lambda: instance.lifecycle.ready, "the plugin says that it is ready")
+
+
+async def test_serves_while_register_is_pending(kubelet: FakeKubelet, folder: Path) -> None:
+    """kubelet calls back before it answers, and may take its time: the plugin answers meanwhile."""
+    let_go = asyncio.Event()
+
+    async def call_back() -> None:
+        assert await kubelet.prefer(["GPU-a__1", "GPU-b__1"], 1) == ["GPU-a__1"]
+        await let_go.wait()
+
+    kubelet.before_answer = call_back
+    instance = Instance(folder)
+    await until(lambda: kubelet.registrations, "kubelet was asked")
+    assert (await kubelet.allocate(["GPU-a__1"])).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-a"
+    assert not instance.lifecycle.ready
+    let_go.set()
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await instance.stop()
+
+
+async def test_register_is_refused(kubelet: FakeKubelet, folder: Path) -> None:
+    """An error from kubelet is logged in its words, and the plugin tries again with a new socket until it works."""
+    kubelet.refusal = "failed to dial device plugin: out of luck"
+    instance = Instance(folder)
+    await until(lambda: len(kubelet.registrations) >= 3, "it tries again")
+    assert instance.said("out of luck")
+    kubelet.refusal = None
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    endpoints = [registration.endpoint for registration in kubelet.registrations]
+    assert len(set(endpoints)) == len(endpoints)
+    await instance.stop()
+
+
+async def test_registered_but_not_watched(kubelet: FakeKubelet, folder: Path) -> None:
+    """Success of Register means nothing without a ListAndWatch stream: the plugin registers again."""
+    kubelet.watches = False
+    instance = Instance(folder)
+    await until(lambda: len(kubelet.registrations) == 2, "it registers again")
+    assert instance.said("does not watch our devices")
+    kubelet.watches = True
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await instance.stop()
+
+
+async def test_stream_is_closed(kubelet: FakeKubelet, instance: Instance) -> None:
+    """kubelet never opens a stream again by itself: the plugin registers again."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await kubelet.close_streams()
+    assert kubelet.healthy == 0
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+    assert len(kubelet.registrations) == 2
+
+
+async def test_kubelet_restarts(kubelet: FakeKubelet, instance: Instance) -> None:
+    """A new kubelet empties its folder and knows nobody: the plugin is back with a socket of another name."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    first = kubelet.registrations[0].endpoint
+    await kubelet.kill()
+    await kubelet.start()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+    assert kubelet.registrations[-1].endpoint != first
+    assert instance.sockets() == [kubelet.registrations[-1].endpoint]
+
+
+async def test_kubelet_is_away_for_long(kubelet: FakeKubelet, instance: Instance) -> None:
+    """While kubelet is dead its socket's file stays: the plugin waits, and is back at once when kubelet is."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await kubelet.kill()
+    await until(lambda: instance.said("kubelet refused the registration"), "it tries in vain")
+    await kubelet.start()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+
+
+async def test_own_socket_is_deleted(kubelet: FakeKubelet, instance: Instance) -> None:
+    """Without its file nobody can reach the socket: it is made anew under another name."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    (socket,) = instance.sockets()
+    (kubelet.folder / socket).unlink()
+    await until(lambda: len(kubelet.registrations) == 2, "it registers again")
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+    assert socket not in instance.sockets()
+
+
+async def test_never_two_servers_at_once(kubelet: FakeKubelet, instance: Instance) -> None:
+    """Through many losses of kubelet, a server is only made when the one before has ended."""
+    alive: list[int] = []
+    make = instance.new_servicer
+
+    def counting() -> Servicer:
+        alive.append(len(instance.sockets()))
+        return make()
+
+    instance.lifecycle._new_servicer = counting
+    for _ in range(5):
+        await until(lambda: kubelet.healthy == 20, "all devices are known")
+        await kubelet.close_streams()
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    assert len(alive) >= 5
+    assert set(alive) == {0}
+
+
+async def test_two_instances_overlap(kubelet: FakeKubelet, instance: Instance) -> None:
+    """The newer one waits until the older one has ended, so that kubelet has the devices in the end."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    second = Instance(kubelet.folder, name="pod-two")
+    await until(lambda: second.said("waiting for another instance to end"), "the second waits")
+    assert second.said("one")
+    assert len(kubelet.registrations) == 1
+    assert kubelet.healthy == 20
+    await instance.stop()
+    await until(lambda: kubelet.healthy == 20 and len(kubelet.registrations) == 2, "the second took over")
+    await second.stop()
+
+
+async def test_overlap_while_kubelet_restarts(kubelet: FakeKubelet, instance: Instance) -> None:
+    """kubelet deletes the lock's file too: still one of the two serves, and never both."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    second = Instance(kubelet.folder, name="pod-two")
+    await until(lambda: second.said("waiting for another instance to end"), "the second waits")
+    await kubelet.kill()
+    await kubelet.start()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+    assert instance.lifecycle.ready != second.lifecycle.ready
+    assert len(instance.sockets()) == 1
+    await second.stop()
+    await until(lambda: kubelet.healthy == 20, "the one that is left serves")
+
+
+async def test_only_changes_are_sent(kubelet: FakeKubelet, instance: Instance) -> None:
+    """Unhealthy and back: a full list each time, all replicas of the GPU, and none for another wording."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    instance.board.publish(Snapshot((Offer("GPU-a", 10, "XID 79"), Offer("GPU-b", 10))))
+    await until(lambda: kubelet.healthy == 10, "ten are unhealthy")
+    assert {id_ for id_, health in kubelet.devices.items() if health == "Unhealthy"} == {
+        f"GPU-a__{ordinal}" for ordinal in range(1, 11)
+    }
+    instance.board.publish(Snapshot((Offer("GPU-a", 10, "XID 79 again"), Offer("GPU-b", 10))))
+    instance.board.publish(SNAPSHOT)
+    await until(lambda: kubelet.healthy == 20, "all are healthy")
+    assert [len(update) for update in kubelet.updates] == [20, 20, 20]
+    assert len(kubelet.registrations) == 1
+
+
+async def test_stop_leaves_nothing(kubelet: FakeKubelet, folder: Path) -> None:
+    """The streams end, the socket is gone, and the next instance may begin."""
+    instance = Instance(folder)
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await instance.stop()
+    await until(lambda: kubelet.healthy == 0, "kubelet lost the devices")
+    assert instance.sockets() == []
+    lock = InstanceLock(folder, RESOURCE, "next")
+    assert lock.try_acquire()
+    lock.release()
+
+
+async def test_stop_while_register_hangs(kubelet: FakeKubelet, folder: Path) -> None:
+    """A kubelet that never answers does not keep the plugin from ending."""
+    kubelet.before_answer = asyncio.Event().wait  # type: ignore[assignment]
+    instance = Instance(folder)
+    await until(lambda: kubelet.registrations, "kubelet was asked")
+    started = time.monotonic()
+    await instance.stop()
+    assert time.monotonic() - started < QUICK.register / 2
+
+
+async def test_no_kubelet_yet(folder: Path) -> None:
+    """Before kubelet has a socket the plugin waits, says for what once, and begins when it is there."""
+    instance = Instance(folder)
+    await until(lambda: instance.said("kubelet-dir"), "it says what it waits for")
+    kubelet = FakeKubelet(folder)
+    await kubelet.start()
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    assert sum("waiting for kubelet" in str(call.args) for call in instance.logged.calls) == 1
+    await instance.stop()
+    await kubelet.stop()
+
+
+async def test_sockets_of_a_killed_instance_are_removed(kubelet: FakeKubelet, folder: Path) -> None:
+    """A killed plugin leaves its socket's file; the next one of the same resource clears it away, nobody else's."""
+    instance = Instance(folder)
+    await until(lambda: instance.sockets(), "it serves")
+    prefix = instance.sockets()[0].rpartition("-")[0]
+    await instance.stop()
+    (folder / f"{prefix}-dead.sock").touch()
+    (folder / "nvidia-gpu.sock").touch()
+    following = Instance(folder)
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    assert f"{prefix}-dead.sock" not in following.sockets()
+    assert (folder / "nvidia-gpu.sock").exists()
+    await following.stop()
+
+
+@pytest.mark.parametrize(
+    ("ids", "code", "words"),
+    [
+        (["GPU-a__11"], grpc.StatusCode.NOT_FOUND, "GPU-a__11"),
+        (["GPU-x__1"], grpc.StatusCode.NOT_FOUND, "delete the pod"),
+        (["bogus"], grpc.StatusCode.INVALID_ARGUMENT, "UUID__ORDINAL"),
+    ],
+)
+async def test_errors_reach_kubelet(
+    kubelet: FakeKubelet, instance: Instance, ids: list[str], code: grpc.StatusCode, words: str
+) -> None:
+    """kubelet shows code and text in the pod's events; the plugin goes on."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await kubelet.allocate(ids)
+    assert error.value.code() is code
+    assert words in str(error.value.details())
+    assert instance.said(words)
+    assert (await kubelet.allocate(["GPU-a__1"])).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-a"
