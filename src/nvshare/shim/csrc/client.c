@@ -7,6 +7,7 @@
  * as long as the child lives), and nvs_client_start begins anew. CLOEXEC does the same for exec. `fd_lock` keeps fork away while a
  * file is open of which the record does not know yet, or no more.
  */
+#define _GNU_SOURCE
 #include "client.h"
 
 #include <errno.h>
