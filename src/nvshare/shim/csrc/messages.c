@@ -2,6 +2,7 @@
 /*
  * Puts together what a client says, to the scheduler and to the user. No state, no lock.
  */
+#define _GNU_SOURCE
 #include "messages.h"
 
 #include <errno.h>
