@@ -76,14 +76,18 @@ def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
     command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(run_dir.root)]
     command += ["--exit-when-idle", str(IDLE_SECONDS)]
     log = run_dir.log_file
+    written = log.stat().st_size if log.exists() else 0
     pid = _in_background(command, log, without_preload(environment))
-    wait_until_accepting(run_dir, lambda: _alive(pid), log)
+    wait_until_accepting(run_dir, lambda: _alive(pid), log, written)
     if _alive(pid):
         print(f"nvshare-ctl: started a scheduler in the background (pid {pid}, log {log})", file=sys.stderr, flush=True)
 
 
-def wait_until_accepting(run_dir: paths.RunDir, alive: Callable[[], bool], log: Path) -> None:
-    """Returns when a scheduler accepts clients; CommandError when the one that was started can't."""
+def wait_until_accepting(run_dir: paths.RunDir, alive: Callable[[], bool], log: Path, written: int) -> None:
+    """Returns when a scheduler accepts clients; CommandError when the one that was started can't.
+
+    What it says is in ``log``, after the first ``written`` bytes.
+    """
     start = time.monotonic()
     ended: float | None = None
     while not accepts(run_dir.client_socket):
@@ -92,7 +96,7 @@ def wait_until_accepting(run_dir: paths.RunDir, alive: Callable[[], bool], log: 
             # It may have lost against one that somebody else started and that accepts clients in a moment.
             ended = now
         if now > start + _START_DEADLINE_SECONDS or (ended is not None and now > ended + _SETTLE_SECONDS):
-            raise _not_started(ended is not None, log)
+            raise _not_started(ended is not None, log, written)
         time.sleep(_POLL_SECONDS)
 
 
@@ -141,9 +145,9 @@ def _alive(pid: int) -> bool:
         os.close(descriptor)
 
 
-def _not_started(ended: bool, log: Path) -> CommandError:
+def _not_started(ended: bool, log: Path, written: int) -> CommandError:
     what = "ended at once" if ended else f"accepts no clients after {_START_DEADLINE_SECONDS:g} s"
-    lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+    lines = log.read_bytes()[written:].decode(errors="replace").splitlines()[-_LOG_LINES:]
     tail = "\n".join(f"  {line}" for line in lines) or "  (empty)"
     return _failure(f"the scheduler that was started {what}; the end of its log {log}:\n{tail}")
 

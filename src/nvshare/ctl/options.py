@@ -35,6 +35,5 @@ def seconds(text: str) -> float:
 
 def chosen_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir:
     """The run directory that the option, or else the environment, names."""
-    if option is not None:
-        return paths.RunDir(option.absolute())
-    return paths.run_dir(context.obj)
+    chosen = paths.RunDir(option) if option is not None else paths.run_dir(context.obj)
+    return paths.RunDir(chosen.root.absolute())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -34,6 +35,8 @@ it ends by itself a while after the last command has ended.
 127 it was not found.
 """
 
+_HOLD_DESCRIPTOR = 100
+
 
 def run(
     context: typer.Context,
@@ -61,7 +64,8 @@ def run(
     if quantum is not None:
         _set_quantum(chosen, quantum)
     if hold_scheduler is not None:
-        os.set_inheritable(hold_scheduler, True)
+        # The command inherits it, at a number that scripts don't choose for their own files.
+        fcntl.fcntl(hold_scheduler, fcntl.F_DUPFD, _HOLD_DESCRIPTOR)
     _execute(executable, command, {**environment, **preload(chosen, library, environment)})
 
 

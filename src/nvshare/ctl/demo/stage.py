@@ -73,7 +73,7 @@ def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = run_dir.log_file
     with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:
-        launch.wait_until_accepting(run_dir, lambda: started.poll() is None, log)
+        launch.wait_until_accepting(run_dir, lambda: started.poll() is None, log, 0)
         yield
 
 
