@@ -19,6 +19,7 @@ from nvshare.ctl.demo.plan import Broken, Finished, Plan, Progress, Report, Star
 
 _ELEMENTS = 4096
 _VECTOR_BYTES = 4 * _ELEMENTS
+_SUM_BYTES = 8
 _THREADS = 256
 _STEPS_IN_FLIGHT = 8
 _REPORT_SECONDS = 0.1
@@ -49,7 +50,7 @@ class _Work:
             spin = driver.function(module, "nvs_spin")
         self.kernels = _Kernels(fill, axpy, reduce, spin)
         self.blocks = [driver.allocate(plan.block_bytes) for _ in range(plan.blocks)]
-        self.sums = driver.allocate(4 * plan.blocks)
+        self.sums = driver.allocate(_SUM_BYTES * plan.blocks)
         self.stamps = driver.allocate(_STAMP_BYTES * plan.steps) if plan.stamped else 0
 
     def x(self, block: int) -> int:
@@ -62,7 +63,7 @@ class _Work:
         for block in range(self.plan.blocks):
             self._fill(self.x(block), 1.0)
             self._fill(self.y(block), float(self.plan.seed))
-        self.driver.clear(self.sums, 4 * self.plan.blocks)
+        self.driver.clear(self.sums, _SUM_BYTES * self.plan.blocks)
 
     def step(self, number: int) -> None:
         block = number % self.plan.blocks
@@ -73,16 +74,16 @@ class _Work:
         else:
             self.driver.launch(self.kernels.spin, 1, 1, (duration,))
         factor = c_float(_factor(self.plan, number))
-        arguments = (c_uint64(_ELEMENTS), factor, c_uint64(self.x(block)), c_uint64(self.y(block)))
+        arguments = (factor, c_uint64(self.x(block)), c_uint64(self.y(block)), c_uint64(_ELEMENTS))
         self.driver.launch(self.kernels.axpy, _ELEMENTS // _THREADS, _THREADS, arguments)
 
     def sums_and_elements(self) -> tuple[list[float], list[float]]:
         elements: list[float] = []
         for block in range(self.plan.blocks):
-            arguments = (c_uint64(_ELEMENTS), c_uint64(self.y(block)), c_uint64(self.sums + 4 * block))
+            arguments = (c_uint64(self.y(block)), c_uint64(self.sums + _SUM_BYTES * block), c_uint64(_ELEMENTS))
             self.driver.launch(self.kernels.reduce, _ELEMENTS // _THREADS, _THREADS, arguments)
             elements += struct.unpack(f"{_ELEMENTS}f", self.driver.read(self.y(block), _VECTOR_BYTES))
-        sums = struct.unpack(f"{self.plan.blocks}f", self.driver.read(self.sums, 4 * self.plan.blocks))
+        sums = struct.unpack(f"{self.plan.blocks}d", self.driver.read(self.sums, _SUM_BYTES * self.plan.blocks))
         return list(sums), elements
 
     def times(self) -> list[list[int]]:
@@ -98,7 +99,7 @@ class _Work:
         self.driver.leave(self.plan.ordinal)
 
     def _fill(self, address: int, value: float) -> None:
-        arguments = (c_uint64(_ELEMENTS), c_float(value), c_uint64(address))
+        arguments = (c_uint64(address), c_float(value), c_uint64(_ELEMENTS))
         self.driver.launch(self.kernels.fill, _ELEMENTS // _THREADS, _THREADS, arguments)
 
 
@@ -115,7 +116,8 @@ def _expected(plan: Plan) -> list[float]:
     return values
 
 
-def _check(plan: Plan, sums: list[float], elements: list[float]) -> Finished:
+def check(plan: Plan, sums: list[float], elements: list[float]) -> Finished:
+    """Whether every sum and element is what it must be."""
     expected = _expected(plan)
     wanted = [value for value in expected for _ in range(_ELEMENTS)]
     wrong = sum(found != want for found, want in zip(elements, wanted, strict=True))
@@ -143,7 +145,7 @@ def _run(plan: Plan) -> Finished:
             if time.monotonic() >= said + _REPORT_SECONDS:
                 said = time.monotonic()
                 _say(Progress(number + 1))
-    finished = _check(plan, *work.sums_and_elements())
+    finished = check(plan, *work.sums_and_elements())
     stamps = work.times()
     work.end()
     return Finished(finished.right, finished.detail, stamps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -49,7 +50,7 @@ def live(devices: Sequence[DeviceSeen], jobs: Sequence[JobNow], now: float, widt
             )
         parts.append(table)
         for place, job in mine:
-            parts.append(_strip(f"job {job.name}", job.held, 0.0, max(now, 20.0), width, _color(place)))
+            parts.append(_strip(f"job {job.name}", job.held, now, max(now, 20.0), width, _color(place)))
     parts.append(axis(max(now, 20.0), width))
     return Group(*parts)
 
@@ -66,7 +67,7 @@ def timeline(story: Story, width: int) -> RenderableType:
                 ((turn.start_ns - story.start_ns) / 1e9, (turn.end_ns - story.start_ns) / 1e9)
                 for turn in story.turns_of(device.uuid, job.pid)
             ]
-            parts.append(_strip(f"job {job.name}", held, 0.0, length, width, _color(places[job.pid])))
+            parts.append(_strip(f"job {job.name}", held, length, length, width, _color(places[job.pid])))
         parts += [axis(length, width), Text()]
     return Group(*parts)
 
@@ -95,15 +96,16 @@ def results(story: Story) -> RenderableType:
 def axis(length: float, width: int) -> Text:
     """Seconds under the strips."""
     cells = _cells(width)
-    line = [" "] * (cells + 8)
+    line = [" "] * (cells + 1)
     step = tick_seconds(length, max(cells // 10, 2))
     number = 0
-    while number * step <= length:
+    while length and number * step <= length:
         label = f"{number * step:g}s"
-        at = round(number * step / length * cells) if length else 0
-        line[at : at + len(label)] = label
+        at = round(number * step / length * cells)
+        if at + len(label) <= len(line):
+            line[at : at + len(label)] = label
         number += 1
-    return Text(" " * _LABEL + "".join(line)[: cells + 1], style="dim")
+    return Text(" " * _LABEL + "".join(line), style="dim")
 
 
 _LABEL = 7
@@ -113,13 +115,27 @@ def _cells(width: int) -> int:
     return max(width - _LABEL - 2, 20)
 
 
-def _strip(label: str, held: Iterable[tuple[float, float]], start: float, end: float, width: int, color: str) -> Text:
+def _strip(label: str, held: Iterable[tuple[float, float]], now: float, length: float, width: int, color: str) -> Text:
+    """A bar where the lock was held, dots where not, nothing after ``now``, on an axis of ``length`` seconds."""
     cells = _cells(width)
-    cover = coverage(held, start, end, cells)
+    shares = [0.0, *coverage(held, 0.0, length, cells), 0.0]
+    past = round(min(now / length, 1.0) * cells) if length else 0
     text = Text(f"{label:<{_LABEL}}", style=color, no_wrap=True)
-    for share in cover:
-        text.append("█" if share > 0.5 else "▌" if share > 0.1 else "·", style=color if share > 0.1 else "dim")
+    marks = "".join(
+        _mark(*shares[cell : cell + 3]) if cell < past or shares[cell + 1] > 0 else " " for cell in range(cells)
+    )
+    for style, run in groupby(marks, key=lambda mark: "dim" if mark == "·" else color):
+        text.append("".join(run), style=style)
     return text
+
+
+def _mark(before: float, share: float, after: float) -> str:
+    """The sign for a cell of which this share is covered, between two neighbours."""
+    if share >= 0.75:
+        return "█"
+    if share >= 0.25:
+        return "▐" if after > before else "▌"
+    return "·"
 
 
 def coverage(held: Iterable[tuple[float, float]], start: float, end: float, cells: int) -> list[float]:
@@ -145,7 +161,7 @@ def _title(number: int, device: DeviceSeen) -> Text:
 
 def _progress(share: float, color: str) -> Text:
     done = round(share * _PROGRESS_CELLS)
-    return Text.assemble(("━" * done, color), ("━" * (_PROGRESS_CELLS - done), "bright_black"))
+    return Text.assemble(("━" * done, color), ("╌" * (_PROGRESS_CELLS - done), "bright_black"))
 
 
 def _color(place: int) -> str:

@@ -87,10 +87,10 @@ def sentence(story: Story) -> str:
     right = sum(job.right for job in story.jobs)
     each = words.size(max((job.footprint_bytes for job in story.jobs), default=0))
     memory = words.size(max((device.total_bytes for device in story.devices), default=0))
+    together = "never were two of them on one GPU at once" if not story.overlaps else "TWO WERE ON ONE GPU AT ONCE"
     seen = (
-        f"{words.count(len(story.jobs), 'job')} of {each} each on {words.count(len(story.devices), kind)} of {memory} "
-        f"took {words.count(len(story.turns), 'turn')}; two jobs computed on one GPU at the same time "
-        f"{words.count(story.overlaps, 'time')} (overlaps: {story.overlaps}); "
+        f"Seen: {words.count(len(story.jobs), 'job')} of {each} each on {words.count(len(story.devices), kind)} of "
+        f"{memory} took {words.count(len(story.turns), 'turn')}; {together} (overlaps: {story.overlaps}); "
         f"{right} of {len(story.jobs)} results are right."
     )
     if story.simulated:
