@@ -65,6 +65,12 @@ def _address(text: str) -> str:
     return text
 
 
+def _not_empty(strategies: tuple[DeviceListStrategy, ...]) -> tuple[DeviceListStrategy, ...]:
+    if not strategies:
+        raise _refuse("empty")
+    return strategies
+
+
 def _free_container_path(path: Path) -> Path:
     taken = next((own for own in reserved_mounts() if path == own or own in path.parents or path in own.parents), None)
     if taken is not None:
@@ -137,9 +143,8 @@ class Settings(BaseModel):
     )
     include: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
     exclude: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
-    device_list_strategy: tuple[DeviceListStrategy, ...] = Field(
+    device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], AfterValidator(_not_empty)] = Field(
         default=(DeviceListStrategy.ENVVAR,),
-        min_length=1,
         description=f"one or more of {', '.join(DeviceListStrategy)}",
     )
     cdi_kind: Annotated[StrictStr, _matches(_CDI_KIND)] = Field(

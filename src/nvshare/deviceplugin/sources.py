@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from nvshare import paths
 from nvshare.deviceplugin.settings import ExtraMount, Settings
 
 ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
+# What Kubernetes puts into every container of a namespace with a Service called nvshare-plugin or so.
+_SERVICE_LINK = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 # Variables that mean the same for other parts of nvshare keep their names here.
 _SHARED_VARIABLES = {
     paths.VIRTUAL_DEVICES: "virtual_devices",
@@ -84,8 +87,8 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
 
 def _from_environment(environment: Mapping[str, str], mistakes: list[str]) -> dict[str, _Given]:
     by_variable = {variable(key): key for key in _keys() if key not in _FILE_ONLY}
-    for name in sorted(environment):
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in by_variable:
+    for name in sorted(environment.keys() - by_variable.keys()):
+        if name.startswith(ENVIRONMENT_PREFIX) and _SERVICE_LINK.fullmatch(name) is None:
             mistakes.append(f"environment: unknown variable {name}{_hint(name, by_variable)}")
     return {
         key: _Given(_parsed(key, environment[name]), f"environment: {name}")

@@ -1,0 +1,81 @@
+"""Probes and metrics over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from nvshare.deviceplugin.devices import Offer, Snapshot
+from nvshare.deviceplugin.http import HttpServer
+from nvshare.deviceplugin.metrics import Metrics
+
+
+class Pages:
+    """A server whose reasons a test sets."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.unhealthy: list[str] = []
+        self.unready: list[str] = []
+        self.server = HttpServer("127.0.0.1:0", self.metrics.registry, lambda: self.unhealthy, lambda: self.unready)
+        self.server.start()
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=10) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+
+@pytest.fixture
+def pages() -> Iterator[Pages]:
+    served = Pages()
+    yield served
+    served.server.stop()
+
+
+def test_all_is_well(pages: Pages) -> None:
+    """Both probes say ok."""
+    assert pages.get("/healthz") == (200, "ok\n")
+    assert pages.get("/readyz") == (200, "ok\n")
+
+
+def test_reasons_are_told(pages: Pages) -> None:
+    """A probe that fails says why, one reason a line; the other is not touched."""
+    pages.unready = ["no library", "no scheduler"]
+    assert pages.get("/readyz") == (503, "no library\nno scheduler\n")
+    assert pages.get("/healthz") == (200, "ok\n")
+    pages.unhealthy = ["stuck"]
+    assert pages.get("/healthz") == (503, "stuck\n")
+
+
+def test_metrics(pages: Pages) -> None:
+    """Health and count of each GPU, problems, and the process's own figures."""
+    pages.metrics.show(Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 5, "XID 79"))))
+    pages.metrics.problem("library", True)
+    status, text = pages.get("/metrics")
+    assert status == 200
+    assert 'nvshare_plugin_gpu_healthy{gpu="GPU-a"} 1.0' in text
+    assert 'nvshare_plugin_gpu_healthy{gpu="GPU-b"} 0.0' in text
+    assert 'nvshare_plugin_virtual_devices{gpu="GPU-b"} 5.0' in text
+    assert 'nvshare_plugin_problem{kind="library"} 1.0' in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_other_pages(pages: Pages) -> None:
+    """An unknown page says which there are."""
+    status, text = pages.get("/")
+    assert status == 404
+    assert "/metrics, /healthz, /readyz" in text
+
+
+def test_address_in_use() -> None:
+    """A taken port is an error at once, not a server that nobody reaches."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", Metrics().registry, list, list)
