@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,18 +22,11 @@ from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from tests.deviceplugin.fake_kubelet import FakeKubelet
+from tests.deviceplugin.waiting import until
 
 QUICK = Timing(poll=0.02, no_stream=0.2, register=5.0, first_retry=0.1, longest_retry=0.4, stop_grace=0.5)
 SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))
 RESOURCE = "nvshare.com/gpu"
-
-
-async def until(condition: Callable[[], object], what: str, timeout: float = 10.0) -> None:
-    """Lets the loop run until the condition is true; fails naming ``what`` after the timeout."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.005)
 
 
 @dataclass

@@ -1,0 +1,78 @@
+"""NVML as a test sets it: which GPUs there are, how they answer, which errors they report."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+
+from nvshare.deviceplugin.devices import Gpu
+from nvshare.deviceplugin.health import Xid
+from nvshare.deviceplugin.nvml import NvmlError
+
+
+class FakeNvml:
+    """Stands for the driver; ``open`` gives the library, as often as it is asked for."""
+
+    def __init__(self, *uuids: str) -> None:
+        self.uuids = list(uuids)
+        self.absent: str | None = None
+        self.sick: dict[str, str] = {}
+        self.events: queue.Queue[Xid | NvmlError] = queue.Queue()
+        self.events_supported = True
+        # While it is not set, a probe hangs in the driver.
+        self.answers = threading.Event()
+        self.answers.set()
+        self.opened = 0
+        self.closed = 0
+
+    def open(self) -> FakeLibrary:
+        if self.absent is not None:
+            raise NvmlError(self.absent)
+        self.opened += 1
+        return FakeLibrary(self)
+
+
+class FakeLibrary:
+    """As ``nvml.Nvml``."""
+
+    def __init__(self, driver: FakeNvml) -> None:
+        self._driver = driver
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        if self._driver.absent is not None:
+            raise NvmlError(self._driver.absent)
+        return tuple(Gpu(uuid, str(place)) for place, uuid in enumerate(self._driver.uuids))
+
+    def probe(self, gpu: Gpu) -> str | None:
+        self._driver.answers.wait()
+        return self._driver.sick.get(gpu.uuid)
+
+    def watch(self, gpus: Sequence[Gpu]) -> FakeEvents:
+        if not self._driver.events_supported:
+            raise NvmlError("Not Supported")
+        return FakeEvents(self._driver)
+
+    def close(self) -> None:
+        self._driver.closed += 1
+
+
+class FakeEvents:
+    """As ``nvml.XidEvents``."""
+
+    silent: Sequence[str] = ()
+
+    def __init__(self, driver: FakeNvml) -> None:
+        self._driver = driver
+
+    def wait(self, seconds: float) -> Xid | None:
+        try:
+            event = self._driver.events.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        if isinstance(event, NvmlError):
+            raise event
+        return event
+
+    def close(self) -> None:
+        """Nothing is held."""
