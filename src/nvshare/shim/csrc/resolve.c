@@ -222,39 +222,42 @@ void *nvs_dlsym_find(void)
 }
 
 /*
- * RTLD_NEXT asked from an object behind us in load order would find the driver's own function: the caller gets the hook, which
- * ends there too. From an object before us the real dlsym finds the hook by itself.
+ * What RTLD_NEXT means for an object behind us in load order is the driver's own function, and for one before us our hook; both
+ * get the hook, which ends at the driver. Anything else in between is found by the real dlsym.
  */
-static void *nvs_dlsym_next(const char *name, const void *caller)
+static bool nvs_dlsym_next(const struct nvs_hook *hook, const void *caller, nvs_dlsym_fn real, void **answer)
 {
-	void *found = nvs_symbol_after(caller, name);
+	void *found = nvs_symbol_after(caller, hook->name);
 
-	return found ? nvs_hook_at(found) : NULL;
+	if (found == hook->replacement)
+		*answer = nvs_hook_real(hook) ? found : real(RTLD_NEXT, hook->name);
+	else
+		*answer = found ? nvs_hook_at(found) : NULL;
+	return *answer || found == hook->replacement;
 }
 
 struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
 {
 	const struct nvs_hook *hook = nvs_hook_named(name);
-	const struct nvs_dlsym_answer pass = { NULL, 0 };
-	struct nvs_dlsym_answer answer = { NULL, 1 };
+	struct nvs_dlsym_answer answer = { NULL, 0 };
 	nvs_dlsym_fn real = (nvs_dlsym_fn)nvs_dlsym_find();
 	int saved = errno;
-	void *replaced;
+	void *replacement;
 
 	if (!hook || !real)
-		return pass;
+		return answer;
 	if (handle == RTLD_NEXT) {
-		answer.value = nvs_dlsym_next(name, caller);
+		answer.answered = nvs_dlsym_next(hook, caller, real, &answer.value);
 		errno = saved;
-		return answer.value ? answer : pass;
+		return answer;
 	}
+	answer.answered = 1;
 	answer.value = real(handle, name);
 	if (answer.value == hook->replacement && !nvs_hook_real(hook))
 		answer.value = real(RTLD_NEXT, name); /* the driver lacks it: what would be found without us, or the error */
-	if (answer.value) {
-		replaced = nvs_hook_at(answer.value);
-		answer.value = replaced ? replaced : answer.value;
-		errno = saved;
-	}
+	replacement = answer.value ? nvs_hook_at(answer.value) : NULL;
+	if (replacement)
+		answer.value = replacement;
+	errno = saved;
 	return answer;
 }

@@ -1,0 +1,40 @@
+"""Fixtures for the library: a driver that counts who comes in, and processes under both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Libraries
+from tests.shim import spy_driver
+from tests.shim.children import ROOT, Children
+
+
+@pytest.fixture(scope="session")
+def spy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the counting driver."""
+    return spy_driver.build("gcc", tmp_path_factory.mktemp("spy")).parent
+
+
+@pytest.fixture
+def bare_children(environment: dict[str, str], spy: Path) -> Children:
+    """Processes with the counting driver, without the library."""
+    return Children(environment | {"LD_LIBRARY_PATH": str(spy), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"})
+
+
+@pytest.fixture
+def children(bare_children: Children, libraries: Libraries) -> Children:
+    """Processes with the counting driver, under the library."""
+    return Children(bare_children.environment | {"LD_PRELOAD": str(libraries.shim)})
+
+
+@pytest.fixture
+def compile_c(tmp_path: Path, tool: Callable[[str], str]) -> Callable[..., Path]:
+    """Compiles a C file beside the tests into the test's folder."""
+
+    def compile_one(name: str, output: str, *flags: str) -> Path:
+        return spy_driver.compile_c(tool("gcc"), Path(__file__).parent / name, tmp_path / output, *flags)
+
+    return compile_one

@@ -1,0 +1,85 @@
+"""A scheduler that grants and revokes only what a test tells it to."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from nvshare.protocol import wire
+
+PATIENCE = 20.0
+"""Seconds after which something that must happen counts as not happening."""
+
+FrameT = TypeVar("FrameT", bound=wire.Frame)
+
+
+@dataclass(slots=True)
+class Peer:
+    """One connected client, with what it said at first."""
+
+    connection: socket.socket
+    register: wire.Register
+    grants: int = 0
+
+    def send(self, frame: wire.SchedulerFrame) -> None:
+        """Sends one frame."""
+        self.connection.sendall(wire.encode(frame))
+
+    def receive(self) -> wire.Frame:
+        """The next frame; TimeoutError when none comes, ConnectionError when the client ends the connection."""
+        data = b""
+        while len(data) < wire.FRAME_BYTES:
+            part = self.connection.recv(wire.FRAME_BYTES - len(data))
+            if not part:
+                raise ConnectionError("the client hung up")
+            data += part
+        return wire.decode(data)
+
+    def expect(self, kind: type[FrameT]) -> FrameT:
+        """The next frame other than a footprint, which must be of that kind."""
+        frame = self.receive()
+        while isinstance(frame, wire.Footprint):
+            frame = self.receive()
+        assert isinstance(frame, kind), frame
+        return frame
+
+    def grant(self) -> None:
+        """Gives the lock to a client that has asked for it."""
+        self.grants += 1
+        self.send(wire.LockOk(self.grants))
+
+    def revoke(self) -> None:
+        """Asks for the lock back."""
+        self.send(wire.DropLock(self.grants))
+
+    def take_back(self) -> None:
+        """Asks for the lock back and waits until the client gives it."""
+        self.revoke()
+        assert self.expect(wire.LockReleased).grant == self.grants
+
+
+@dataclass(slots=True)
+class LockServer:
+    """Listens where ``NVSHARE_RUN_DIR`` says, or at ``path``."""
+
+    path: Path = field(default_factory=lambda: Path(os.environ["NVSHARE_RUN_DIR"]) / "client" / "scheduler.sock")
+    listener: socket.socket = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(str(self.path))
+        self.listener.listen()
+        self.listener.settimeout(PATIENCE)
+
+    def accept(self) -> Peer:
+        """The next client, registered."""
+        connection = self.listener.accept()[0]
+        connection.settimeout(PATIENCE)
+        peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
+        peer.register = peer.expect(wire.Register)
+        peer.send(wire.SchedOn(client_id=1, epoch=1))
+        return peer

@@ -1,0 +1,115 @@
+"""Every way in which a program finds the driver's functions leads to the hooks, and to nothing that the driver lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Libraries
+from tests.shim import spy_driver
+from tests.shim.children import Children
+from tests.shim.entrypoints import entry_points, table
+
+HOOKED = [row.symbol for row in table() if row.macro != "CALL"]
+LEFT_ALONE = ["cuInit", "cuStreamSynchronize", "cuEventRecord", "cuCtxSynchronize"]
+MISSING = ["cuMemcpyWithAttributesAsync", "cuMemcpy3DWithAttributesAsync", "cuCtxCreate_v4"]
+SHIM, DRIVER = "libnvshare.so", "libcuda.so.1"
+
+
+@pytest.fixture
+def routes(compile_c: Callable[..., Path]) -> Path:
+    """The program that says where a name leads."""
+    return compile_c("programs/routes.c", "routes", "-ldl")
+
+
+@pytest.fixture
+def older(children: Children, tmp_path: Path) -> Children:
+    """Processes whose driver lacks some symbols."""
+    folder = spy_driver.build("gcc", tmp_path / "older", MISSING).parent
+    return Children(children.environment | {"LD_LIBRARY_PATH": str(folder)})
+
+
+def lines_of(output: str) -> dict[str, str]:
+    """First word to second word of every line."""
+    return {line.split()[0]: line.split()[1] for line in output.splitlines()}
+
+
+@pytest.mark.parametrize("route", ["handle", "default", "next"])
+def test_names_lead_to_hooks(children: Children, routes: Path, route: str) -> None:
+    """dlsym, from whatever handle, gives the hook of every hooked name and the driver's own function of others."""
+    expected = dict.fromkeys(HOOKED, SHIM) | dict.fromkeys(LEFT_ALONE, DRIVER)
+    assert lines_of(children.run(routes, route, *expected)) == expected
+
+
+@pytest.mark.parametrize("route", ["handle", "default", "next"])
+def test_what_the_driver_lacks_is_not_found(older: Children, routes: Path, route: str) -> None:
+    """A hooked name that the driver lacks gives NULL and an error message, as without the library."""
+    output = older.run(routes, route, *MISSING)
+    assert lines_of(output) == dict.fromkeys(MISSING, "none")
+    assert "no error message" not in output
+
+
+def test_without_a_driver_nothing_is_found(children: Children, routes: Path) -> None:
+    """A program that asks for the driver's functions before it loads a driver finds none."""
+    assert lines_of(children.run(routes, "absent", *HOOKED)) == dict.fromkeys(HOOKED, "none")
+
+
+@pytest.mark.parametrize("route", ["v1", "v2", "thread"])
+def test_get_proc_address_chooses_like_the_driver(
+    children: Children, bare_children: Children, routes: Path, route: str
+) -> None:
+    """The driver decides which version and form a name means; the answer is the hook of just that one."""
+    names = sorted({point.base for point in entry_points()})
+    with_library = symbols_of(children.run(routes, route, *names))
+    without = symbols_of(bare_children.run(routes, route, *names))
+    assert {name: symbol for name, (_, symbol) in with_library.items()} == {
+        name: symbol for name, (_, symbol) in without.items()
+    }
+    hooked = {name for name, (_, symbol) in without.items() if symbol in HOOKED}
+    assert {name for name, (file, _) in with_library.items() if file == SHIM} == hooked
+
+
+def symbols_of(output: str) -> dict[str, tuple[str, str]]:
+    """The asked name to the object and the exported symbol that it led to."""
+    return {name: (file, symbol) for name, file, symbol in (line.split() for line in output.splitlines())}
+
+
+def test_direct_linking(older: Children, compile_c: Callable[..., Path], spy: Path) -> None:
+    """A program that is linked with the driver calls the hooks; one whose function the driver lacks answers "not found"."""
+    program = compile_c("programs/routes.c", "linked", "-DLINKED", str(spy / DRIVER), "-ldl")
+    output = older.run(program, "handle")
+    assert output.splitlines() == [f"linked {SHIM} cuMemcpyHtoD_v2", "call 500"]
+
+
+@pytest.mark.parametrize("optimisation", ["-O0", "-O2"])
+@pytest.mark.parametrize("first", [True, False])
+def test_another_preloaded_library(
+    children: Children,
+    libraries: Libraries,
+    compile_c: Callable[..., Path],
+    spy: Path,
+    optimisation: str,
+    first: bool,
+) -> None:
+    """A library that interposes the same functions by RTLD_NEXT reaches the hook from both sides, and the driver once."""
+    interposer = compile_c("programs/interposer.c", "interposer.so", "-shared", "-fPIC", optimisation, "-ldl")
+    program = compile_c("programs/interposed.c", "interposed", str(spy / DRIVER), "-ldl")
+    order = [interposer, libraries.shim] if first else [libraries.shim, interposer]
+    preloaded = replace(children, environment=children.environment | {"LD_PRELOAD": ":".join(map(str, order))})
+    output = preloaded.run(program).splitlines()
+    assert output == [f"next {SHIM}", "other libc", *(["interposed"] if first else []), "result 0", "entered 1"]
+
+
+def test_requests_of_the_runtime(children: Children, bare_children: Children, compile_c: Callable[..., Path]) -> None:
+    """What ten versions of the CUDA runtime asked for is answered as without the library, but by hooks where there are some."""
+    program = compile_c("programs/requests.c", "requests", "-ldl")
+    logs = sorted((Path(__file__).parent / "cudart_requests").glob("log.*"))
+    assert len(logs) == 10
+    bare = [line.split() for line in bare_children.run(program, *logs).splitlines()]
+    ours = [line.split() for line in children.run(program, *logs).splitlines()]
+    expected = [[*answer, SHIM if symbol in HOOKED else file, symbol] for *answer, file, symbol in bare]
+    assert ours == expected
+    assert sum(file == SHIM for _, _, file, _ in ours) > 1000
