@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.protocol.legacy import LegacyType, Message
+from tests.polling import poll_until
 
 PATIENCE = 20.0
 """Seconds after which something that must happen counts as not happening."""
@@ -29,17 +30,7 @@ GIB = 1 << 30
 DEVICE = bytes.fromhex("6e767368617265000000000000000001")
 OTHER_DEVICE = bytes.fromhex("6e767368617265000000000000000002")
 
-Message_ = TypeVar("Message_")
 FrameT = TypeVar("FrameT", bound=wire.Frame)
-
-
-def eventually(condition: Callable[[], Message_], seconds: float = PATIENCE) -> Message_:
-    """The first true answer of ``condition``; AssertionError when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
-        time.sleep(0.005)
-    return answer
 
 
 class ClosedError(Exception):
@@ -158,23 +149,23 @@ class LegacyClient:
 class Scheduler:
     """A scheduler process; a context manager that ends it."""
 
-    def __init__(self, root: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        descriptors: int | None = None,
+    ) -> None:
+        """``descriptors``: the most that the process may have open."""
         self.run_dir = RunDir(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
         command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(root), "--log-format", "json"]
+        if descriptors is not None:
+            command = ["prlimit", f"--nofile={descriptors}", *command]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "nvshare.scheduler",
-                    "--run-dir",
-                    os.fspath(root),
-                    "--log-format",
-                    "json",
-                    *arguments,
-                ],
+                [*command, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -185,7 +176,7 @@ class Scheduler:
 
     def __enter__(self) -> Self:
         try:
-            eventually(self._is_ready)
+            poll_until(self._is_ready, "the scheduler accepts clients", PATIENCE)
         except BaseException:
             self.process.kill()
             self.process.wait()
@@ -205,12 +196,11 @@ class Scheduler:
 
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log_file.read_text()
-        # Every life appends to the same log; the socket of a dead one refuses.
-        try:
-            _Socket(self.run_dir.legacy_socket, 1).close()
-        except OSError:
-            return False
-        return True
+        # The socket of a former life refuses.
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(os.fspath(self.run_dir.legacy_socket))
+            return True
+        return False
 
     def client(self) -> WireClient:
         """A connection that says nothing yet."""
@@ -244,7 +234,9 @@ class Scheduler:
 
     def logged(self, event: str) -> list[dict[str, object]]:
         """The lines with this text; waits until there is one."""
-        return eventually(lambda: [line for line in self.log() if line["event"] == event])
+        return poll_until(
+            lambda: [line for line in self.log() if line["event"] == event], f"log line {event!r}", PATIENCE
+        )
 
     def kill(self) -> None:
         """As a crash would."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -62,6 +61,7 @@ def _device(name: str | None) -> str | None:
 
 @app.command(help="Decides which program may use which GPU when. One per node, or one per user.")
 def _scheduler(
+    context: typer.Context,
     run_dir: Annotated[
         Path | None,
         typer.Option(
@@ -92,7 +92,7 @@ def _scheduler(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    chosen = paths.RunDir(run_dir) if run_dir is not None else paths.run_dir(os.environ)
+    chosen = paths.RunDir(run_dir) if run_dir is not None else paths.run_dir(context.obj)
     options = server.Options(
         chosen,
         Settings(policy=policy, quantum_seconds=quantum),

@@ -24,7 +24,6 @@ class IdleEnd:
         self._seconds = seconds
         self._programs_lock = programs_lock
         self._end = end
-        self._lock: int | None = None
         self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._try)
 
     def population_changed(self, clients: int) -> None:
@@ -36,11 +35,9 @@ class IdleEnd:
             self._timer = self._loop.call_later(self._seconds, self._try)
 
     def close(self) -> None:
-        """Stops waiting. The lock is given back: call this when the sockets are gone."""
+        """Stops waiting. The lock stays locked until the process is gone, as its sockets are then."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._lock is not None:
-            os.close(self._lock)
 
     def _try(self) -> None:
         self._timer = None
@@ -51,5 +48,4 @@ class IdleEnd:
             os.close(lock)
             self._timer = self._loop.call_later(_RETRY_SECONDS, self._try)
             return
-        self._lock = lock
         self._end()

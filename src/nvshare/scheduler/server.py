@@ -9,7 +9,7 @@ import resource
 import secrets
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -69,6 +69,7 @@ def run(options: Options, log: FilteringBoundLogger) -> None:
 async def _serve(options: Options, log: FilteringBoundLogger) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
@@ -90,6 +91,10 @@ async def _serve(options: Options, log: FilteringBoundLogger) -> None:
         await stop.wait()
     finally:
         await life.close()
+
+
+def _report_bug(log: FilteringBoundLogger, context: Mapping[str, Any]) -> None:
+    log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
 
 
 async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes, Gpu]:

@@ -26,8 +26,12 @@ class Worker:
 
         def step() -> None:
             result = work()
-            if not self._loop.is_closed():
+            try:
                 self._loop.call_soon_threadsafe(done, result)
+            except RuntimeError:
+                # The loop ended while the work was going on; nobody wants the result any more.
+                if not self._loop.is_closed():
+                    raise
 
         self._work.put(step)
 

@@ -1,0 +1,47 @@
+"""What very many clients cost: the scheduler's resident memory, and the hand-over between two others beside them.
+
+Usage: ``python -m bench.connections [CLIENTS]``. A real scheduler process; the clients are registered and idle.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.handover import measure
+from nvshare.protocol import wire
+from tests.scheduler.wire_client import GIB, OTHER_DEVICE, Scheduler
+
+
+def resident_mb(pid: int) -> float:
+    """The resident memory of a process in millions of bytes."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def main() -> None:
+    """Prints the figures."""
+    clients = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with (
+        tempfile.TemporaryDirectory(prefix="nvshare-") as folder,
+        Scheduler(Path(folder) / "run", "--policy", "exclusive") as scheduler,
+    ):
+        print(f"without clients {resident_mb(scheduler.process.pid):.1f} MB")
+        began = time.perf_counter()
+        for _ in range(clients):
+            scheduler.client().register(wire.Register(OTHER_DEVICE, 16 * GIB, command="bench"))
+        seconds = time.perf_counter() - began
+        # All descriptions are made when the newest client has one.
+        scheduler.status()
+        print(f"{clients} clients {resident_mb(scheduler.process.pid):.1f} MB, registered in {seconds:.1f} s")
+        took = [1000 * each for each in measure(scheduler, 2, 5000)]
+        print(f"hand-over beside them: p50 {took[len(took) // 2]:.3f} ms, p99 {took[int(len(took) * 0.99)]:.3f} ms")
+
+
+if __name__ == "__main__":
+    main()

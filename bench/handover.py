@@ -1,0 +1,72 @@
+"""How long the lock is with nobody: from LOCK_RELEASED sent to the next client's LOCK_OK received.
+
+Usage: ``python -m bench.handover [HANDOVERS]``. A real scheduler process under ``exclusive``; all clients live in this
+process and always want the lock, so the figures include its own wake-up and system calls.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from nvshare.protocol import wire
+from tests.scheduler.wire_client import Scheduler, WireClient
+
+CLIENTS = (2, 4, 8, 16)
+
+
+def measure(scheduler: Scheduler, clients: int, handovers: int) -> list[float]:
+    """Seconds that each of so many hand-overs took, in ascending order."""
+    everybody = [scheduler.client().register() for _ in range(clients)]
+    by_descriptor = {client.raw.socket.fileno(): client for client in everybody}
+    poller = select.epoll()
+    for descriptor in by_descriptor:
+        poller.register(descriptor, select.EPOLLIN)
+    request = wire.encode(wire.ReqLock())
+    for client in everybody:
+        client.raw.send(request)
+    took: list[float] = []
+    released_at = 0.0
+    while len(took) < handovers:
+        for descriptor, _ in poller.poll():
+            arrived_at = time.perf_counter()
+            client = by_descriptor[descriptor]
+            for frame in _frames(client):
+                if isinstance(frame, wire.LockOk):
+                    if released_at:
+                        took.append(arrived_at - released_at)
+                    release = wire.encode(wire.LockReleased(frame.grant))
+                    released_at = time.perf_counter()
+                    client.raw.send(release)
+                    client.raw.send(request)
+    for client in everybody:
+        client.close()
+    return sorted(took)
+
+
+def _frames(client: WireClient) -> list[wire.Frame]:
+    data = client.raw.socket.recv(65536)
+    size = wire.FRAME_BYTES
+    return [wire.decode(data[start : start + size]) for start in range(0, len(data), size)]
+
+
+def main() -> None:
+    """Prints a table."""
+    handovers = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    print(f"{handovers} hand-overs each, milliseconds")
+    print("clients      p50      p90      p99      max")
+    for clients in CLIENTS:
+        with (
+            tempfile.TemporaryDirectory(prefix="nvshare-") as folder,
+            Scheduler(Path(folder) / "run", "--policy", "exclusive") as scheduler,
+        ):
+            took = [1000 * seconds for seconds in measure(scheduler, clients, handovers)]
+        p50, p90, p99 = (took[int(len(took) * share)] for share in (0.5, 0.9, 0.99))
+        print(f"{clients:7}  {p50:7.3f}  {p90:7.3f}  {p99:7.3f}  {took[-1]:7.3f}")
+
+
+if __name__ == "__main__":
+    main()
