@@ -63,10 +63,10 @@ def _run(console: Console, real: bool, setup: stage.Setup, scratch: Path) -> Sto
         f"{words.count(len(devices), f'{kind} GPU')}, policy {setup.policy}, quantum {setup.quantum_seconds:g} s"
     )
     variables = {**setup.environment, **preload(run_dir, shim.library_path(), setup.environment)}
-    with stage.scheduler(run_dir, setup), watching(run_dir, 0.1) as feed:
-        jobs = stage.jobs(plans, {**variables, paths.MEMORY: setup.memory}, scratch / "jobs.log")
-        with jobs as (pids, sayings):
-            finished = Show(console, devices, plans, pids).follow(sayings, feed)
+    jobs = stage.jobs(plans, {**variables, paths.MEMORY: setup.memory}, scratch / "jobs.log")
+    # Watching comes last: gRPC's threads begin with it, and what has threads should not fork.
+    with stage.scheduler(run_dir, setup), jobs as (pids, sayings), watching(run_dir, 0.1) as feed:
+        finished = Show(console, devices, plans, pids).follow(sayings, feed)
     spans = _stamped(devices, plans, pids, finished) if real else simulation.spans(setup.environment)
     return tell(not real, setup.policy, setup.quantum_seconds, devices, _seen(devices, plans, pids, finished), spans)
 

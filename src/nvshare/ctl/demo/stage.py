@@ -70,6 +70,8 @@ def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     """A scheduler that accepts clients, for as long as the block lasts."""
     command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(run_dir.root)]
     command += ["--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}"]
+    # If this process is killed it can't end the scheduler, which then ends by itself.
+    command += ["--exit-when-idle", str(launch.IDLE_SECONDS)]
     run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = run_dir.log_file
     with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:
