@@ -35,7 +35,15 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _quantum(seconds: float) -> float:
+def _number(text: str | float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number") from None
+
+
+def _quantum(text: str | float) -> float:
+    seconds = _number(text)
     try:
         check_quantum(seconds)
     except CommandError as error:
@@ -43,19 +51,19 @@ def _quantum(seconds: float) -> float:
     return seconds
 
 
-def _idle(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 <= seconds <= _LONGEST_IDLE:
+def _idle(text: str | float) -> float:
+    seconds = _number(text)
+    if not 0 <= seconds <= _LONGEST_IDLE:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from 0 to {_LONGEST_IDLE:g} s is")
     return seconds
 
 
-def _device(name: str | None) -> str | None:
-    if name is not None:
-        try:
-            translate.device_bytes(name)
-        except ValueError:
-            form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (or MIG-...), as nvidia-smi -L prints it"
-            raise typer.BadParameter(f"{name!r} is no device UUID; {form}, is") from None
+def _device(name: str) -> str:
+    try:
+        translate.device_bytes(name)
+    except ValueError:
+        form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (or MIG-...), as nvidia-smi -L prints it"
+        raise typer.BadParameter(f"{name!r} is no device UUID; {form}, is") from None
     return name
 
 
@@ -70,7 +78,7 @@ def _scheduler(
         ),
     ] = None,
     quantum: Annotated[
-        float, typer.Option(metavar="SECONDS", callback=_quantum, help="How long a turn is while others wait.")
+        float, typer.Option(metavar="SECONDS", parser=_quantum, help="How long a turn is while others wait.")
     ] = 30.0,
     policy: Annotated[
         Policy,
@@ -81,11 +89,11 @@ def _scheduler(
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     legacy_device: Annotated[
         str | None,
-        typer.Option(metavar="UUID", callback=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
+        typer.Option(metavar="UUID", parser=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
     ] = None,
     exit_when_idle: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", callback=_idle, help="End when there was no client for so long."),
+        typer.Option(metavar="SECONDS", parser=_idle, help="End when there was no client for so long."),
     ] = None,
     _show_version: Annotated[
         bool,

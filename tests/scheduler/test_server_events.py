@@ -1,0 +1,156 @@
+"""Random lives of clients: the real server says what the pure core says."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from nvshare.admin import admin_pb2
+from nvshare.paths import RunDir
+from nvshare.protocol import wire
+from nvshare.scheduler import translate
+from nvshare.scheduler.actions import ReportUnresponsive
+from nvshare.scheduler.core import Core
+from nvshare.scheduler.events import (
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    Policy,
+    PolicySet,
+)
+from nvshare.scheduler.settings import Settings
+from tests.polling import poll_until
+from tests.scheduler.event_sequences import DEVICE_BYTES, DEVICES, Come, Deed, Peers, Pin, Wait, deeds
+from tests.scheduler.wire_client import Scheduler, WireClient
+
+NOW = 0.0
+"""The core's time stands still: nothing here lasts as long as a quantum or the grace time."""
+
+STATES = {
+    ClaimedState.IDLE: wire.State.IDLE,
+    ClaimedState.WAITING: wire.State.WAITING,
+    ClaimedState.HOLDING: wire.State.HOLDING,
+}
+
+
+@dataclass(slots=True)
+class Pair:
+    """A server and a core to which the same things happen; the core's client numbers are the server's."""
+
+    scheduler: Scheduler
+    core: Core = field(default_factory=lambda: Core(Settings(), NOW, recovering=False))
+    clients: dict[int, WireClient] = field(default_factory=dict)
+    examples: Iterator[int] = field(default_factory=itertools.count)
+    registered: int = 0
+
+    def play(self, policy: Policy, played: list[Deed]) -> None:
+        """One example, on devices that no example had before."""
+        example = next(self.examples)
+        devices = {name: uuid.UUID(int=(example << 8) + number) for number, name in enumerate(DEVICES)}
+        self.core.handle(PolicySet(policy), NOW)
+        self.scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value))
+        known: set[uuid.UUID] = set()
+        peers = Peers(last_number=self.registered)
+        for deed in played:
+            # Neither can be said over a version 2 connection.
+            if isinstance(deed, Pin | Wait) or (isinstance(deed, Come) and deed.footprint_bytes is None):
+                continue
+            event = peers.event(deed)
+            if event is not None:
+                self.tell(event, devices, known, peers)
+        self.registered = peers.last_number
+        for number in list(self.clients):
+            self.tell(ClientGone(number), devices, known, peers)
+
+    def tell(self, event: Event, devices: dict[str, uuid.UUID], known: set[uuid.UUID], peers: Peers) -> None:
+        """One event, to both; the answers are compared."""
+        if isinstance(event, ClientRegistered):
+            device = devices[event.device]
+            name = translate.gpu_name(device.bytes)
+            if device not in known:
+                known.add(device)
+                self.core.handle(DeviceSeen(name, DEVICE_BYTES), NOW)
+            told: Event = ClientRegistered(event.client, name, event.footprint_bytes, event.claimed, event.grant)
+        else:
+            told = event
+        actions = self.core.handle(told, NOW)
+        for action in actions:
+            peers.receive(action)
+        self.say(event, devices)
+        expected = defaultdict(list)
+        for action in actions:
+            assert not isinstance(action, ReportUnresponsive)
+            expected[action.client].append(translate.frame_of(action))
+        for number, frames in expected.items():
+            assert [self.clients[number].receive() for _ in frames] == frames
+        views = {view.client: view for device_view in self.core.snapshot(NOW) for view in device_view.clients}
+        states = {number: view.state.value for number, view in views.items()}
+        poll_until(lambda: self.scheduler.states() == states, f"the states are {states}")
+        assert all(client.has_nothing() for client in self.clients.values())
+
+    def say(self, event: Event, devices: dict[str, uuid.UUID]) -> None:
+        """What causes the event at the server."""
+        match event:
+            case ClientRegistered(number, device, footprint_bytes, claimed, grant):
+                client = self.scheduler.client().register(
+                    device_uuid=devices[device].bytes,
+                    total_bytes=DEVICE_BYTES,
+                    footprint_bytes=footprint_bytes,
+                    state=STATES[claimed],
+                    grant=grant,
+                )
+                assert client.client_id == number
+                self.clients[number] = client
+            case LockRequested(number):
+                self.clients[number].send(wire.ReqLock())
+            case LockReleased(number, grant):
+                self.clients[number].send(wire.LockReleased(grant))
+            case FootprintChanged(number, footprint_bytes):
+                self.clients[number].send(wire.Footprint(footprint_bytes))
+            case ClientGone(number):
+                self.clients.pop(number).close()
+            case _:
+                pytest.fail(f"{event} has no place here")
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_server_does_what_the_core_says(run_dir: RunDir, policy: Policy) -> None:
+    """After every event each client has heard exactly what the core answered, and the states are the core's."""
+    roots: Iterator[Path] = (run_dir.root / str(number) for number in itertools.count())
+    running: list[Pair] = []
+
+    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(deeds(operator=False, most=40))
+    def compare(played: list[Deed]) -> None:
+        if not running:
+            running.append(Pair(Scheduler(next(roots)).__enter__()))
+        try:
+            running[0].play(policy, played)
+        except BaseException:
+            # What comes after a failure (a smaller example) begins with a fresh pair.
+            stop(running)
+            raise
+
+    try:
+        compare()
+    finally:
+        stop(running)
+
+
+def stop(running: list[Any]) -> None:
+    """Ends the server, if one runs."""
+    while running:
+        running.pop().scheduler.__exit__(None, None, None)
