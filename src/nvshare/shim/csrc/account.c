@@ -125,29 +125,44 @@ bool nvs_account_hold(int kind, uint64_t key, int change, struct nvs_entry *chan
 	return possible;
 }
 
-static struct node **find_of_context(struct shard *shard, const void *context)
+/* Unlinks the entries of the context in one shard and chains them. */
+static struct node *unlink_of_context(struct shard *shard, const void *context)
 {
-	for (int i = 0; i < CHAINS; i++)
-		for (struct node **link = &shard->chains[i]; *link; link = &(*link)->next)
-			if ((*link)->entry.context == context)
-				return link;
-	return NULL;
+	struct node *all = NULL;
+
+	for (int i = 0; i < CHAINS; i++) {
+		struct node **link = &shard->chains[i];
+
+		while (*link) {
+			struct node *node;
+
+			if ((*link)->entry.context != context) {
+				link = &(*link)->next;
+				continue;
+			}
+			node = unlink_node(link);
+			node->next = all;
+			all = node;
+		}
+	}
+	return all;
 }
 
-bool nvs_account_take_of_context(const void *context, struct nvs_entry *taken)
+void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry *entry))
 {
 	for (struct shard *shard = shards; shard < shards + SHARDS; shard++) {
-		struct node **link, *node = NULL;
+		struct node *all;
 
 		pthread_mutex_lock(&shard->lock);
-		link = find_of_context(shard, context);
-		if (link)
-			node = unlink_node(link);
+		all = unlink_of_context(shard, context);
 		pthread_mutex_unlock(&shard->lock);
-		if (hand_out(node, taken))
-			return true;
+		while (all) {
+			struct node *node = unlink_node(&all);
+
+			gone(&node->entry);
+			free(node);
+		}
 	}
-	return false;
 }
 
 void nvs_account_forget(void)

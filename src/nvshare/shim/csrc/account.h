@@ -18,6 +18,7 @@ enum nvs_entry_kind {
 	NVS_ENTRY_HANDLE = 3,  /* key: CUmemGenericAllocationHandle; `owner`: its block; `holds`: references to the handle */
 	NVS_ENTRY_BLOCK = 4,   /* key: a number of ours; `holds`: references to handles of it, and mappings */
 	NVS_ENTRY_MAPPING = 5, /* key: address; `bytes`: length; `owner`: its block, 0 for one that is not ours */
+	NVS_ENTRY_LEAVING = 6, /* a mapping while the driver unmaps it */
 };
 
 struct nvs_entry {
@@ -42,8 +43,8 @@ bool nvs_account_find(int kind, uint64_t key, struct nvs_entry *found);
  * none, or it would be held less than not at all.
  */
 bool nvs_account_hold(int kind, uint64_t key, int change, struct nvs_entry *changed);
-/* Removes one entry of the context; false: there is none left. */
-bool nvs_account_take_of_context(const void *context, struct nvs_entry *taken);
+/* Removes every entry of the context and then calls `gone` for it, without a lock. */
+void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry *entry));
 /* Forgets everything; for a forked child, in which nobody else runs. */
 void nvs_account_forget(void);
 /* cdef end */

@@ -20,10 +20,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../protocol/wire.h"
+#include "clock.h"
 #include "config.h"
 #include "device.h"
 #include "fork.h"
@@ -57,14 +57,6 @@ static bool feed(struct nvs_client *client, const struct nvs_lease_event *event)
 static void feed_kind(struct nvs_client *client, int kind)
 {
 	feed(client, &(struct nvs_lease_event){ .kind = kind });
-}
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static int out_of_the_way(int fd)
@@ -141,8 +133,9 @@ static void post_footprint(struct nvs_client *client, uint64_t now)
 static bool read_frame(struct nvs_client *client)
 {
 	const struct nvs_frame *frame = &client->input;
+	char *rest = (char *)&client->input + client->received;
+	ssize_t got = recv(client->socket, rest, sizeof(*frame) - client->received, MSG_DONTWAIT);
 	struct nvs_lease_event event;
-	ssize_t got = recv(client->socket, (char *)&client->input + client->received, sizeof(*frame) - client->received, MSG_DONTWAIT);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
@@ -168,10 +161,11 @@ static bool read_frame(struct nvs_client *client)
 
 static void drain(struct nvs_client *client)
 {
-	struct nvs_device *device = client->device;
+	struct nvs_lease_event event = { .kind = NVS_EVENT_DRAINED };
 
-	nvs_gate_drain(device);
-	feed(client, &(struct nvs_lease_event){ .kind = NVS_EVENT_DRAINED, .waiting = atomic_load(&device->gate.waiting) > 0 });
+	nvs_gate_drain(client->device);
+	event.waiting = atomic_load(&client->device->gate.waiting) > 0;
+	feed(client, &event);
 }
 
 static void look(struct nvs_client *client)
@@ -238,7 +232,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lease_event *event)
 	struct nvs_lease_actions actions;
 	int link = lease->link, lock = lease->lock;
 
-	if (!nvs_lease_handle(lease, event, now_us(), &actions)) {
+	if (!nvs_lease_handle(lease, event, nvs_now_us(), &actions)) {
 		nvs_debug("device %d: %s came while link %s, lock %s", client->device->ordinal, nvs_lease_event_name(event->kind),
 			  nvs_link_name(link), nvs_lock_name(lock));
 		return false;
@@ -260,7 +254,7 @@ static bool footprint_due(const struct nvs_client *client)
 
 static void handle_pending(struct nvs_client *client)
 {
-	uint64_t now = now_us();
+	uint64_t now = nvs_now_us();
 
 	if (atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT) & PENDING_WANT)
 		feed_kind(client, NVS_EVENT_WANTED);
@@ -274,7 +268,7 @@ static void handle_pending(struct nvs_client *client)
 
 static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 {
-	uint64_t deadline = nvs_lease_deadline(&client->lease), now = now_us(), left;
+	uint64_t deadline = nvs_lease_deadline(&client->lease), now = nvs_now_us(), left;
 	struct timespec timeout;
 
 	if (footprint_due(client) && client->footprint_at < deadline)
@@ -326,7 +320,7 @@ static bool start_thread(struct nvs_client *client)
 	return false;
 }
 
-static void start_without_thread(struct nvs_device *device)
+static void do_without_thread(struct nvs_device *device)
 {
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler", device->ordinal);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
@@ -375,20 +369,19 @@ void nvs_client_start(struct nvs_device *device)
 	client->wake = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	client->device = device;
 	pthread_mutex_unlock(&fd_lock);
-	nvs_lease_init(&client->lease, nvs_config()->on_missing, (uint32_t)getpid(), now_us());
+	nvs_lease_init(&client->lease, nvs_config()->on_missing, (uint32_t)getpid(), nvs_now_us());
 	device->client = client;
 	if (!start_thread(client))
-		start_without_thread(device);
+		do_without_thread(device);
 	errno = saved;
 }
 
 static void notify(struct nvs_client *client, unsigned int what)
 {
-	const uint64_t one = 1;
 	int saved = errno;
 
 	if (!(atomic_fetch_or(&client->pending, what) & what))
-		(void)!write(client->wake, &one, sizeof(one));
+		(void)!write(client->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
 	errno = saved;
 }
 

@@ -339,8 +339,11 @@ void nvs_lease_init(struct nvs_lease *lease, int on_missing, uint32_t pid, uint6
 struct nvs_lease_event nvs_lease_event_of(const struct nvs_frame *frame)
 {
 	static const int kinds[] = {
-		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,   [NVS_LOCK_OK] = NVS_EVENT_LOCK_OK, [NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK,
-		[NVS_WAITERS] = NVS_EVENT_WAITERS, [NVS_REFUSED] = NVS_EVENT_REFUSED,
+		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,
+		[NVS_LOCK_OK] = NVS_EVENT_LOCK_OK,
+		[NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK,
+		[NVS_WAITERS] = NVS_EVENT_WAITERS,
+		[NVS_REFUSED] = NVS_EVENT_REFUSED,
 	};
 	struct nvs_lease_event event = {
 		.kind = NVS_EVENT_BAD_FRAME,
@@ -350,8 +353,9 @@ struct nvs_lease_event nvs_lease_event_of(const struct nvs_frame *frame)
 		.grant = frame->grant,
 	};
 
-	if (frame->magic == NVS_WIRE_MAGIC && frame->version == NVS_WIRE_VERSION && frame->type < sizeof(kinds) / sizeof(kinds[0]) &&
-	    kinds[frame->type])
+	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
+		return event;
+	if (frame->type < sizeof(kinds) / sizeof(kinds[0]) && kinds[frame->type])
 		event.kind = kinds[frame->type];
 	return event;
 }

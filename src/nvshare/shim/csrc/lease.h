@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lease: what a client knows of the lock of its device and of its connection, and what it does next. Pure: no lock, no clock, no
- * system call; events and the time go in, actions come out, to be carried out in their order. Times are microseconds of any
+ * The lease: what a client knows of the lock of its device and of its connection, and what it does next. Pure: no lock, no clock,
+ * no system call; events and the time go in, actions come out, to be carried out in their order. Times are microseconds of any
  * monotonic clock. It belongs to one thread.
  */
 #ifndef NVSHARE_LEASE_H

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory as the program sees it: where it comes from (a backend), what of it belongs to which device (the account), and
- * what the program is told about it (the view). The hooks are in hooks_memory.c; here is what they and the rest share.
- *
- * Every function may be called from any thread. None holds a lock of ours while it calls the driver.
+ * Device memory as the program sees it: where it comes from (a backend), how much of it is whose (the account), and what the
+ * program is told about it (the view). Any thread may call; no lock of ours is held while the driver is called.
  */
 #ifndef NVSHARE_MEMORY_H
 #define NVSHARE_MEMORY_H
@@ -14,49 +12,54 @@
 
 #include "../../cuda/abi.h"
 #include "../../protocol/wire.h"
+#include "account.h"
 
 struct nvs_device;
 
-/* For the hooks of contexts. */
-
-/* The context was destroyed or reset by a call that succeeded: what was allocated in it is gone. */
-void nvs_memory_context_gone(CUcontext context);
-
-/* For the launch of graphs. */
-
-/* A graph with memory nodes may exist in this process: launches must be followed by nvs_memory_graphs_ran. */
-extern _Atomic bool nvs_memory_graphs_allocate;
-/* Measures anew what graphs have allocated on the device. */
-void nvs_memory_graphs_ran(struct nvs_device *device);
-
-/* For a forked child, before it uses a device: nothing of the parent's memory is the child's. Safe in an atfork handler. */
-void nvs_memory_forked(void);
-
-/* For the client thread: what REGISTER says. */
-enum nvs_wire_backend nvs_memory_wire_backend(struct nvs_device *device);
-
 /*
- * A backend: how an allocation of plain device memory is served on a device. The account is not its business: it is called between
- * nvs_memory_reserve and nvs_memory_commit. All run in the program's thread with a context of the device current.
+ * How plain device memory (cuMemAlloc, cuMemAllocPitch) is served on a device. The account is kept around it. The functions run in
+ * the program's thread; alloc, alloc_pitch and free with a context of the device current.
  */
 struct nvs_memory_backend {
 	const char *name;
 	enum nvs_wire_backend wire;
-	CUresult (*alloc)(struct nvs_device *device, CUdeviceptr *pointer, size_t bytes);
-	/* `charged`: the bytes that the allocation took. */
-	CUresult (*alloc_pitch)(struct nvs_device *device, CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
-				unsigned int element, size_t *charged);
-	/* Called for pointers of this backend only. */
-	CUresult (*free)(struct nvs_device *device, CUdeviceptr pointer);
-	/* The most that the process may allocate on the device. */
+	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
+	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element);
+	CUresult (*free)(CUdeviceptr pointer);
+	/* The most that the process may allocate on the device, with all its allocating calls together. */
 	uint64_t (*allocatable)(const struct nvs_device *device);
-	/* What cuMemGetInfo says is free; `driver_free` is what the driver says. */
+	/* What the program is told is free: at most what lies between `footprint` and the device's total. */
 	uint64_t (*free_bytes)(const struct nvs_device *device, uint64_t footprint, uint64_t driver_free);
-	/* Changes what the driver says of a pointer of this backend, so that it looks like plain device memory. */
-	CUresult (*attribute)(CUpointer_attribute attribute, void *data, CUdeviceptr pointer, CUresult real);
+	bool disguised; /* the driver would say of its pointers that they are something else than plain device memory */
 };
 
 extern const struct nvs_memory_backend nvs_memory_managed;
 extern const struct nvs_memory_backend nvs_memory_native;
+
+/* The backend of a device: NVSHARE_MEMORY, or native where the device can't do that. */
+const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
+
+/* The account. Every allocating call reserves first, and then settles or gives the reservation back. */
+
+/* False: it would bring the process over what it may allocate on the device. */
+bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes);
+/* Takes a reservation back and changes the footprint by `charged` in one step. */
+void nvs_memory_settle(struct nvs_device *device, uint64_t reserved, int64_t charged);
+/* Enters an allocation that succeeded in the book and charges it, in place of its reservation. */
+void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved);
+/* Gives back what an entry that left the book was charged with. */
+void nvs_memory_discharge(const struct nvs_entry *entry);
+/* The context was destroyed or reset by a call that succeeded: what was allocated in it is gone. */
+void nvs_memory_context_gone(CUcontext context);
+
+/* Graphs with memory nodes may exist in this process: nvs_memory_graphs_ran must follow their launches. */
+extern _Atomic bool nvs_memory_graphs_allocate;
+/* Measures anew what graphs have allocated on the device. */
+void nvs_memory_graphs_ran(struct nvs_device *device);
+
+/* What the client tells the scheduler. */
+enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device);
+/* In a forked child: nothing of the parent's memory is the child's. */
+void nvs_memory_forked(void);
 
 #endif

@@ -75,7 +75,8 @@ static void warn_bad_frame(const struct nvs_frame *frame)
 	if (frame->magic != NVS_WIRE_MAGIC)
 		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again", path, NVS_WIRE_VERSION);
 	else if (frame->version != NVS_WIRE_VERSION)
-		nvs_log("the scheduler at %s speaks protocol %d, this library %d; trying again", path, frame->version, NVS_WIRE_VERSION);
+		nvs_log("the scheduler at %s speaks protocol %d, this library %d; trying again", path, frame->version,
+			NVS_WIRE_VERSION);
 	else
 		nvs_log("the scheduler at %s sent a frame of type %d, which it must not now; connecting again", path, frame->type);
 }
