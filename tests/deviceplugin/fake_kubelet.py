@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -14,6 +15,9 @@ from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import (
     RegistrationServicer,
     add_RegistrationServicer_to_server,
 )
+
+if TYPE_CHECKING:
+    from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginAsyncStub
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -40,7 +44,7 @@ class FakeKubelet(RegistrationServicer):
         return self.folder / "kubelet.sock"
 
     @property
-    def plugin(self) -> DevicePluginStub:
+    def plugin(self) -> DevicePluginAsyncStub:
         """Calls the plugin that registered last."""
         return DevicePluginStub(self._channels[-1])
 

@@ -122,7 +122,8 @@ def test_unknown_and_stale_ids(device_id: str, fault: Fault, message: str) -> No
 def test_distinct_or_nothing() -> None:
     """kubelet does not always ask for a preference: the rule holds in Allocate too."""
     rules = Rules("nvshare.com/gpu", require_distinct=True)
-    assert allocate(["GPU-a__1", "GPU-b__1"], SNAPSHOT, rules, INJECTION)
+    allocation = allocate(["GPU-a__1", "GPU-b__1"], SNAPSHOT, rules, INJECTION)
+    assert allocation.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-b,GPU-a"
     with pytest.raises(RequestError, match=r"2 requested.*--require-distinct.*1 of this node's 2 GPUs") as error:
         allocate(["GPU-a__1", "GPU-a__2"], SNAPSHOT, rules, INJECTION)
     assert error.value.fault is Fault.AGAINST_RULES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
-from nvshare.deviceplugin import load as module
 from nvshare.deviceplugin.load import LoadWatch, loads_of
 from nvshare.deviceplugin.preference import Load
 from tests.deviceplugin.waiting import until
@@ -56,6 +54,17 @@ class FakeAdmin(AdminServicer):
             await asyncio.Event().wait()
         return STATUS
 
+    async def WatchStatus(  # noqa: N802
+        self, request: admin_pb2.WatchStatusRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.Status]:
+        yield STATUS
+
+    async def SetQuantum(self, request: admin_pb2.SetQuantumRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return STATUS
+
+    async def SetPolicy(self, request: admin_pb2.SetPolicyRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return STATUS
+
 
 @pytest.fixture
 async def socket() -> AsyncIterator[Path]:
@@ -89,18 +98,17 @@ async def test_read_in_the_background(socket: Path) -> None:
     await server.stop(None)
 
 
-async def test_old_news_are_no_news(socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After five seconds without an answer the load does not count any more."""
-    server, _ = await serve(socket)
-    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02)
+async def test_old_news_are_no_news(socket: Path) -> None:
+    """A scheduler that does not answer any more: after a while its last load does not count."""
+    server, admin = await serve(socket)
+    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02, fresh_seconds=0.5)
     task = asyncio.create_task(watch.run())
     await until(lambda: watch.fresh() is not None, "the load is known")
+    admin.silent = True
+    await until(lambda: watch.fresh() is None, "the load is forgotten")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await server.stop(None)
-    later = time.monotonic() + 5.1
-    monkeypatch.setattr(module.time, "monotonic", lambda: later)
-    assert watch.fresh() is None
 
 
 async def test_no_scheduler(socket: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import os
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Never
 
@@ -39,6 +39,19 @@ def _option(text: str, variable: str | None = None) -> Any:
     return typer.Option(help=text + note, show_default=False)
 
 
+def _version() -> str:
+    try:
+        return version("nvshare")
+    except PackageNotFoundError:
+        return "source"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nvshare-device-plugin {_version()}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
 def serve(
     context: typer.Context,
@@ -68,6 +81,9 @@ def serve(
     ] = None,
     metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
     log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
+    print_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
     flags = {key: value for key, value in locals().items() if key in Settings.model_fields}
@@ -123,7 +139,7 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
 
 def _library(source: Path | None) -> Library:
     try:
-        return read_library(source or shim.library_path(), importlib.metadata.version("nvshare"))
+        return read_library(source or shim.library_path(), _version())
     except InstallError as error:
         _fail(str(error), FAILURE)
 

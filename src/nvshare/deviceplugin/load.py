@@ -23,17 +23,20 @@ _BUSY_STATES = frozenset({"holding", "waiting", "unresponsive"})
 class LoadWatch:
     """The last load that the scheduler reported."""
 
-    def __init__(self, admin_socket: Path, log: Log, poll_seconds: float = _POLL_SECONDS) -> None:
+    def __init__(
+        self, admin_socket: Path, log: Log, poll_seconds: float = _POLL_SECONDS, fresh_seconds: float = FRESH_SECONDS
+    ) -> None:
         self._socket = admin_socket
         self._log = log
         self._poll_seconds = poll_seconds
+        self._fresh_seconds = fresh_seconds
         self._loads: Mapping[str, Load] = {}
         self._read_at: float | None = None
         self._failing = False
 
     def fresh(self) -> Mapping[str, Load] | None:
-        """The load of each GPU, or None when nothing was heard for ``FRESH_SECONDS``: then count instead."""
-        if self._read_at is None or time.monotonic() - self._read_at > FRESH_SECONDS:
+        """The load of each GPU, or None when nothing was heard for a while: then count instead."""
+        if self._read_at is None or time.monotonic() - self._read_at > self._fresh_seconds:
             return None
         return self._loads
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nvshare.deviceplugin.allocation import Injection, Mount
 from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import inspect
 from nvshare.deviceplugin.http import HttpServer
@@ -101,8 +102,7 @@ class Plugin:
 
     async def _serve(self, stopped: asyncio.Event) -> None:
         """Registers as soon as there is a GPU."""
-        empty = self._board.snapshot
-        first = asyncio.create_task(self._board.newer_than(empty))
+        first = asyncio.create_task(self._board.newer_than(Snapshot()))
         stop = asyncio.create_task(stopped.wait())
         try:
             await asyncio.wait({first, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,224 @@
+"""The command as it is shipped: a process between a fake kubelet, a host's folders and its operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nvshare.deviceplugin.settings import Settings
+from tests.conftest import SOURCE_ROOT, Libraries
+from tests.deviceplugin.fake_kubelet import FakeKubelet
+from tests.deviceplugin.process import COMMAND, Node, PluginProcess
+from tests.deviceplugin.waiting import until
+
+GPUS = "GPU-1a,GPU-1b"
+ALL = 20
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with tempfile.TemporaryDirectory(prefix="node-") as root:
+        made = Node(Path(root))
+        made.create()
+        yield made
+
+
+@pytest.fixture
+def surroundings(libraries: Libraries) -> dict[str, str]:
+    """A process's environment on a node whose GPUs are named and that has no NVML."""
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE_ROOT), "NVIDIA_VISIBLE_DEVICES": GPUS}
+
+
+@pytest.fixture
+async def kubelet(node: Node) -> AsyncIterator[FakeKubelet]:
+    fake = FakeKubelet(node.kubelet_dir)
+    await fake.start()
+    yield fake
+    await fake.stop()
+
+
+@pytest.fixture
+def start(node: Node, surroundings: dict[str, str]) -> Iterator[Callable[..., PluginProcess]]:
+    started: list[PluginProcess] = []
+
+    def begin(*options: str, **variables: str) -> PluginProcess:
+        started.append(PluginProcess(node, surroundings | variables, *options))
+        return started[-1]
+
+    yield begin
+    for plugin in started:
+        if plugin.process.poll() is None:
+            plugin.kill()
+
+
+def command(surroundings: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], env=surroundings, capture_output=True, text=True, timeout=60)
+
+
+def install(node: Node, surroundings: dict[str, str]) -> Path:
+    """Installs the library as the init container does; the path that the command prints."""
+    result = command(surroundings, "install-library", f"--library-dir={node.library_dir}")
+    assert result.returncode == 0, result.stderr
+    return Path(result.stdout.split()[0])
+
+
+async def page(plugin: PluginProcess, path: str) -> tuple[int, str]:
+    return await asyncio.to_thread(plugin.get, path)
+
+
+async def test_the_whole_way(
+    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """Install, serve, allocate, end: every mount source exists, and nothing is left behind in kubelet's folder."""
+    library = install(node, surroundings)
+    with node.scheduler_socket():
+        plugin = start()
+        await until(lambda: kubelet.healthy == ALL, "all devices are known", timeout=30)
+        container = await kubelet.allocate(["GPU-1b__1", "GPU-1a__2"])
+        assert container.envs["NVIDIA_VISIBLE_DEVICES"] == GPUS
+        assert {mount.host_path: (mount.container_path, mount.read_only) for mount in container.mounts} == {
+            str(library.parent): ("/usr/lib/nvshare", True),
+            str(node.run_dir.client_socket.parent): ("/var/run/nvshare/client", True),
+        }
+        assert await kubelet.prefer([f"{gpu}__{n}" for gpu in GPUS.split(",") for n in (1, 2)], 2) == [
+            "GPU-1a__1",
+            "GPU-1b__1",
+        ]
+        assert await page(plugin, "/healthz") == (200, "ok\n")
+        assert await page(plugin, "/readyz") == (200, "ok\n")
+        _, metrics = await page(plugin, "/metrics")
+        assert 'nvshare_plugin_registrations_total{result="ok"} 1.0' in metrics
+        assert "nvshare_plugin_list_and_watch_streams 1.0" in metrics
+        assert await asyncio.to_thread(plugin.terminate) == 0
+    assert plugin.said("SIGTERM")
+    assert plugin.lines()[-1]["event"] == "stopped"
+    assert [path.name for path in node.kubelet_dir.glob("nvshare*.sock")] == []
+
+
+async def test_library_missing_then_installed(
+    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """A container must not run unshared: unhealthy with the reason until the library is there."""
+    with node.scheduler_socket():
+        plugin = start()
+        await until(lambda: len(kubelet.devices) == ALL, "all devices are known", timeout=30)
+        assert kubelet.healthy == 0
+        status, reasons = await page(plugin, "/readyz")
+        assert status == 503
+        assert "is missing on the host" in reasons
+        assert plugin.said("install-library")
+        await asyncio.to_thread(install, node, surroundings)
+        await until(lambda: kubelet.healthy == ALL, "all devices are healthy")
+        assert (await page(plugin, "/readyz"))[0] == 200
+
+
+async def test_scheduler_missing(
+    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """Without a scheduler's socket for longer than the grace time: unhealthy, with the reason."""
+    install(node, surroundings)
+    plugin = start("--scheduler-grace-seconds=0")
+    await until(lambda: len(kubelet.devices) == ALL, "all devices are known", timeout=30)
+    assert kubelet.healthy == 0
+    status, reasons = await page(plugin, "/readyz")
+    assert status == 503
+    assert "no scheduler socket" in reasons
+    with node.scheduler_socket():
+        await until(lambda: kubelet.healthy == ALL, "all devices are healthy")
+
+
+async def test_killed_and_started_again(
+    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """kill -9 leaves a socket and no lock: the next one is registered at once, beside no dead sockets."""
+    install(node, surroundings)
+    plugin = start()
+    await until(lambda: kubelet.healthy == ALL, "all devices are known", timeout=30)
+    await asyncio.to_thread(plugin.kill)
+    await until(lambda: kubelet.healthy == 0, "kubelet lost the devices")
+    start()
+    await until(lambda: kubelet.healthy == ALL, "all devices are known again", timeout=30)
+    assert len(list(node.kubelet_dir.glob("nvshare*.sock"))) == 1
+
+
+async def test_node_without_gpus(kubelet: FakeKubelet, start: Callable[..., PluginProcess]) -> None:
+    """It waits quietly, ready and unregistered, with one line about it."""
+    plugin = start(NVIDIA_VISIBLE_DEVICES="")
+    await until(lambda: plugin.said("no GPU to offer on this node"), "it says so", timeout=30)
+    assert (await page(plugin, "/readyz"))[0] == 200
+    assert kubelet.registrations == []
+    assert await asyncio.to_thread(plugin.terminate) == 0
+
+
+async def test_simulated_gpus(
+    node: Node,
+    surroundings: dict[str, str],
+    libraries: Libraries,
+    kubelet: FakeKubelet,
+    start: Callable[..., PluginProcess],
+) -> None:
+    """With the simulated driver in LD_LIBRARY_PATH, what its NVML shows is offered; nothing else has to be told."""
+    install(node, surroundings)
+    plugin = start(
+        "--virtual-devices=3",
+        NVIDIA_VISIBLE_DEVICES="",
+        LD_LIBRARY_PATH=str(libraries.driver_folder),
+        NVSHARE_SIMGPU_DIR=str(node.root / "simgpu"),
+    )
+    await until(lambda: kubelet.healthy > 0, "the simulated GPUs are known", timeout=30)
+    found = [line for line in plugin.lines() if line["event"] == "GPU found"]
+    assert len(kubelet.devices) == 3 * len(found)
+    assert all(f"{line['gpu']}__3" in kubelet.devices for line in found)
+    assert await asyncio.to_thread(plugin.terminate) == 0
+
+
+def test_wrong_settings(surroundings: dict[str, str], node: Node) -> None:
+    """Exit status 2, and a line for each mistake."""
+    file = node.root / "config.yaml"
+    file.write_text("virtual_devices: 10000\nresourcename: x\n")
+    result = command(surroundings, f"--config={file}", "--log-format=json")
+    assert result.returncode == 2
+    assert [line.partition(": ")[0] for line in result.stderr.splitlines()] == ["nvshare-device-plugin"] * 2
+    assert "virtual_devices: 10000 is wrong; allowed: an integer from 1 to 1000" in result.stderr
+    assert "unknown key 'resourcename' (did you mean resource_name?)" in result.stderr
+
+
+def test_metrics_port_in_use(surroundings: dict[str, str], node: Node) -> None:
+    """Exit status 1 and the option that helps."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = command(surroundings, *node.options(), f"--metrics-address={address}")
+    assert result.returncode == 1
+    assert f"{address}: Address already in use: choose another with --metrics-address" in result.stderr
+
+
+def test_install_twice(surroundings: dict[str, str], node: Node) -> None:
+    """The second time says that it was there already; both print where."""
+    arguments = ["install-library", f"--library-dir={node.library_dir}"]
+    first, second = command(surroundings, *arguments), command(surroundings, *arguments)
+    assert first.stdout.endswith(" installed\n")
+    assert second.stdout == first.stdout.replace(" installed", " was already there")
+
+
+def test_install_without_a_library(surroundings: dict[str, str], node: Node) -> None:
+    """Exit status 1, naming the file."""
+    result = command(surroundings, "install-library", f"--library-dir={node.library_dir}", "--source=/no/such.so")
+    assert result.returncode == 1
+    assert (
+        result.stderr
+        == "nvshare-device-plugin: /no/such.so: No such file or directory: name the library with --source\n"
+    )
+
+
+def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
+    """Every setting that fits on a command line is an option."""
+    text = command(surroundings | {"COLUMNS": "200"}, "--help").stdout
+    for key in Settings.model_fields.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
+        assert f"--{key.replace('_', '-')}" in text
