@@ -13,16 +13,23 @@ import build_native
 
 
 class BuildWithLibraries(build_py):
-    """Compiles the libraries into the package before its files are collected."""
+    """Compiles the libraries into the package before its files are collected.
+
+    Not for an editable installation: there ``make libs`` compiles what changed, again and again.
+    """
 
     def run(self) -> None:
+        if not self.editable_mode:
+            self._compile()
+        super().run()
+
+    def _compile(self) -> None:
         try:
             for machine in build_native.MACHINES:
                 build_native.build(build_native.TARGETS[machine])
         except subprocess.CalledProcessError as error:
             sys.exit(f"setup.py: a C compiler failed with exit status {error.returncode}; see its message above")
         self.__dict__.pop("data_files", None)  # collected on demand; the libraries are there only now
-        super().run()
 
 
 setup(
