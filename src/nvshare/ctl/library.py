@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvshare import shim
+from nvshare.ctl.preload import library
 
 HELP = """
 Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
@@ -15,4 +15,4 @@ Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
 
 def library_path() -> None:
     """Prints the path on a line of its own."""
-    print(shim.library_path())
+    print(library())

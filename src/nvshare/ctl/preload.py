@@ -1,11 +1,20 @@
-"""The variables that make a program a client of the scheduler."""
+"""What makes a program a client of the scheduler: the library, and the variables that load it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from nvshare import paths
+from nvshare import paths, shim
+from nvshare.ctl.errors import CommandError, ExitCode
+
+
+def library(code: ExitCode = ExitCode.FAILED) -> Path:
+    """The file of the library; CommandError with this exit code when the installation lacks it."""
+    try:
+        return shim.library_path()
+    except FileNotFoundError as error:
+        raise CommandError(f"{error}; install nvshare again, or in a source tree say: make libs", code) from error
 
 
 def preload(run_dir: paths.RunDir, library: Path, environment: Mapping[str, str]) -> dict[str, str]:

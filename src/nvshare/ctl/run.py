@@ -13,11 +13,11 @@ from typing import Annotated
 
 import typer
 
-from nvshare import paths, shim
+from nvshare import paths
 from nvshare.ctl import launch
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
-from nvshare.ctl.preload import preload
+from nvshare.ctl.preload import library, preload
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
@@ -59,14 +59,14 @@ def run(
     environment: Mapping[str, str] = context.obj
     executable = find(command[0], environment)
     chosen = chosen_run_dir(context, run_dir)
-    library = _library()
+    shared_object = library(ExitCode.NOT_STARTED)
     hold_scheduler = launch.ensure_scheduler(chosen, environment)
     if quantum is not None:
         _set_quantum(chosen, quantum)
     if hold_scheduler is not None:
         # The command inherits it, at a number that scripts don't choose for their own files.
         fcntl.fcntl(hold_scheduler, fcntl.F_DUPFD, _HOLD_DESCRIPTOR)
-    _execute(executable, command, {**environment, **preload(chosen, library, environment)})
+    _execute(executable, command, {**environment, **preload(chosen, shared_object, environment)})
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:
@@ -80,13 +80,6 @@ def find(name: str, environment: Mapping[str, str]) -> str:
         raise CommandError(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
     where = "no such file" if "/" in name else "no such command in PATH"
     raise CommandError(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
-
-
-def _library() -> Path:
-    library = shim.library_path()
-    if not library.is_file():
-        raise CommandError(f"the preload library {library} is missing; install nvshare again", ExitCode.NOT_STARTED)
-    return library
 
 
 def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from nvshare import paths, shim
+from nvshare import paths
 from nvshare.ctl import words
 from nvshare.ctl.demo import page, picture, simulation, stage, trace
 from nvshare.ctl.demo.plan import Finished, Plan
@@ -18,7 +18,7 @@ from nvshare.ctl.demo.spans import Span
 from nvshare.ctl.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.feed import watching
-from nvshare.ctl.preload import preload
+from nvshare.ctl.preload import library, preload
 
 _MIB = 1024**2
 _JOBS_PER_DEVICE = 2
@@ -62,7 +62,7 @@ def _run(console: Console, real: bool, setup: stage.Setup, scratch: Path) -> Sto
         f"{words.count(len(plans), 'job')} of {words.size(plans[0].footprint_bytes)} each on "
         f"{words.count(len(devices), f'{kind} GPU')}, policy {setup.policy}, quantum {setup.quantum_seconds:g} s"
     )
-    variables = {**setup.environment, **preload(run_dir, shim.library_path(), setup.environment)}
+    variables = {**setup.environment, **preload(run_dir, library(), setup.environment)}
     jobs = stage.jobs(plans, {**variables, paths.MEMORY: setup.memory}, scratch / "jobs.log")
     # Watching comes last: gRPC's threads begin with it, and what has threads should not fork.
     with stage.scheduler(run_dir, setup), jobs as (pids, sayings), watching(run_dir, 0.1) as feed:
