@@ -1,0 +1,41 @@
+"""Builds ``nvshare.shim._core``: the library's pure C parts, for Python.
+
+setuptools runs this file from the project's folder (``cffi_modules``). What Python sees of a header is what stands
+between its two ``cdef`` marks, so every declaration is written once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cffi import FFI  # type: ignore[import-untyped]
+
+PACKAGE = Path("src/nvshare")
+HEADERS = ("protocol/wire.h", "shim/csrc/lease.h", "shim/csrc/pace.h", "shim/csrc/account.h")
+SOURCES = ("shim/csrc/lease.c", "shim/csrc/pace.c", "shim/csrc/account.c")
+# Written in the header as an inline function, which no cdef can hold.
+INLINE = "bool nvs_pace_submitted(struct nvs_pace *pace);"
+
+
+def declarations(header: Path) -> str:
+    """The part of a header that cffi is to read."""
+    return header.read_text(encoding="utf-8").split("/* cdef begin */", 1)[1].split("/* cdef end */", 1)[0]
+
+
+def make() -> FFI:
+    """The extension's description; paths are relative to the project's folder."""
+    builder = FFI()
+    root = Path(__file__).resolve().parents[3]
+    builder.cdef("".join(declarations(root / PACKAGE / header) for header in HEADERS) + INLINE)
+    builder.set_source(
+        "nvshare.shim._core",
+        "".join(f'#include "{Path(header).name}"\n' for header in HEADERS),
+        sources=[str(PACKAGE / source) for source in SOURCES],
+        include_dirs=[str(PACKAGE / "protocol"), str(PACKAGE / "shim/csrc")],
+        depends=[str(PACKAGE / header) for header in HEADERS],
+        extra_compile_args=["-std=gnu11"],
+    )
+    return builder
+
+
+ffibuilder = make()
