@@ -32,7 +32,7 @@ DEVICE_BYTES = 16 * GIB
 DEVICES = ("GPU-a", "GPU-b")
 SLOTS = 6
 QUANTA_SECONDS = (1.0, 5.0, 30.0)
-FOOTPRINTS = tuple(size * GIB for size in (0, 1, 4, 6, 8, 12, 20))
+FOOTPRINTS = tuple(size * GIB for size in (0, 1, 2, 3, 4, 6, 8, 12, 20))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,12 @@ class Member:
     pinned_bytes: int
     measured: bool = False
     turn: Turn | None = None
-    wanted_since: float | None = None
+    asked_at: float = 0.0
+    held_seconds: float = 0.0
+    """In turns that are over."""
+    waited_seconds: float = 0.0
+    """In waits that are over."""
+    grants: int = 0
 
 
 @dataclass(slots=True)
@@ -68,7 +73,7 @@ class Place:
         """Whether these may hold together; without ``assumed`` only measured pinned memory counts."""
         if self.policy is Policy.OFF or len(holders) <= 1:
             return True
-        if self.policy is Policy.EXCLUSIVE or self.total_bytes == 0:
+        if self.policy is Policy.EXCLUSIVE:
             return False
         footprints = [member.footprint_bytes for member in holders]
         pinned = [member.pinned_bytes for member in self.members if assumed or member.measured]
@@ -111,11 +116,12 @@ class Oracle:
                 place, member = self._find(client)
                 assert member.turn is None
                 assert member not in place.queue
-                member.wanted_since = now
+                member.asked_at = now
                 place.queue.append(member)
             case LockReleased(client, grant):
                 place, member = self._find(client)
                 if member.turn and member.turn.grant == grant:
+                    member.held_seconds += now - member.turn.began
                     member.turn = None
                     place.holders.remove(member)
             case FootprintChanged(client, footprint_bytes):
@@ -176,7 +182,7 @@ class Oracle:
             assert deadline == min(due, default=None)
         assert [view.device for view in seen] == list(self.places)
         for view in seen:
-            self._check_view(view, self.places[view.device])
+            self._check_view(view, self.places[view.device], now)
 
     def _check_place(self, place: Place, now: float) -> list[float]:
         staying, in_the_way = place.staying(), place.in_the_way()
@@ -208,6 +214,8 @@ class Oracle:
         assert grant > self.last_grant, "a grant's number came twice"
         self.last_grant = grant
         member.turn = Turn(grant, now)
+        member.waited_seconds += now - member.asked_at
+        member.grants += 1
         place.holders.append(member)
 
     def _revoked(self, place: Place, member: Member, grant: int, now: float) -> None:
@@ -231,6 +239,7 @@ class Oracle:
             case ClaimedState.IDLE:
                 pass
             case ClaimedState.WAITING:
+                member.asked_at = now
                 place.queue.append(member)
             case ClaimedState.HOLDING:
                 member.turn = Turn(event.grant, now)
@@ -239,7 +248,7 @@ class Oracle:
             case _:
                 assert_never(event.claimed)
 
-    def _check_view(self, view: DeviceView, place: Place) -> None:
+    def _check_view(self, view: DeviceView, place: Place, now: float) -> None:
         assert [client.client for client in view.clients] == [member.number for member in place.members]
         for client, member in zip(view.clients, place.members, strict=True):
             expected = ShownState.WAITING if member in place.queue else ShownState.IDLE
@@ -248,6 +257,13 @@ class Oracle:
             assert client.state is expected
             assert client.footprint_bytes == member.footprint_bytes
             assert (client.pinned_bytes, client.pinned_measured) == (member.pinned_bytes, member.measured)
+            assert client.grants == member.grants
+            held = now - member.turn.began if member.turn else 0.0
+            waited = now - member.asked_at if member in place.queue else 0.0
+            assert (client.held_seconds, client.waited_seconds) == (
+                member.held_seconds + held,
+                member.waited_seconds + waited,
+            )
 
     def _recovering(self, now: float) -> bool:
         return self.recovery_end is not None and now < self.recovery_end

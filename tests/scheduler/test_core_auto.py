@@ -221,6 +221,69 @@ def test_the_most_recent_holder_leaves_when_holders_outgrow_the_device() -> None
     )
 
 
+def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_are_in_the_way() -> None:
+    """D waits for A alone; B's growth still ends C's turn, because that began last."""
+    play(
+        """
+        0    device 16
+        0    A comes 6
+        0    B comes 4
+        0    C comes 4
+        0    D comes 7
+        0    A asks            -> grant A
+        1    B asks            -> grant B
+        2    C asks            -> grant C
+        3    D asks            -> waiters A 1
+        4    B has 7           -> revoke C
+        5    C releases
+        5    C asks
+        30   timer             -> revoke A
+        31   A releases        -> grant D, revoke B
+        """,
+        Policy.AUTO,
+    )
+
+
+def test_a_measured_context_is_free_when_its_client_is_gone() -> None:
+    """What B had is there for A's and C's growth."""
+    play(
+        """
+        0    device 16
+        0    A comes 4
+        0    B comes 4
+        0    C comes 4
+        0    B pins 2
+        0    A asks            -> grant A
+        1    C asks            -> grant C
+        2    B goes
+        3    A has 12
+        4    A has 13          -> revoke C
+        """,
+        Policy.AUTO,
+    )
+
+
+def test_the_order_of_the_grants_survives_being_in_the_way_for_a_while() -> None:
+    """A and B were in the way and are no longer; when one has to go again, it is A, the older one."""
+    play(
+        """
+        0    device 16
+        0    A comes 4
+        0    B comes 4
+        0    C comes 4
+        0    D comes 12
+        0    E comes 8
+        0    A asks            -> grant A
+        1    B asks            -> grant B
+        2    C asks            -> grant C
+        3    D asks            -> waiters A 1, waiters B 1
+        4    D goes            -> waiters B 0, waiters A 0
+        5    E asks            -> waiters A 1
+        """,
+        Policy.AUTO,
+    )
+
+
 def test_a_lone_holder_may_outgrow_the_device() -> None:
     """Nothing would be gained by stopping it."""
     play(

@@ -229,7 +229,7 @@ class Device:
             needed += group.footprint_bytes
         if count <= 1:
             return True
-        if policy is Policy.EXCLUSIVE or unknown or self.total_bytes == 0:
+        if policy is Policy.EXCLUSIVE or unknown:
             return False
         for client in others:
             if client.footprint_bytes is None:

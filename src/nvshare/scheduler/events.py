@@ -29,8 +29,8 @@ class ClaimedState(Enum):
 class DeviceSeen:
     """A device became known, or its memory was measured anew.
 
-    ``total_bytes`` is 0 while unknown: then no two clients are known to fit together. ``foreign_bytes`` is used by
-    processes that are no clients.
+    ``total_bytes`` is 0 while unknown: then no two clients with memory are known to fit together. ``foreign_bytes`` is
+    used by processes that are no clients.
     """
 
     device: str
