@@ -94,6 +94,11 @@ def is_index(text: str) -> bool:
     return _INDEX.fullmatch(text) is not None
 
 
+def uuid_part(device_id: str) -> str:
+    """What stands before the ordinal, whether it is a UUID or not; empty when there is no ordinal."""
+    return device_id.rpartition(_SEPARATOR)[0]
+
+
 def parse(device_id: str) -> VirtualDevice:
     """The virtual device of an id ``UUID__ORDINAL``; raises BadDeviceIdError for any other text."""
     uuid, separator, ordinal = device_id.rpartition(_SEPARATOR)

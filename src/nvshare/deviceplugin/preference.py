@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nvshare.deviceplugin.devices import BadDeviceIdError, Snapshot, parse
+from nvshare.deviceplugin.devices import Snapshot, uuid_part
 from nvshare.deviceplugin.requests import Rules
 
 
@@ -36,10 +36,10 @@ def prefer(
     Raises RequestError only when the operator's rules forbid the request: kubelet fails the pod for good then.
     """
     rules.check_size(size)
-    free = _by_gpu(available)
+    free = _by_gpu(available, snapshot)
     rules.check_distinct(size, len(free), f"only {len(free)} of its {len(snapshot.offers)} GPUs have a free one")
     chosen = list(dict.fromkeys(must_include))[: max(size, 0)]
-    picked = Counter(_gpu_of(device_id) for device_id in chosen)
+    picked = Counter(_gpu_of(device_id, snapshot) for device_id in chosen)
     heap: list[tuple[bool, int, int, int, str]] = []
     for uuid, ids in free.items():
         cost = _cost(snapshot, uuid, len(ids), loads)
@@ -68,19 +68,17 @@ def _cost(snapshot: Snapshot, uuid: str, free: int, loads: Mapping[str, Load] | 
     return load.busy + max(allocated - load.containers, 0)
 
 
-def _by_gpu(ids: Iterable[str]) -> dict[str, list[str]]:
+def _by_gpu(ids: Iterable[str], snapshot: Snapshot) -> dict[str, list[str]]:
     """The ids of each GPU, highest ordinal first, so that ``pop`` gives the lowest."""
     groups: dict[str, list[str]] = defaultdict(list)
     for device_id in set(ids):
-        groups[_gpu_of(device_id)].append(device_id)
+        groups[_gpu_of(device_id, snapshot)].append(device_id)
     for group in groups.values():
         group.sort(key=lambda device_id: (len(device_id), device_id), reverse=True)
-    return dict(groups)
+    return groups
 
 
-def _gpu_of(device_id: str) -> str:
-    """The GPU of an id. An id that is none stands for itself: best effort is better than a pod that fails for good."""
-    try:
-        return parse(device_id).uuid
-    except BadDeviceIdError:
-        return device_id
+def _gpu_of(device_id: str, snapshot: Snapshot) -> str:
+    """The GPU of an id. An id of no GPU of ours stands for itself: best effort, where an error would fail the pod."""
+    uuid = uuid_part(device_id)
+    return uuid if snapshot.total(uuid) else device_id
