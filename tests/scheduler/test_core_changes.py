@@ -115,14 +115,16 @@ def test_devices_do_not_know_of_each_other() -> None:
     assert core.handle(QuantumSet(5.0, "GPU-b"), 1.0) == []
     assert core.deadline() == 5.0
     assert core.handle(PolicySet(Policy.OFF, "GPU-a"), 1.0) == [Grant(1, 3), TellWaiters(0, 0)]
+    core.handle(DeviceSeen("GPU-c", 16 * GIB), 1.0)
+    assert [(view.policy, view.quantum_seconds) for view in core.snapshot(1.0)] == [
+        (Policy.OFF, 30.0),
+        (Policy.EXCLUSIVE, 5.0),
+        (Policy.EXCLUSIVE, 30.0),
+    ]
     core.handle(QuantumSet(7.0), 1.0)
     core.handle(PolicySet(Policy.AUTO), 1.0)
-    core.handle(DeviceSeen("GPU-c", 16 * GIB), 1.0)
-    assert [(view.device, view.policy, view.quantum_seconds) for view in core.snapshot(1.0)] == [
-        ("GPU-a", Policy.AUTO, 7.0),
-        ("GPU-b", Policy.AUTO, 7.0),
-        ("GPU-c", Policy.AUTO, 7.0),
-    ]
+    core.handle(DeviceSeen("GPU-d", 16 * GIB), 1.0)
+    assert [(view.policy, view.quantum_seconds) for view in core.snapshot(1.0)] == [(Policy.AUTO, 7.0)] * 4
 
 
 def test_a_snapshot_shows_turns_and_times() -> None:

@@ -159,9 +159,11 @@ class CoreMachine(RuleBasedStateMachine):
         self.oracle.check(self.now, self.core.deadline(), self.core.snapshot(self.now))
 
     def illegal_events(self) -> list[Event]:
-        nobody = self.peers.last_number + 1
-        events: list[Event] = [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
-        events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
+        here = {member.number for place in self.oracle.places.values() for member in place.members}
+        events: list[Event] = []
+        for nobody in set(range(self.peers.last_number + 2)) - here:
+            events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
+            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
         for place in self.oracle.places.values():
             events += [LockRequested(member.number) for member in [*place.queue, *place.holders]]
             events += [LockReleased(member.number, self.oracle.last_grant + 1) for member in place.members]
