@@ -135,8 +135,9 @@ def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> N
     options = ["--iterations", str(iterations), "--rounds", "5", "--warm-up", "200"]
     bare, shared, digests = [], [], set()
     with scheduler("exclusive", 30) as environment:
-        for _ in range(repeats):
-            for rates, where in ((bare, dict(os.environ)), (shared, environment)):
+        sides = [(bare, dict(os.environ)), (shared, environment)]
+        for repeat in range(repeats):
+            for rates, where in sides if repeat % 2 else reversed(sides):
                 result = alone(workload, where, *options)
                 rates.extend(result.rates)
                 digests.add(result.digest)
@@ -147,10 +148,11 @@ def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> N
     )
 
 
-def exclusive(workload: str, rows: list[str], iterations: int, stamp_every: int, quantum_seconds: float) -> None:
+def exclusive(workload: str, rows: list[str], iterations: int, span_every: int, quantum_seconds: float) -> None:
     """Two programs that take turns, against one alone."""
-    options = ["--iterations", str(iterations), "--stamp-every", str(stamp_every)]
+    options = ["--iterations", str(iterations), "--span-every", str(span_every)]
     single = alone(workload, dict(os.environ), *options)
+    free = together(workload, dict(os.environ), 2, *options)
     with scheduler("exclusive", quantum_seconds) as environment:
         one, other = together(workload, environment, 2, *options)
     ratio = 2 * (single.ended - single.begun) / makespan([one, other])
@@ -158,7 +160,8 @@ def exclusive(workload: str, rows: list[str], iterations: int, stamp_every: int,
     rows.append(
         f"| {workload}, two in turns (quantum {quantum_seconds:g} s), sum of rates against one alone | "
         f"{makespan([one, other]):.2f} s / 2 x {single.ended - single.begun:.2f} s | {ratio:.4f} | "
-        f"{overlapping(one, other)} of {len(one.spans) + len(other.spans)} spans overlap, {turns(one, other)} changes of hands, "
+        f"{overlapping(one, other)} of {len(one.spans) + len(other.spans)} spans overlap (without nvshare {overlapping(*free)}), "
+        f"{turns(one, other)} changes of hands (without nvshare {turns(*free)}), "
         f"results {'equal' if equal else 'DIFFER'} |"
     )
 
@@ -181,21 +184,24 @@ def automatic(workload: str, rows: list[str], iterations: int, repeats: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--only", help="run the experiments whose name contains this")
     options = parser.parse_args()
     rows = ["| what | measured | ratio | seen |", "|---|---|---|---|"]
-    experiments = (
-        lambda: overhead("tiny_add", rows, 200_000, 3),
-        lambda: overhead("mlp", rows, 1_000, 3),
-        lambda: exclusive("matmul", rows, 6_000, 1, 2.0),
-        lambda: exclusive("graph", rows, 20_000, 10, 1.0),
-        lambda: exclusive("mlp", rows, 4_000, 10, 1.0),
-        lambda: automatic("mlp", rows, 4_000, 3),
-    )
-    for experiment in experiments:
+    experiments = {
+        "overhead-tiny": lambda: overhead("tiny_add", rows, 200_000, 6),
+        "overhead-mlp": lambda: overhead("mlp", rows, 1_000, 6),
+        "exclusive-matmul": lambda: exclusive("matmul", rows, 6_000, 1, 2.0),
+        "exclusive-graph": lambda: exclusive("graph", rows, 40_000, 10, 1.0),
+        "exclusive-mlp": lambda: exclusive("mlp", rows, 4_000, 4, 1.0),
+        "auto-mlp": lambda: automatic("mlp", rows, 4_000, 4),
+    }
+    for name, experiment in experiments.items():
+        if options.only and options.only not in name:
+            continue
         try:
             experiment()
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            rows.append(f"| failed | {str(error)[-1500:]} | | |")
+            rows.append(f"| {name} failed | {str(error)[-1500:]} | | |")
         options.output.write_text("\n".join(rows) + "\n", encoding="utf-8")
         print(rows[-1], flush=True)
 

@@ -1,7 +1,7 @@
 """When work of this process was on the GPU, by the GPU's own clock.
 
-A one-thread kernel stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device) into a buffer. Put before and
-after a piece of work on the same stream, two stamps bound the time in which that work ran, whatever the host did meanwhile.
+A one-thread kernel stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device), spins for a given time and
+stores it again. It is one launch, so it lies in one turn, whatever the host did meanwhile.
 """
 
 from __future__ import annotations
@@ -13,39 +13,48 @@ PTX = b"""
 .version 7.0
 .target sm_70
 .address_size 64
-.visible .entry bench_stamp(.param .u64 out)
+.visible .entry bench_busy(.param .u64 out, .param .u64 nanoseconds)
 {
-    .reg .u64 %rd<3>;
+    .reg .u64 %rd<6>;
+    .reg .pred %p;
     ld.param.u64 %rd1, [out];
+    ld.param.u64 %rd2, [nanoseconds];
     cvta.to.global.u64 %rd1, %rd1;
-    mov.u64 %rd2, %globaltimer;
-    st.global.u64 [%rd1], %rd2;
+    mov.u64 %rd3, %globaltimer;
+    add.u64 %rd4, %rd3, %rd2;
+again:
+    mov.u64 %rd5, %globaltimer;
+    setp.lt.u64 %p, %rd5, %rd4;
+    @%p bra again;
+    st.global.u64 [%rd1], %rd3;
+    st.global.u64 [%rd1+8], %rd5;
     ret;
 }
 \0"""
 
 
 class Stamps:
-    """A buffer of ``capacity`` stamps on the current PyTorch stream."""
+    """At most ``capacity`` spans of ``nanoseconds`` each, on the current PyTorch stream."""
 
-    def __init__(self, torch: Any, capacity: int) -> None:
-        self._buffer = torch.zeros(capacity, dtype=torch.int64, device="cuda")
+    def __init__(self, torch: Any, capacity: int, nanoseconds: int) -> None:
+        self._buffer = torch.zeros(2 * capacity, dtype=torch.int64, device="cuda")
         self._stream = torch.cuda.current_stream().cuda_stream
+        self._nanoseconds = ctypes.c_uint64(nanoseconds)
         self._used = 0
         self._driver = ctypes.CDLL("libcuda.so.1")
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         self._check(self._driver.cuModuleLoadData(ctypes.byref(module), PTX))
-        self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"bench_stamp"))
+        self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"bench_busy"))
 
     @staticmethod
     def _check(result: int) -> None:
         if result != 0:
             raise RuntimeError(f"the CUDA driver answered {result}")
 
-    def stamp(self) -> None:
-        """Puts one stamp on the stream."""
-        address = ctypes.c_uint64(self._buffer.data_ptr() + 8 * self._used)
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(address))
+    def span(self) -> None:
+        """Puts one span on the stream."""
+        address = ctypes.c_uint64(self._buffer.data_ptr() + 16 * self._used)
+        parameters = (ctypes.c_void_p * 2)(ctypes.addressof(address), ctypes.addressof(self._nanoseconds))
         self._check(
             self._driver.cuLaunchKernel(
                 self._function, 1, 1, 1, 1, 1, 1, 0, ctypes.c_void_p(self._stream), parameters, None
@@ -54,6 +63,6 @@ class Stamps:
         self._used += 1
 
     def spans(self) -> list[tuple[int, int]]:
-        """(start, end) in nanoseconds of every pair of stamps."""
-        values = self._buffer[: self._used].cpu().tolist()
+        """(start, end) of every span, in nanoseconds of the GPU's clock."""
+        values = self._buffer[: 2 * self._used].cpu().tolist()
         return list(zip(values[0::2], values[1::2], strict=True))

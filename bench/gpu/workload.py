@@ -72,6 +72,7 @@ def graph() -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
     return captured.replay, lambda: x
 
 
+SPAN_NANOSECONDS = 20_000
 WORKLOADS = {"tiny_add": tiny_add, "mlp": mlp, "matmul": matmul, "graph": graph}
 
 
@@ -83,13 +84,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="measure this often, report every rate")
     parser.add_argument("--barrier", type=Path)
     parser.add_argument(
-        "--stamp-every", type=int, default=0, help="bound every Nth iteration by stamps of the GPU's clock"
+        "--span-every", type=int, default=0, help="put a span of the GPU's clock before every Nth iteration"
     )
     options = parser.parse_args()
 
     torch.manual_seed(7)
     step, result = WORKLOADS[options.workload]()
-    stamps = Stamps(torch, 2 * (options.iterations * options.rounds // max(options.stamp_every, 1) + 2))
+    capacity = options.iterations * options.rounds // options.span_every + 1 if options.span_every else 1
+    stamps = Stamps(torch, capacity, SPAN_NANOSECONDS)
     for _ in range(options.warm_up):
         step()
     torch.cuda.synchronize()
@@ -102,12 +104,9 @@ def main() -> None:
     for _ in range(options.rounds):
         start = time.perf_counter()
         for i in range(options.iterations):
-            stamped = options.stamp_every and i % options.stamp_every == 0
-            if stamped:
-                stamps.stamp()
+            if options.span_every and i % options.span_every == 0:
+                stamps.span()
             step()
-            if stamped:
-                stamps.stamp()
         torch.cuda.synchronize()
         rates.append(options.iterations / (time.perf_counter() - start))
     ended = time.monotonic()
@@ -121,7 +120,7 @@ def main() -> None:
                 "begun": begun,
                 "ended": ended,
                 "digest": digest,
-                "spans": stamps.spans() if options.stamp_every else [],
+                "spans": stamps.spans() if options.span_every else [],
             }
         ),
         flush=True,
