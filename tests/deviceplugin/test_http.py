@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from nvshare.deviceplugin.devices import Offer, Snapshot
-from nvshare.deviceplugin.http import HttpServer
+from nvshare.deviceplugin.http import AddressError, HttpServer
 from nvshare.deviceplugin.metrics import Metrics
 
 
@@ -77,5 +77,8 @@ def test_other_pages(pages: Pages) -> None:
 
 def test_address_in_use() -> None:
     """A taken port is an error at once, not a server that nobody reaches."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(AddressError, match=r"in use.*--metrics-address"),
+    ):
         HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", Metrics().registry, list, list)

@@ -15,6 +15,7 @@ from nvshare import shim
 from nvshare.deviceplugin import log, sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.discovery import Selection
+from nvshare.deviceplugin.http import AddressError
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
@@ -91,11 +92,10 @@ def serve(
     context.obj = settings
     if context.invoked_subcommand is not None:
         return
-    plugin_log = log.configure(settings.log_format)
     try:
-        asyncio.run(_run(settings, plugin_log))
-    except OSError as error:
-        _fail(f"{settings.metrics_address}: {error.strerror}: choose another with --metrics-address", FAILURE)
+        asyncio.run(_run(settings, _library(None), log.configure(settings.log_format)))
+    except AddressError as error:
+        _fail(str(error), FAILURE)
 
 
 @app.command("install-library")
@@ -118,7 +118,7 @@ def main() -> None:
     app(prog_name="nvshare-device-plugin")
 
 
-async def _run(settings: Settings, plugin_log: log.Log) -> None:
+async def _run(settings: Settings, library: Library, plugin_log: log.Log) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
@@ -127,7 +127,7 @@ async def _run(settings: Settings, plugin_log: log.Log) -> None:
         configured=tuple(settings.virtual_devices_per_gpu),
     )
     owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(settings, selection, _library(None), Nvml, owner, plugin_log).run()
+    await Plugin(settings, selection, library, Nvml, owner, plugin_log).run()
 
 
 def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
@@ -138,9 +138,10 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
 
 
 def _library(source: Path | None) -> Library:
+    """The library of this installation, or the one that was named."""
     try:
         return read_library(source or shim.library_path(), _version())
-    except InstallError as error:
+    except (InstallError, FileNotFoundError) as error:
         _fail(str(error), FAILURE)
 
 

@@ -15,6 +15,10 @@ Reasons = Callable[[], Sequence[str]]
 _PLAIN = "text/plain; charset=utf-8"
 
 
+class AddressError(Exception):
+    """The address can't be listened on; the text says why and what to do."""
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -29,7 +33,7 @@ class HttpServer:
     def __init__(self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons) -> None:
         """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
 
-        They are called in threads of the server. Raises OSError when the address can't be used.
+        They are called in threads of the server. Raises AddressError when nobody can listen there.
         """
         pages = {
             "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
@@ -38,7 +42,10 @@ class HttpServer:
         }
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
-        self._server = (_ServerV6 if ":" in host else _Server)((host, int(port)), _handler(pages))
+        try:
+            self._server = (_ServerV6 if ":" in host else _Server)((host, int(port)), _handler(pages))
+        except OSError as error:
+            raise AddressError(f"{address}: {error.strerror}: choose another with --metrics-address") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
 
     @property

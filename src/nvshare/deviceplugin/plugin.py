@@ -74,7 +74,7 @@ class Plugin:
         self._alive_at = time.monotonic()
 
     async def run(self) -> None:
-        """Runs until SIGTERM or SIGINT; raises OSError when the metrics address can't be used."""
+        """Runs until SIGTERM or SIGINT; raises AddressError when the metrics address can't be used."""
         server = HttpServer(self._settings.metrics_address, self._metrics.registry, self._stuck, self._unready)
         server.start()
         stopped = asyncio.Event()
