@@ -438,6 +438,13 @@ enum { /* graphs: instantiation flags and results, update results */
 	CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED = 5
 };
 
+enum { /* CUlaunchAttributeID */
+	CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
+	CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+	CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = 12
+};
+
 /* Tags of the `extra` argument of a launch */
 #define CU_LAUNCH_PARAM_END ((void *)0x00)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns the process-wide state: initialization, what a fork does to it, and the trace of calls. */
+#define _GNU_SOURCE
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "range.h"
+
+struct sim_globals sim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+enum { UNTOUCHED, READY, FORKED };
+
+static _Atomic int phase = UNTOUCHED;
+static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t trace_once = PTHREAD_ONCE_INIT;
+static int trace_fd = -1;
+
+static void open_trace(void)
+{
+	const char *path = getenv("NVSHARE_SIMGPU_TRACE");
+
+	if (path && *path)
+		trace_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+}
+
+static void trace(const char *symbol)
+{
+	struct iovec line[2] = { { (char *)symbol, strlen(symbol) }, { (char *)"\n", 1 } };
+
+	pthread_once(&trace_once, open_trace);
+	if (trace_fd >= 0 && writev(trace_fd, line, 2) < 0)
+		trace_fd = -1;
+}
+
+CUresult sim_enter_early(const char *symbol)
+{
+	trace(symbol);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_enter(const char *symbol)
+{
+	trace(symbol);
+	return atomic_load_explicit(&phase, memory_order_acquire) == READY ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+void sim_lock(void)
+{
+	pthread_mutex_lock(&sim.lock);
+}
+
+void sim_unlock(void)
+{
+	pthread_mutex_unlock(&sim.lock);
+}
+
+uint64_t sim_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+void sim_sleep_until_ns(uint64_t when)
+{
+	struct timespec until = { .tv_sec = (time_t)(when / 1000000000ull), .tv_nsec = (long)(when % 1000000000ull) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+int sim_device_count(void)
+{
+	return (int)sim.state.shared->device_count;
+}
+
+bool sim_device_exists(CUdevice device)
+{
+	return device >= 0 && device < sim_device_count();
+}
+
+/* The parent's threads and locks are not here: like the real driver, this one is of no use in a forked child. */
+static void after_fork_in_child(void)
+{
+	atomic_store(&phase, FORKED);
+	close(sim.state.fd);
+}
+
+static CUresult initialize(void)
+{
+	CUresult result;
+
+	if (!sim_state_open(&sim.state))
+		return CUDA_ERROR_NO_DEVICE;
+	for (int i = 0; i < sim_device_count(); i++) {
+		sim.records[i] = sim_record_open(sim.state.folder, i);
+		if (!sim.records[i])
+			return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	sim_lock();
+	result = sim_window_open_locked();
+	sim_unlock();
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuInit(unsigned int Flags)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (atomic_load(&phase) == FORKED)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (Flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&init_mutex);
+	if (atomic_load(&phase) == UNTOUCHED) {
+		result = initialize();
+		if (result == CUDA_SUCCESS)
+			atomic_store_explicit(&phase, READY, memory_order_release);
+	}
+	pthread_mutex_unlock(&init_mutex);
+	return result;
+}
+
+CUresult sim_cuDriverGetVersion(int *driverVersion)
+{
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	*driverVersion = SIM_DRIVER_VERSION;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual memory management: reservations of addresses, handles of memory, and the mappings of one into the other, with the access
+ * rights of each device. Protected by sim.lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture.h"
+#include "range.h"
+
+static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
+{
+	return (struct sim_physical *)(uintptr_t)handle;
+}
+
+void sim_physical_unref_locked(struct sim_physical *physical)
+{
+	if (--physical->references > 0)
+		return;
+	sim_forget_locked(physical);
+	sim_file_give_locked(physical->offset, physical->bytes);
+	if (physical->device >= 0)
+		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
+	free(physical);
+}
+
+/* The device that memory of these properties is on; -1: the host; -2: the properties are not right. */
+static int device_of(const CUmemAllocationProp_v1 *prop)
+{
+	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return -2;
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST || prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	    prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		return -1;
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return -2;
+	return sim_device_exists(prop->location.id) ? prop->location.id : -3;
+}
+
+static CUresult check_properties(const CUmemAllocationProp_v1 *prop)
+{
+	int device = device_of(prop);
+
+	if (device == -2)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device == -3)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return prop->handle_types == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp_v1 *prop, CUmemAllocationGranularity_flags option)
+{
+	CUresult result;
+
+	if (!granularity || !prop || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_properties(prop);
+	if (result == CUDA_SUCCESS)
+		*granularity = SIM_GRANULARITY;
+	return result;
+}
+
+CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size, const CUmemAllocationProp_v1 *prop, unsigned long long flags)
+{
+	struct sim_physical *physical;
+	CUresult result;
+	uint64_t offset;
+	int device;
+
+	if (!handle || !prop || size == 0 || size % SIM_GRANULARITY != 0 || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_properties(prop);
+	if (result == CUDA_SUCCESS)
+		result = sim_capture_check_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	device = device_of(prop);
+	sim_lock();
+	if (!sim_state_join(&sim.state) || (device >= 0 && !sim_state_charge(&sim.state, device, size))) {
+		sim_unlock();
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	offset = sim_file_take_locked(size);
+	if (offset == 0) {
+		if (device >= 0)
+			sim_state_uncharge(&sim.state, device, size);
+		sim_unlock();
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	physical = calloc(1, sizeof(*physical));
+	physical->references = 1;
+	physical->handles = 1;
+	physical->device = device;
+	physical->offset = offset;
+	physical->bytes = size;
+	physical->properties = *prop;
+	sim_register_locked(physical, SIM_PHYSICAL);
+	*handle = (uint64_t)(uintptr_t)physical;
+	sim_unlock();
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
+{
+	struct sim_physical *physical = physical_of(handle);
+	CUresult result = CUDA_SUCCESS;
+
+	sim_lock();
+	if (!sim_is_locked(physical, SIM_PHYSICAL) || physical->handles == 0)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (--physical->handles == 0)
+		sim_physical_unref_locked(physical);
+	sim_unlock();
+	return result;
+}
+
+CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	const struct sim_range *range;
+
+	if (!handle)
+		return result;
+	sim_lock();
+	range = sim_range_live_locked((uint64_t)(uintptr_t)addr);
+	if (range && range->kind == SIM_RANGE_MAPPED) {
+		if (range->physical->handles++ == 0)
+			range->physical->references++;
+		*handle = (uint64_t)(uintptr_t)range->physical;
+		result = CUDA_SUCCESS;
+	}
+	sim_unlock();
+	return result;
+}
+
+CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop, CUmemGenericAllocationHandle_v1 handle)
+{
+	const struct sim_physical *physical = physical_of(handle);
+	CUresult result = CUDA_SUCCESS;
+
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	if (sim_is_locked(physical, SIM_PHYSICAL))
+		*prop = physical->properties;
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	sim_unlock();
+	return result;
+}
+
+CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignment, CUdeviceptr_v2 addr, unsigned long long flags)
+{
+	uint64_t start;
+
+	if (!ptr || size == 0 || size % SIM_GRANULARITY != 0 || alignment & (alignment - 1) || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (alignment < SIM_GRANULARITY)
+		alignment = SIM_GRANULARITY;
+	sim_lock();
+	start = sim_window_take_locked(size, alignment, addr);
+	if (start != 0) {
+		sim_reservation_add_locked(start, size);
+		*ptr = start;
+	}
+	sim_unlock();
+	return start != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_cuMemAddressFree(CUdeviceptr_v2 ptr, size_t size)
+{
+	struct sim_range *reservation;
+	const struct sim_range *mapped;
+	CUresult result = CUDA_SUCCESS;
+
+	sim_lock();
+	reservation = sim_reservation_find_locked(ptr);
+	mapped = sim_range_next_locked(ptr);
+	if (!reservation || reservation->start != ptr || reservation->bytes != size || (mapped && mapped->start < ptr + size))
+		result = CUDA_ERROR_INVALID_VALUE;
+	else
+		sim_reservation_remove_locked(reservation);
+	sim_unlock();
+	return result;
+}
+
+/* Whether [start, start + bytes) is reserved, in one piece or several. */
+static bool is_reserved_locked(uint64_t start, uint64_t bytes)
+{
+	uint64_t at = start;
+
+	while (at < start + bytes) {
+		const struct sim_range *reservation = sim_reservation_find_locked(at);
+
+		if (!reservation)
+			return false;
+		at = reservation->start + reservation->span;
+	}
+	return true;
+}
+
+static bool is_free_locked(uint64_t start, uint64_t bytes)
+{
+	const struct sim_range *range = sim_range_next_locked(start);
+
+	return !range || range->start >= start + bytes;
+}
+
+CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset, CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+{
+	struct sim_physical *physical = physical_of(handle);
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct sim_range *range;
+
+	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || offset != 0 || flags != 0 || ptr + size < ptr)
+		return result;
+	sim_lock();
+	if (sim_is_locked(physical, SIM_PHYSICAL) && size <= physical->bytes && is_reserved_locked(ptr, size) && is_free_locked(ptr, size))
+		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS) {
+		range = sim_range_add_locked(SIM_RANGE_MAPPED, ptr, size, size);
+		range->requested_bytes = size;
+		range->device = physical->device;
+		range->physical = physical;
+		physical->references++;
+	}
+	sim_unlock();
+	return result;
+}
+
+/* Whether [start, start + bytes) is covered by whole mappings. */
+static bool is_mapped_locked(uint64_t start, uint64_t bytes)
+{
+	uint64_t at = start;
+
+	while (at < start + bytes) {
+		const struct sim_range *range = sim_range_live_locked(at);
+
+		if (!range || range->kind != SIM_RANGE_MAPPED || range->start != at)
+			return false;
+		at += range->span;
+	}
+	return bytes > 0 && at == start + bytes;
+}
+
+CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
+{
+	CUresult result = sim_capture_check_unsafe();
+	struct sim_range *range;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_lock();
+	if (!is_mapped_locked(ptr, size)) {
+		sim_unlock();
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size && !range->going)
+		sim_range_drop_locked(range);
+	sim_unlock();
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_access(const CUmemAccessDesc_v1 *desc)
+{
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return sim_device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!desc || count == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = check_access(&desc[i]);
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_lock();
+	if (!is_mapped_locked(ptr, size))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t at = ptr; result == CUDA_SUCCESS && at < ptr + size;) {
+		struct sim_range *range = sim_range_find_locked(at);
+
+		while (range->pins > 0)
+			pthread_cond_wait(&sim.changed, &sim.lock);
+		for (size_t i = 0; i < count; i++)
+			range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
+		at += range->span;
+	}
+	sim_unlock();
+	return result;
+}
+
+CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location, CUdeviceptr_v2 ptr)
+{
+	const struct sim_range *range;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device_exists(location->id))
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	range = sim_range_live_locked(ptr);
+	if (range && range->kind == SIM_RANGE_MAPPED)
+		*flags = range->access[location->id];
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	sim_unlock();
+	return result;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all processes that use one set of simulated devices share: a folder with
+ *
+ *   devices     the devices' text (devices.h); made from NVSHARE_SIMGPU_DEVICES when it is not there, and from then on the truth
+ *   state       struct sim_shared, mapped by every process
+ *   record-N    what device N executed (record.h)
+ *   events      lines "INDEX XID", appended by whoever wants NVML to report that error
+ *
+ * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use the devices.
+ *
+ * Every process that has a context holds one slot of `processes` and, as long as it lives, a lock on the slot's byte of the file
+ * (an open file description lock, which dies with the process however it ends, and means the same in every pid namespace).
+ * The table is changed only under the lock of the file's first byte and, within a process, under the state's mutex.
+ */
+#ifndef SIM_STATE_H
+#define SIM_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devices.h"
+
+#define SIM_MAX_PROCESSES 512
+#define SIM_PATH_BYTES 512
+
+struct sim_shared_device {
+	uint8_t uuid[16];
+	char name[SIM_NAME_BYTES];
+	uint64_t total_bytes;
+	uint64_t context_bytes;
+};
+
+struct sim_process {
+	uint64_t client; /* a number that no other process has or had; 0: the slot is free */
+	uint32_t pid;    /* in the process's own pid namespace */
+	uint32_t contexts[SIM_MAX_DEVICES];
+	uint64_t used_bytes[SIM_MAX_DEVICES];
+};
+
+struct sim_shared {
+	uint64_t magic; /* written last */
+	uint32_t device_count;
+	uint64_t last_client;
+	struct sim_shared_device devices[SIM_MAX_DEVICES];
+	struct sim_process processes[SIM_MAX_PROCESSES];
+};
+
+struct sim_state {
+	pthread_mutex_t mutex;
+	char folder[SIM_PATH_BYTES];
+	struct sim_shared *shared;
+	int fd;
+	int slot; /* of this process; -1: none yet */
+};
+
+/* Opens the folder, and makes it if need be. false: it cannot be had, and one line on stderr says why. */
+bool sim_state_open(struct sim_state *state);
+
+/* Takes a slot for this process if it has none. false: there are more processes than slots. */
+bool sim_state_join(struct sim_state *state);
+
+/* Takes bytes of a device's memory for this process; false: there are not as many left. */
+bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);
+void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes);
+
+/* Counts this process's contexts of a device. */
+void sim_state_count_context(struct sim_state *state, int device, int change);
+
+/* What all living processes together use of a device. */
+uint64_t sim_state_used(struct sim_state *state, int device);
+
+/* Copies the slots of the living processes that have a context of the device; returns how many there are, even if more than room. */
+unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out, unsigned int room);
+
+#endif
