@@ -1,17 +1,24 @@
 """How long the lock is with nobody: from LOCK_RELEASED sent to the next client's LOCK_OK received.
 
 Usage: ``python -m bench.handover [HANDOVERS]``. A real scheduler process under ``exclusive``; all clients live in this
-process and always want the lock, so the figures include its own wake-up and system calls.
+process and always want the lock, so the figures include its own wake-up and system calls. "watched": a thread of it
+follows the status at the full rate meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import select
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+import grpc
+
+from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
 from tests.scheduler.wire_client import Scheduler, WireClient
 
@@ -53,19 +60,29 @@ def _frames(client: WireClient) -> list[wire.Frame]:
     return [wire.decode(data[start : start + size]) for start in range(0, len(data), size)]
 
 
+def watch(scheduler: Scheduler) -> None:
+    """Takes pictures of the status as fast as they come, until the scheduler ends."""
+    with contextlib.suppress(grpc.RpcError):
+        for _ in scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest()):
+            pass
+
+
 def main() -> None:
     """Prints a table."""
     handovers = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     print(f"{handovers} hand-overs each, milliseconds")
-    print("clients      p50      p90      p99      max")
-    for clients in CLIENTS:
+    print("clients  status      p50      p90      p99      max")
+    for clients, watched in itertools.product(CLIENTS, (False, True)):
         with (
             tempfile.TemporaryDirectory(prefix="nvshare-") as folder,
             Scheduler(Path(folder) / "run", "--policy", "exclusive") as scheduler,
         ):
+            if watched:
+                threading.Thread(target=watch, args=(scheduler,), daemon=True).start()
             took = [1000 * seconds for seconds in measure(scheduler, clients, handovers)]
         p50, p90, p99 = (took[int(len(took) * share)] for share in (0.5, 0.9, 0.99))
-        print(f"{clients:7}  {p50:7.3f}  {p90:7.3f}  {p99:7.3f}  {took[-1]:7.3f}")
+        status = "watched" if watched else ""
+        print(f"{clients:7}  {status:7}  {p50:7.3f}  {p90:7.3f}  {p99:7.3f}  {took[-1]:7.3f}")
 
 
 if __name__ == "__main__":

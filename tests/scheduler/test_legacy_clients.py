@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
 from nvshare.protocol.legacy import LegacyType
-from nvshare.scheduler.peer import is_outside_pods
+from nvshare.scheduler.peer import has_no_pods, is_outside_pods
 from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
 
@@ -136,6 +139,24 @@ def test_set_tq_from_root(serve: Serve) -> None:
 
 
 @as_root
+def test_nvsharectl_that_has_ended_already(serve: Serve) -> None:
+    """nvsharectl does not wait: its command counts on a node without pods; on others it is refused with the remedy."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client().register()
+    send = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+        "s.sendall(bytes([8]) + bytes(516) + b'7'.ljust(20, b'\\0'))"
+    )
+    scheduler.process.send_signal(signal.SIGSTOP)
+    subprocess.run([sys.executable, "-c", send, scheduler.run_dir.legacy_socket], check=True)
+    scheduler.process.send_signal(signal.SIGCONT)
+    if has_no_pods(Path("/proc"), Path("/sys/fs/cgroup")):
+        poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
+    else:
+        assert "use nvshare-ctl set" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+@as_root
 @pytest.mark.parametrize(("data", "reason"), [("soon", "no whole number"), ("0", "0 s is not allowed"), ("-3", "-3 s")])
 def test_set_tq_with_a_wrong_value(serve: Serve, data: str, reason: str) -> None:
     """The line names the value; nothing changes."""
@@ -202,15 +223,36 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4
         ("pid:[1]", "0::/../../pod1b2c3d4e-1111-2222-3333-444444444444/3f\n", "0::/\n", False),
         ("pid:[1]", POD, POD, True),
         ("pid:[2]", "0::/\n", "0::/\n", False),
-        ("pid:[1]", None, "0::/\n", False),
+        ("pid:[1]", None, "0::/\n", None),
     ],
     ids=["host", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
 )
-def test_outside_pods(tmp_path: Path, namespace: str, cgroup: str | None, own: str, outside: bool) -> None:
-    """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone does not."""
+def test_outside_pods(tmp_path: Path, namespace: str, cgroup: str | None, own: str, outside: bool | None) -> None:
+    """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone is unknown."""
     for pid, text, where in (("self", own, "pid:[1]"), ("42", cgroup, namespace)):
         if text is not None:
             (tmp_path / pid / "ns").mkdir(parents=True)
             (tmp_path / pid / "ns" / "pid").symlink_to(where)
             (tmp_path / pid / "cgroup").write_text(text)
     assert is_outside_pods(42, tmp_path) is outside
+
+
+@pytest.mark.parametrize(
+    ("pid_namespace", "folder", "none"),
+    [
+        (4026531836, "system.slice/nvshare.service", True),
+        (4026531836, "kubepods/burstable", True),
+        (4026531836, "kubepods.slice/kubepods-pod1b2c3d4e_1111_2222_3333_444444444444.slice", False),
+        (4026531836, "system.slice/docker-1.scope/kubelet/kubepods/pod1b2c3d4e-1111-2222-3333-444444444444", False),
+        (4026531836, "memory/kubepods/besteffort/pod1b2c3d4e-1111-2222-3333-444444444444", False),
+        (4026532999, "system.slice", False),
+    ],
+)
+def test_node_without_pods(tmp_path: Path, pid_namespace: int, folder: str, none: bool) -> None:
+    """That there is no pod is only said by who sees everything and finds none."""
+    spaces = tmp_path / "self" / "ns"
+    spaces.mkdir(parents=True)
+    (spaces / "pid").symlink_to(f"pid:[{pid_namespace}]")
+    (spaces / "cgroup").symlink_to("cgroup:[4026531835]")
+    (tmp_path / "cgroup" / folder).mkdir(parents=True)
+    assert has_no_pods(tmp_path, tmp_path / "cgroup") is none

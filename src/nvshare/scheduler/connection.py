@@ -52,7 +52,6 @@ class Connection:
     """One accepted socket."""
 
     __slots__ = (
-        "__weakref__",
         "_buffer",
         "_conversation",
         "_fd",

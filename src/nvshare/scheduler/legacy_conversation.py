@@ -16,6 +16,7 @@ from nvshare.scheduler.connection import PeerError
 from nvshare.scheduler.errors import IllegalEvent
 from nvshare.scheduler.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
 from nvshare.scheduler.identity import Introduction
+from nvshare.scheduler.peer import may_command
 from nvshare.scheduler.switchboard import CommandError
 
 if TYPE_CHECKING:
@@ -143,8 +144,12 @@ class LegacyConversation:
             self._feed(LockReleased(self._number, grant))
 
     def _command(self, message: Message) -> None:
-        if not self._connection.peer.may_command:
-            raise PeerError(f"it sent {message.type.name}, which is only honoured from root outside any pod")
+        peer = self._connection.peer
+        if not may_command(peer):
+            reason = f"it sent {message.type.name}, which is only honoured from root outside any pod"
+            if peer.outside_pods is None:
+                reason += "; it ended before that could be seen: use nvshare-ctl set instead"
+            raise PeerError(reason)
         match message.type:
             case LegacyType.SCHED_OFF:
                 self._board.switch_off()

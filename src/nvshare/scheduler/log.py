@@ -64,26 +64,35 @@ def make_log(style: LogFormat) -> structlog.typing.FilteringBoundLogger:
 
 
 class PeerLog:
-    """Lines that peers cause: a burst of them, then so many a second; what was left out is counted in the next line."""
+    """Lines that peers cause: of each level a burst, then so many a second; the next line counts what was left out."""
 
     def __init__(self, log: structlog.typing.FilteringBoundLogger, clock: Callable[[], float]) -> None:
         self._log = log
+        self._infos = _Brake(clock)
+        self._warnings = _Brake(clock)
+
+    def info(self, event: str, **values: object) -> None:
+        """Something ordinary."""
+        if self._infos.lets_pass():
+            self._log.info(event, **values, **self._infos.left_out())
+
+    def warning(self, event: str, **values: object) -> None:
+        """The peer is wrong."""
+        if self._warnings.lets_pass():
+            self._log.warning(event, **values, **self._warnings.left_out())
+
+
+class _Brake:
+    """Counts the lines of one level."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._allowed = float(_BURST)
         self._refilled_at = clock()
         self._left_out = 0
 
-    def info(self, event: str, **values: object) -> None:
-        """Something ordinary."""
-        if self._allow():
-            self._log.info(event, **self._with_count(values))
-
-    def warning(self, event: str, **values: object) -> None:
-        """The peer is wrong."""
-        if self._allow():
-            self._log.warning(event, **self._with_count(values))
-
-    def _allow(self) -> bool:
+    def lets_pass(self) -> bool:
+        """Whether one more line may be written now."""
         now = self._clock()
         self._allowed = min(_BURST, self._allowed + (now - self._refilled_at) * _LINES_PER_SECOND)
         self._refilled_at = now
@@ -93,8 +102,7 @@ class PeerLog:
         self._allowed -= 1
         return True
 
-    def _with_count(self, values: dict[str, object]) -> dict[str, object]:
-        if not self._left_out:
-            return values
-        left_out, self._left_out = self._left_out, 0
-        return {**values, "lines_left_out": left_out}
+    def left_out(self) -> dict[str, int]:
+        """For the line that passes: how many did not since the last one."""
+        count, self._left_out = self._left_out, 0
+        return {"lines_left_out": count} if count else {}

@@ -10,8 +10,13 @@ from pathlib import Path
 
 _CREDENTIALS = struct.Struct("3i")
 _PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
 _POD_CGROUP = re.compile(r"kubepods|pod[0-9a-f]{8}[-_][0-9a-f]{4}[-_]")
-"""Of every pod's cgroup; the second form is what is left of it when it is seen from another pod's cgroup namespace."""
+"""In the path of every pod's cgroup; the second form is what is left of it in another pod's cgroup namespace."""
+_POD_FOLDER = "*pod????????[-_]????[-_]*"
+"""The folder of every pod's cgroup."""
+_INITIAL_NAMESPACES = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
+"""The kernel's own numbers for the namespaces from which everything can be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +25,31 @@ class Peer:
 
     pid: int
     uid: int
-    may_command: bool
-    """It is root, outside any pod: version 1 commands of it are honoured."""
+    outside_pods: bool | None
+    """Looked at for root only (False for others); None: it ended before it could be looked at."""
 
 
 def peer_of(connection: socket.socket) -> Peer:
     """The peer of a connected Unix socket. Call it early: what /proc says is gone when the process is."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _gid = _CREDENTIALS.unpack(raw)
-    return Peer(pid, uid, may_command=uid == 0 and pid != 0 and is_outside_pods(pid, _PROC))
+    return Peer(pid, uid, outside_pods=uid == 0 and pid != 0 and is_outside_pods(pid, _PROC))
 
 
-def is_outside_pods(pid: int, proc: Path) -> bool:
-    """True if the process shares this one's pid namespace and no pod's cgroup holds it.
+def may_command(peer: Peer) -> bool:
+    """Whether version 1 commands of a peer are honoured: it is root, outside any pod.
 
-    A process of this very cgroup (a shell in the scheduler's own container) counts as outside. A process that has ended
-    already can't be judged: False.
+    nvsharectl ends as soon as it has written its command. Where that was too fast, it was no pod's if there are none.
+    """
+    if peer.uid != 0 or peer.pid == 0:
+        return False
+    return has_no_pods(_PROC, _CGROUPS) if peer.outside_pods is None else peer.outside_pods
+
+
+def is_outside_pods(pid: int, proc: Path) -> bool | None:
+    """True if the process shares this one's pid namespace and no pod's cgroup holds it; None if it has ended.
+
+    A process of this very cgroup (a shell in the scheduler's own container) counts as outside.
     """
     process = proc / str(pid)
     try:
@@ -43,6 +57,18 @@ def is_outside_pods(pid: int, proc: Path) -> bool:
             return False
         theirs = (process / "cgroup").read_text()
         return not _POD_CGROUP.search(theirs) or theirs == (proc / "self" / "cgroup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError:
+        return False
+
+
+def has_no_pods(proc: Path, cgroups: Path) -> bool:
+    """True if this process sees all of the node's cgroups and none is a pod's."""
+    try:
+        if any((proc / "self" / "ns" / kind).readlink() != Path(name) for kind, name in _INITIAL_NAMESPACES.items()):
+            return False
+        return not any(cgroups.rglob(_POD_FOLDER))
     except OSError:
         return False
 

@@ -163,8 +163,32 @@ class Switchboard:
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
-        """Sets a device's policy, or everyone's; CommandError when that is not allowed."""
+        """Sets a device's policy, or everyone's; CommandError when that is not allowed. It ends a ``switch_off``."""
         self._check_device(device)
+        self._restored_policies.clear()
+        self._apply(policy, device)
+
+    def switch_off(self) -> None:
+        """Policy ``off`` for all, to be taken back by ``switch_on``."""
+        if self._restored_policies:
+            return
+        self._restored_policies[None] = self._policy
+        self._restored_policies.update(self._policies)
+        self._apply(Policy.OFF, None)
+
+    def switch_on(self) -> None:
+        """Back to the policies before ``switch_off``."""
+        former, self._restored_policies = self._restored_policies, {}
+        for device, policy in former.items():
+            self._apply(policy, device)
+
+    def stop(self) -> None:
+        """No timer fires any more, and whoever watches wakes up."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._changed()
+
+    def _apply(self, policy: Policy, device: str | None) -> None:
         members = [member for member in self._members.values() if device in (None, member.device)]
         if policy is not Policy.OFF:
             for member in members:
@@ -179,26 +203,6 @@ class Switchboard:
             for member in members:
                 member.client.run_free(True)
         self._log.info("policy set", policy=policy.value, device=device or "all")
-
-    def switch_off(self) -> None:
-        """Policy ``off`` for all, to be taken back by ``switch_on``."""
-        if self._restored_policies:
-            return
-        self._restored_policies[None] = self._policy
-        self._restored_policies.update(self._policies)
-        self.set_policy(Policy.OFF, None)
-
-    def switch_on(self) -> None:
-        """Back to the policies before ``switch_off``."""
-        former, self._restored_policies = self._restored_policies, {}
-        for device, policy in former.items():
-            self.set_policy(policy, device)
-
-    def stop(self) -> None:
-        """No timer fires any more, and whoever watches wakes up."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._changed()
 
     def _check_device(self, device: str | None) -> None:
         if device is not None and device not in self._policies:
