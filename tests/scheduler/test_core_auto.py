@@ -244,6 +244,29 @@ def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_are_in_th
     )
 
 
+def test_a_quantum_and_grace_times_run_out_each_at_its_time() -> None:
+    """B was asked to leave early and does not; A's quantum ends before B's grace time."""
+    play(
+        """
+        0    device 16
+        0    quantum 5
+        0    A comes 6
+        0    B comes 5
+        0    C comes 11
+        0    A asks            -> grant A
+        2    B asks            -> grant B
+        2    C asks            -> waiters A 1
+        3    B has 11          -> revoke B
+        5    timer             -> revoke A
+        13   timer             -> unresponsive B 10
+        15   timer             -> unresponsive A 10
+        16   A releases
+        17   B releases        -> grant C
+        """,
+        Policy.AUTO,
+    )
+
+
 def test_a_measured_context_is_free_when_its_client_is_gone() -> None:
     """What B had is there for A's and C's growth."""
     play(
