@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 import build_native
@@ -31,6 +29,21 @@ def test_old_glibc_suffices(machine: str, library: str) -> None:
     assert max(versions) <= (2, 17)
 
 
+@pytest.mark.parametrize("library", ["shim", "cuda", "nvml"])
+def test_machines_are_equals(library: str) -> None:
+    """A library offers the same on every machine."""
+    first, *others = (elf.read(getattr(libraries_of(machine), library)).exports for machine in build_native.MACHINES)
+    assert first
+    assert all(exports == first for exports in others)
+
+
+@MACHINES
+@pytest.mark.parametrize("library", ["shim", "cuda", "nvml"])
+def test_says_nothing_of_the_builder(machine: str, library: str) -> None:
+    """Wherever it was built, the library does not tell the folder."""
+    assert str(build_native.ROOT).encode() not in getattr(libraries_of(machine), library).read_bytes()
+
+
 @MACHINES
 @pytest.mark.parametrize("library", ["shim", "cuda", "nvml"])
 def test_hardened(machine: str, library: str) -> None:
@@ -49,14 +62,6 @@ def test_shim_needs_only_libc(shim: elf.Elf) -> None:
 def test_shim_has_no_constructor(shim: elf.Elf) -> None:
     """Loading it runs none of its code."""
     assert not shim.tags & {"INIT", "INIT_ARRAY", "PREINIT_ARRAY"}
-
-
-def test_shim_exports_hooks_only(shim: elf.Elf) -> None:
-    """What a program can see of it is the driver's entry points of hooks.def, and dlsym."""
-    table = (build_native.SOURCES / "nvshare" / "shim" / "csrc" / "hooks.def").read_text()
-    hooks = set(re.findall(r"^\s*(?:GATE|HOOK)\w*\(\s*(\w+)", table, re.MULTILINE))
-    assert hooks
-    assert shim.exports == hooks | {"dlsym"}
 
 
 def test_shim_name(shim: elf.Elf) -> None:
