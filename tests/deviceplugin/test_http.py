@@ -21,7 +21,10 @@ class Pages:
         self.metrics = Metrics()
         self.unhealthy: list[str] = []
         self.unready: list[str] = []
-        self.server = HttpServer("127.0.0.1:0", self.metrics.registry, lambda: self.unhealthy, lambda: self.unready)
+        self.notes: list[str] = []
+        self.server = HttpServer(
+            "127.0.0.1:0", self.metrics.registry, lambda: self.unhealthy, lambda: self.unready, lambda: self.notes
+        )
         self.server.start()
 
     def get(self, path: str) -> tuple[int, str]:
@@ -51,6 +54,10 @@ def test_reasons_are_told(pages: Pages) -> None:
     pages.unready = ["no library", "no scheduler"]
     assert pages.get("/readyz") == (503, "no library\nno scheduler\n")
     assert pages.get("/healthz") == (200, "ok\n")
+    pages.notes = ["GPU-a: XID 79"]
+    assert pages.get("/readyz") == (503, "no library\nno scheduler\nGPU-a: XID 79\n")
+    pages.unready = []
+    assert pages.get("/readyz") == (200, "ok\nGPU-a: XID 79\n")
     pages.unhealthy = ["stuck"]
     assert pages.get("/healthz") == (503, "stuck\n")
 
@@ -81,4 +88,4 @@ def test_address_in_use() -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(AddressError, match=r"in use.*--metrics-address"),
     ):
-        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", Metrics().registry, list, list)
+        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", Metrics().registry, list, list, list)

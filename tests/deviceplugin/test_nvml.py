@@ -67,10 +67,10 @@ class FakePynvml:
         return self.devices[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeGpu | FakeMig:  # noqa: N802
-        migs = [mig for gpu in self.devices for mig in gpu.migs or () if mig is not None]
-        found: list[FakeGpu | FakeMig] = [device for device in (*self.devices, *migs) if device.uuid == uuid]
-        if found:
-            return found[0]
+        known: dict[str, FakeGpu | FakeMig] = {gpu.uuid: gpu for gpu in self.devices}
+        known |= {mig.uuid: mig for gpu in self.devices for mig in gpu.migs or () if mig is not None}
+        if uuid in known:
+            return known[uuid]
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
     def nvmlDeviceGetUUID(self, device: FakeGpu | FakeMig | None) -> str:  # noqa: N802

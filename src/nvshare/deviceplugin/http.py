@@ -30,15 +30,18 @@ class _ServerV6(_Server):
 class HttpServer:
     """The plugin's probes and metrics."""
 
-    def __init__(self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons) -> None:
+    def __init__(
+        self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons, notes: Reasons
+    ) -> None:
         """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
 
+        ``notes`` are shown with the readiness and don't change it: a sick GPU must not hold up an update of all nodes.
         They are called in threads of the server. Raises AddressError when nobody can listen there.
         """
         pages = {
             "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
-            "/healthz": lambda: _verdict(unhealthy()),
-            "/readyz": lambda: _verdict(unready()),
+            "/healthz": lambda: _verdict(unhealthy(), []),
+            "/readyz": lambda: _verdict(unready(), notes()),
         }
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
@@ -61,9 +64,9 @@ class HttpServer:
         self._server.server_close()
 
 
-def _verdict(reasons: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:
+def _verdict(reasons: Sequence[str], notes: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    return status, _PLAIN, ("\n".join(reasons or ["ok"]) + "\n").encode()
+    return status, _PLAIN, ("\n".join([*(reasons or ["ok"]), *notes]) + "\n").encode()
 
 
 def _handler(pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]) -> type[BaseHTTPRequestHandler]:

@@ -91,11 +91,15 @@ class Monitor:
         self._publish()
 
     def problems(self) -> list[str]:
-        """All that is wrong now, for ``/readyz``. A node without GPUs is no problem: there is nothing to offer."""
+        """What the node lacks. A node without GPUs lacks nothing: there is nothing to offer."""
         if not self._gpus:
             return []
-        found = [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
-        return found + [f"{uuid}: {problem}" for uuid in self._gpus if (problem := self._gpu_problem(uuid)) is not None]
+        return [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
+
+    def sick_gpus(self) -> list[str]:
+        """Which GPUs are unwell, and why."""
+        # A copy: probes are answered in another thread.
+        return [f"{uuid}: {problem}" for uuid in tuple(self._gpus) if (problem := self._gpu_problem(uuid)) is not None]
 
     def _scanned(self, nvml: tuple[Gpu, ...] | None, absent: str | None) -> None:
         """``absent`` says why there is no NVML. If there never was one, the GPUs that the environment names count."""
@@ -110,16 +114,17 @@ class Monitor:
         self._gone = {uuid: absent or "NVML does not show it any more" for uuid in self._gpus if uuid not in present}
         if nvml is not None or not self._nvml_seen:
             self._say("selection", "; ".join(discovery.warnings) or None)
-        self._say("nvml", absent, good="NVML is available")
-        nothing = None if self._gpus else "no GPU to offer on this node: waiting for one"
-        self._say("gpus", nothing)
+        if self._gpus:
+            self._say("nvml", absent, good="NVML is available")
+        else:
+            self._say("gpus", _nothing_to_offer(absent or "NVML shows none"))
 
     def _publish(self) -> None:
         offers = tuple(Offer(uuid, self._virtual_devices(uuid), self._problem(uuid)) for uuid in self._gpus)
         before = {offer.uuid: offer.problem for offer in self._board.snapshot.offers}
         if self._board.publish(Snapshot(offers)):
             self._metrics.show(self._board.snapshot)
-            self._metrics.problem("gpu", any(self._gpu_problem(uuid) for uuid in self._gpus))
+            self._metrics.problem("gpu", bool(self.sick_gpus()))
             self._tell(before, offers)
 
     def _tell(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
@@ -145,11 +150,10 @@ class Monitor:
         return self._gpu_problem(uuid)
 
     def _gpu_problem(self, uuid: str) -> str | None:
-        if uuid in self._gone:
-            return self._gone[uuid]
-        if self._heard_at is not None and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+        heard_at = self._heard_at
+        if heard_at is not None and time.monotonic() - heard_at > SILENCE_SECONDS:
             return "the driver does not answer NVML"
-        return self._book.problem(uuid)
+        return self._gone.get(uuid) or self._book.problem(uuid)
 
     def _virtual_devices(self, uuid: str) -> int:
         return self._settings.virtual_devices_per_gpu.get(uuid, self._settings.virtual_devices)
@@ -162,3 +166,8 @@ class Monitor:
             self._log.warning(bad)
         elif bad is None and was is not None and good is not None:
             self._log.info(good)
+
+
+def _nothing_to_offer(why: str) -> str:
+    remedy = "if this node has GPUs, this container needs the NVIDIA container runtime (runtimeClassName: nvidia)"
+    return f"no GPU to offer on this node ({why}): waiting for one; {remedy}"

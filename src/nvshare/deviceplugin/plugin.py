@@ -75,7 +75,9 @@ class Plugin:
 
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT; raises AddressError when the metrics address can't be used."""
-        server = HttpServer(self._settings.metrics_address, self._metrics.registry, self._stuck, self._unready)
+        server = HttpServer(
+            self._settings.metrics_address, self._metrics.registry, self._stuck, self._unready, self._monitor.sick_gpus
+        )
         server.start()
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
