@@ -41,21 +41,48 @@ static uint32_t pop_batches(struct nvs_pace *pace, uint32_t events)
 	return submissions;
 }
 
-static void learn(struct nvs_pace *pace, uint64_t sample_ns)
+/* `idle`: the device may have been idle for some of the time, so that the sample is an upper bound. */
+static void learn(struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 {
 	uint64_t faded = pace->estimate_ns - pace->estimate_ns / 8;
 	uint64_t estimate = sample_ns > faded ? sample_ns : faded;
-	bool upper_bound = pace->events == 0;
 
-	if (upper_bound && pace->estimate_ns && estimate > pace->estimate_ns)
-		return;
-	pace->estimate_ns = estimate ? estimate : 1;
+	if (!idle || estimate < pace->estimate_ns)
+		pace->estimate_ns = estimate;
+}
+
+static uint32_t window_for(uint64_t submission_ns)
+{
+	return clamp(BACKLOG_NS / (submission_ns ? submission_ns : 1), LEAST_WINDOW, MOST_WINDOW);
+}
+
+/*
+ * An upper bound forbids growth. A mere pause of the program may be its reason, so it halves the window at most, which leaves room
+ * for what was submitted at the old pace, and leaves the first window in any case.
+ */
+static uint32_t allowed_window(const struct nvs_pace *pace, uint64_t sample_ns, bool idle)
+{
+	uint32_t allowed = window_for(pace->estimate_ns), bound = window_for(sample_ns), least = pace->window / 2;
+
+	if (!idle)
+		return allowed;
+	if (least < FIRST_WINDOW)
+		least = FIRST_WINDOW;
+	return clamp(bound > least ? bound : least, 0, allowed);
+}
+
+static uint32_t grown(const struct nvs_pace *pace, uint32_t allowed, bool filled)
+{
+	if (allowed <= pace->window)
+		return allowed;
+	return pace->window < FREE_WINDOW || filled ? clamp(allowed, 0, 2 * pace->window) : pace->window;
 }
 
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
 {
-	bool filled = nvs_pace_holds(pace);
-	uint32_t submissions, allowed;
+	bool filled = nvs_pace_holds(pace), idle;
+	uint32_t submissions;
+	uint64_t sample;
 
 	if (pace->window == 0) {
 		set_window(pace, FIRST_WINDOW);
@@ -64,16 +91,12 @@ void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
 	submissions = pop_batches(pace, events);
 	if (submissions == 0)
 		return;
-	learn(pace, (now - pace->progress_ns) / submissions);
+	sample = (now - pace->progress_ns) / submissions;
+	idle = pace->events == 0;
+	learn(pace, sample, idle);
+	set_window(pace, grown(pace, allowed_window(pace, sample, idle), filled));
 	pace->progress_ns = now;
 	pace->blind = false;
-
-	allowed = clamp(BACKLOG_NS / pace->estimate_ns, LEAST_WINDOW, MOST_WINDOW);
-	if (allowed > pace->window && (pace->window < FREE_WINDOW || filled))
-		allowed = clamp(allowed, 0, 2 * pace->window);
-	else if (allowed > pace->window)
-		allowed = pace->window;
-	set_window(pace, allowed);
 }
 
 bool nvs_pace_has_room(const struct nvs_pace *pace)

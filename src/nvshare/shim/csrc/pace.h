@@ -30,7 +30,7 @@
 
 /* cdef begin */
 #define NVS_PACE_EVENTS 64
-#define NVS_PACE_HOLD_LIMIT_NS 1000000000
+#define NVS_PACE_HOLD_LIMIT_NS 4000000000 /* more than the kernels between two events take, at 100 ms each */
 
 struct nvs_pace {
 	uint32_t since_record; /* submissions since the newest event */

@@ -1,0 +1,209 @@
+"""Pacing against a simulated device: how much time is queued, and what it costs."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nvshare.shim._core import ffi, lib
+
+MICROSECOND = 1_000
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+LAUNCH = 2_500
+"""What a launch costs the program."""
+LATENCY = 6_000
+"""From a launch to the kernel's start on an idle device."""
+
+
+@dataclass(slots=True)
+class Program:
+    """A thread that launches kernels on a device which runs them one after the other; times are nanoseconds."""
+
+    now: int = 0
+    device_free: int = 0
+    """When the device has done all that was submitted."""
+    launches: int = 0
+    records: int = 0
+    holds: int = 0
+    gave_up: int = 0
+    held: int = 0
+    """Time spent in holds."""
+    events: deque[int] = field(default_factory=deque)
+    """When each recorded event completes."""
+    pace: Any = field(default_factory=lambda: ffi.new("struct nvs_pace *"))
+
+    @property
+    def backlog(self) -> int:
+        """What a drain would take now."""
+        return max(0, self.device_free - self.now)
+
+    def launch(self, kernel: int) -> None:
+        """Launches one kernel and does what pace.h says."""
+        self.now += LAUNCH
+        self.device_free = max(self.device_free, self.now + LATENCY) + kernel
+        self.launches += 1
+        if not lib.nvs_pace_submitted(self.pace):
+            return
+        completed = 0
+        while self.events and self.events[0] <= self.now:
+            self.events.popleft()
+            completed += 1
+        lib.nvs_pace_completed(self.pace, completed, self.now)
+        if lib.nvs_pace_has_room(self.pace):
+            self.events.append(self.device_free)
+            lib.nvs_pace_recorded(self.pace)
+            self.records += 1
+        assert len(self.events) == self.pace.events
+        while lib.nvs_pace_holds(self.pace):
+            self._hold()
+
+    def _hold(self) -> None:
+        self.holds += 1
+        wait = max(0, self.events[0] - self.now)
+        if wait > lib.NVS_PACE_HOLD_LIMIT_NS:
+            self.held += lib.NVS_PACE_HOLD_LIMIT_NS
+            self.now += lib.NVS_PACE_HOLD_LIMIT_NS
+            self.gave_up += 1
+            lib.nvs_pace_give_up(self.pace)
+            return
+        self.now += wait
+        self.held += wait
+        self.events.popleft()
+        lib.nvs_pace_completed(self.pace, 1, self.now)
+
+    def synchronize(self) -> None:
+        """Waits for everything."""
+        self.now = max(self.now, self.device_free)
+
+    def pause(self, duration: int) -> None:
+        """Does something else."""
+        self.now += duration
+
+
+KERNELS = st.integers(1 * MICROSECOND, 100 * MILLISECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of a program: kernels in rounds, each round ended by a synchronization, a pause, or nothing."""
+
+    rounds: int
+    burst: int
+    synchronize: bool
+    pause: int
+
+    def run(self, program: Program, kernel: int) -> int:
+        """Runs it; returns the largest backlog that was seen."""
+        worst = 0
+        for _ in range(self.rounds):
+            for _ in range(self.burst):
+                program.launch(kernel)
+                worst = max(worst, program.backlog)
+            if self.synchronize:
+                program.synchronize()
+            program.pause(self.pause)
+        return worst
+
+
+PHASES = st.lists(
+    st.builds(Phase, st.integers(1, 20), st.integers(1, 60), st.booleans(), st.sampled_from([0, 0, 20_000, 300 * MILLISECOND])),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(KERNELS, PHASES)
+def test_backlog_is_bounded_in_time(kernel: int, phases: list[Phase]) -> None:
+    """After any history of equal kernels under 100 ms, a program that launches as fast as it can has at most about a second
+    queued: a drain ends soon."""
+    program = Program()
+    worst = max([phase.run(program, kernel) for phase in phases], default=0)
+    worst = max(worst, Phase(1, 3000, synchronize=False, pause=0).run(program, kernel))
+    assert worst <= 1.1 * SECOND
+    assert program.gave_up == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, LAUNCH), PHASES)
+def test_launch_bound_program_is_never_held(kernel: int, phases: list[Phase]) -> None:
+    """Where the device keeps up with the launches, nothing waits, whatever was done before."""
+    program = Program()
+    for phase in phases:
+        phase.run(program, kernel)
+    for _ in range(5000):
+        program.launch(kernel)
+    assert program.held == 0
+
+
+@pytest.mark.parametrize("kernel", [1 * MICROSECOND, 2 * MICROSECOND, 20 * MICROSECOND, 500 * MICROSECOND])
+def test_events_are_rare(kernel: int) -> None:
+    """An event and its query cost about 0.2 us: in the long run they are needed every 32nd launch."""
+    program = Program()
+    for _ in range(2000):
+        program.launch(kernel)
+    before = program.records
+    for _ in range(32_000):
+        program.launch(kernel)
+    assert program.records - before <= 1000
+
+
+@pytest.mark.parametrize("kernel", [10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND, 40 * MILLISECOND, 100 * MILLISECOND])
+def test_device_never_runs_dry(kernel: int) -> None:
+    """Holding a thread back costs no throughput: the device has work all the time."""
+    program = Program()
+    count = min(3000, 20 * SECOND // kernel)
+    for _ in range(count):
+        program.launch(kernel)
+    program.synchronize()
+    assert program.now <= count * kernel + 20 * MICROSECOND + LAUNCH * 10
+
+
+def test_run_ahead_is_kept() -> None:
+    """A program may be ahead of the device by hundreds of milliseconds, to bridge its own pauses."""
+    program = Program()
+    for _ in range(2000):
+        program.launch(5 * MILLISECOND)
+    assert program.backlog > 300 * MILLISECOND
+
+
+def test_short_kernels_turn_long() -> None:
+    """A launch-bound program whose kernels turn 50 000 times longer has a window of the old kind queued once, and is within the
+    bound as soon as the first of them have completed."""
+    program = Program()
+    for _ in range(5000):
+        program.launch(2 * MICROSECOND)
+    worst = 0
+    for _ in range(200):
+        program.launch(100 * MILLISECOND)
+        worst = max(worst, program.backlog)
+    assert worst <= 13 * SECOND
+    assert program.backlog <= 1 * SECOND
+    assert program.gave_up == 0
+
+
+def test_waiting_for_oneself_is_given_up() -> None:
+    """Work that waits for what the same thread does next is not waited for more than once, until something completes."""
+    program = Program()
+    program.device_free = 3600 * SECOND
+    for _ in range(500):
+        program.launch(MICROSECOND)
+    assert program.gave_up == 1
+    assert program.held == lib.NVS_PACE_HOLD_LIMIT_NS
+    assert len(program.events) <= lib.NVS_PACE_EVENTS
+    program.synchronize()
+    for _ in range(2000):
+        program.launch(50 * MILLISECOND)
+    assert program.backlog <= 1.1 * SECOND
+
+
+def test_fresh_structure_is_zeros() -> None:
+    """The first submission records an event and holds nothing."""
+    program = Program()
+    program.launch(MICROSECOND)
+    assert (program.records, program.holds) == (1, 0)
