@@ -2,8 +2,8 @@
 
 Every symbol of the list becomes one line of ``entries.inc``. A function ``sim_SYMBOL`` in a C file implements SYMBOL:
 
-* a ``_ptsz`` or ``_ptds`` form calls the implementation of its default form, with the thread's default stream in place of NULL; where
-  the signature has no stream, the implementation takes one more parameter, which says what NULL means;
+* a ``_ptsz`` or ``_ptds`` form calls the implementation of its default form, with the thread's default stream in place
+  of NULL; where the signature has no stream, the implementation takes one more parameter, which says what NULL means;
 * an older form that differs from its ``_v2`` only in the width of what it passes by value calls that one;
 * a symbol without an implementation answers CUDA_ERROR_NOT_SUPPORTED.
 
@@ -20,8 +20,20 @@ HERE = Path(__file__).parent
 ENTRYPOINTS = HERE.parents[2] / "cuda" / "entrypoints.tsv"
 # Entry points that work before cuInit and in a forked child.
 EARLY = frozenset(
-    "cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString cuGetProcAddress cuGetProcAddress_v2 cuGetExportTable".split()
+    (
+        "cuInit",
+        "cuDriverGetVersion",
+        "cuGetErrorName",
+        "cuGetErrorString",
+        "cuGetProcAddress",
+        "cuGetProcAddress_v2",
+        "cuGetExportTable",
+    )
 )
+HEAD = """\
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Made by generate.py from entrypoints.tsv and the C files here. Not edited. */
+"""
 WIDENED = {"CUdeviceptr_v1": "CUdeviceptr_v2", "unsigned int": "size_t"}
 
 
@@ -137,12 +149,11 @@ def generate() -> dict[Path, str]:
     done = implemented(HERE)
     if unknown := done - entries.keys():
         raise ValueError(f"no such entry points: {sorted(unknown)}")
-    head = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by generate.py from entrypoints.tsv and the C files here. Not edited. */\n"
     lines = (entry_line(entry, done, entries) for entry in listed)
     prototypes = (prototype(entry, entries) for entry in listed if entry.symbol in done)
     return {
-        HERE / "entries.inc": head + "\n".join(lines) + "\n",
-        HERE / "prototypes.inc": head + "\n".join(prototypes) + "\n",
+        HERE / "entries.inc": HEAD + "\n".join(lines) + "\n",
+        HERE / "prototypes.inc": HEAD + "\n".join(prototypes) + "\n",
     }
 
 

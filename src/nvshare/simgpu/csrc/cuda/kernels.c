@@ -66,8 +66,11 @@ static CUresult axpy(struct CUctx_st *context, const unsigned char *parameters)
 		return result;
 	result = take(context, y_address, n, sizeof(float), SIM_WRITE);
 	if (result == CUDA_SUCCESS) {
-		for (uint64_t i = 0; i < n; i++)
-			y[i] += a * x[i];
+		for (uint64_t i = 0; i < n; i++) {
+			float product = a * x[i]; /* rounded by itself, as kernels.ptx has it */
+
+			y[i] += product;
+		}
 		sim_unpin(y_address, n * sizeof(float));
 	}
 	sim_unpin(x_address, n * sizeof(float));

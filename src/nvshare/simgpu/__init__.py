@@ -1,0 +1,38 @@
+"""The simulated GPU: a ``libcuda.so.1`` and a ``libnvidia-ml.so.1`` in software.
+
+A program that loads them, for example by ``environment()``, sees the devices that the text describes and shares their
+memory with all other programs that name the same folder. ``record`` tells what the devices executed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from nvshare import paths
+
+KERNELS_PTX = Path(__file__).parent / "kernels.ptx"
+"""The built-in kernels as PTX text: what a program loads, on a simulated device and on a real one."""
+
+
+def library_dir(machine: str | None = None) -> Path:
+    """The folder that has both libraries for a machine architecture, by default this one's."""
+    return Path(__file__).parent / "lib" / (machine or platform.machine())
+
+
+def environment(state_dir: Path, devices: str | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that make a program use simulated devices whose state is in ``state_dir``.
+
+    ``devices`` is a text such as ``2x16GiB`` and counts only for the first program that uses the folder. ``base`` is
+    the environment that LD_LIBRARY_PATH is taken from, by default this process's.
+    """
+    before = (os.environ if base is None else base).get("LD_LIBRARY_PATH")
+    variables = {
+        "LD_LIBRARY_PATH": f"{library_dir()}:{before}" if before else str(library_dir()),
+        paths.SIMGPU_DIR: str(state_dir),
+    }
+    if devices is not None:
+        variables[paths.SIMGPU_DEVICES] = devices
+    return variables

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the management library tells about the devices. Owns nothing: the answers are the shared state's and the records'. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "../shared/record.h"
+#include "nvml.h"
+
+#define UTILIZATION_NS 1000000000ull
+#define UTILIZATION_ENTRIES 65536u
+#define MEMORY_V2 0x02000028u
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+{
+	const struct sim_state *state = nvml_state();
+
+	if (!state)
+		return NVML_ERROR_UNINITIALIZED;
+	if (!count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*count = state->shared->device_count;
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
+{
+	return nvmlDeviceGetCount_v2(count);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
+{
+	const struct sim_state *state = nvml_state();
+
+	if (!state)
+		return NVML_ERROR_UNINITIALIZED;
+	if (!device || index >= state->shared->device_count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*device = nvml_handle((int)index);
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
+{
+	return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+
+static void write_uuid(const uint8_t uuid[16], char text[41])
+{
+	int at = snprintf(text, 41, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		at += snprintf(text + at, 41 - (size_t)at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+{
+	const struct sim_state *state = nvml_state();
+	char text[41];
+
+	if (!state)
+		return NVML_ERROR_UNINITIALIZED;
+	if (!uuid || !device)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	for (unsigned int i = 0; i < state->shared->device_count; i++) {
+		write_uuid(state->shared->devices[i].uuid, text);
+		if (strcmp(text, uuid) != 0)
+			continue;
+		*device = nvml_handle((int)i);
+		return NVML_SUCCESS;
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
+{
+	char text[41];
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	write_uuid(nvml_state()->shared->devices[index].uuid, text);
+	return nvml_put_text(uuid, length, text);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	return result == NVML_SUCCESS ? nvml_put_text(name, length, nvml_state()->shared->devices[index].name) : result;
+}
+
+static nvmlReturn_t put_number(nvmlDevice_t device, unsigned int *out)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!out)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*out = (unsigned int)index;
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+	return put_number(device, index);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *number)
+{
+	return put_number(device, number);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci *pci)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!pci)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	memset(pci, 0, sizeof(*pci));
+	pci->bus = (unsigned int)index + 1;
+	snprintf(pci->legacy_bus_id, sizeof(pci->legacy_bus_id), "0000:%02X:00.0", pci->bus & 0xffu);
+	snprintf(pci->bus_id, sizeof(pci->bus_id), "00000000:%02X:00.0", pci->bus & 0xffu);
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!memory)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	memory->total = nvml_state()->shared->devices[index].total_bytes;
+	memory->used = sim_state_used(nvml_state(), index);
+	memory->free = memory->total - memory->used;
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_v2 *memory)
+{
+	struct nvml_memory plain;
+	nvmlReturn_t result;
+
+	if (!memory)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (memory->version != MEMORY_V2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	result = nvmlDeviceGetMemoryInfo(device, &plain);
+	if (result != NVML_SUCCESS)
+		return result;
+	memory->total = plain.total;
+	memory->reserved = 0;
+	memory->used = plain.used;
+	memory->free = plain.free;
+	return NVML_SUCCESS;
+}
+
+/* The processes that have a context of the device: count, and if there is room for them, themselves. */
+static nvmlReturn_t list_processes(nvmlDevice_t device, unsigned int *count, struct sim_process *found, bool wanted, int *index)
+{
+	nvmlReturn_t result = nvml_index(device, index);
+	unsigned int room;
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!count || (*count > 0 && !wanted))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	room = *count < SIM_MAX_PROCESSES ? *count : SIM_MAX_PROCESSES;
+	*count = sim_state_processes(nvml_state(), *index, found, room);
+	return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, struct nvml_process_v1 *processes)
+{
+	static __thread struct sim_process found[SIM_MAX_PROCESSES];
+	int index;
+	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
+
+	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
+		processes[i] = (struct nvml_process_v1){ found[i].pid, found[i].used_bytes[index] };
+	return result;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+{
+	static __thread struct sim_process found[SIM_MAX_PROCESSES];
+	int index;
+	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
+
+	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
+		processes[i] = (struct nvml_process){ found[i].pid, found[i].used_bytes[index], NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
+	return result;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+{
+	return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	(void)processes;
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*count = 0;
+	return NVML_SUCCESS;
+}
+
+/* How much of the last second the device was executing something, from its record, newest entry first. */
+static uint64_t busy_ns(const struct sim_record *record, uint64_t now)
+{
+	uint64_t newest = atomic_load(&record->next);
+	uint64_t oldest = newest > UTILIZATION_ENTRIES ? newest - UTILIZATION_ENTRIES : 0;
+	uint64_t counted_from = now;
+	uint64_t busy = 0;
+
+	for (uint64_t number = newest; number-- > oldest;) {
+		const struct sim_record_entry *entry = &record->entries[number % SIM_RECORD_CAPACITY];
+		uint64_t start = entry->start_ns > now - UTILIZATION_NS ? entry->start_ns : now - UTILIZATION_NS;
+		uint64_t end = entry->end_ns < counted_from ? entry->end_ns : counted_from;
+
+		if (atomic_load(&entry->sequence) != number + 1)
+			continue;
+		if (entry->end_ns < now - UTILIZATION_NS)
+			break;
+		if (end > start) {
+			busy += end - start;
+			counted_from = start;
+		}
+	}
+	return busy;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, struct nvml_utilization *utilization)
+{
+	struct sim_record *record;
+	struct timespec now;
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!utilization)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	record = sim_record_open(nvml_state()->folder, index);
+	if (!record)
+		return NVML_ERROR_UNKNOWN;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	utilization->gpu_percent = (unsigned int)(busy_ns(record, (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec) * 100 /
+						  UTILIZATION_NS);
+	utilization->memory_percent = 0;
+	munmap(record, sizeof(*record));
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!major || !minor)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*major = 9;
+	*minor = 0;
+	return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	(void)current;
+	(void)pending;
+	return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
+}

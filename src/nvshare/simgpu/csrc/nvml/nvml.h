@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the management library's binary interface that the simulated one has, and what its files share. */
+#ifndef SIM_NVML_H
+#define SIM_NVML_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../shared/state.h"
+
+typedef int nvmlReturn_t;
+typedef struct nvml_device *nvmlDevice_t; /* an index plus one */
+typedef struct nvml_event_set *nvmlEventSet_t;
+
+enum {
+	NVML_SUCCESS = 0,
+	NVML_ERROR_UNINITIALIZED = 1,
+	NVML_ERROR_INVALID_ARGUMENT = 2,
+	NVML_ERROR_NOT_SUPPORTED = 3,
+	NVML_ERROR_NOT_FOUND = 6,
+	NVML_ERROR_INSUFFICIENT_SIZE = 7,
+	NVML_ERROR_DRIVER_NOT_LOADED = 9,
+	NVML_ERROR_TIMEOUT = 10,
+	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+	NVML_ERROR_UNKNOWN = 999
+};
+
+#define NVML_EVENT_XID 0x8ull
+#define NVML_NOT_IN_MIG 0xffffffffu
+
+struct nvml_memory {
+	unsigned long long total;
+	unsigned long long free;
+	unsigned long long used;
+};
+
+struct nvml_memory_v2 {
+	unsigned int version;
+	unsigned long long total;
+	unsigned long long reserved;
+	unsigned long long free;
+	unsigned long long used;
+};
+
+struct nvml_process_v1 {
+	unsigned int pid;
+	unsigned long long used_bytes;
+};
+
+struct nvml_process {
+	unsigned int pid;
+	unsigned long long used_bytes;
+	unsigned int gpu_instance;
+	unsigned int compute_instance;
+};
+
+struct nvml_utilization {
+	unsigned int gpu_percent;
+	unsigned int memory_percent;
+};
+
+struct nvml_pci {
+	char legacy_bus_id[16];
+	unsigned int domain;
+	unsigned int bus;
+	unsigned int device;
+	unsigned int device_id;
+	unsigned int subsystem_id;
+	char bus_id[32];
+};
+
+struct nvml_event {
+	nvmlDevice_t device;
+	unsigned long long type;
+	unsigned long long data; /* the XID */
+	unsigned int gpu_instance;
+	unsigned int compute_instance;
+};
+
+#define NVML_EXPORT __attribute__((visibility("default")))
+
+/* library.c */
+
+/* The shared state; NULL before nvmlInit and after the last nvmlShutdown. */
+struct sim_state *nvml_state(void);
+/* The index behind a handle; NVML_ERROR_UNINITIALIZED or NVML_ERROR_INVALID_ARGUMENT if there is none. */
+nvmlReturn_t nvml_index(nvmlDevice_t device, int *index);
+nvmlDevice_t nvml_handle(int index);
+nvmlReturn_t nvml_put_text(char *out, unsigned int room, const char *text);
+
+#endif
