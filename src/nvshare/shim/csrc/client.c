@@ -199,6 +199,8 @@ static void carry_out(struct nvs_client *client, const struct nvs_lease_action *
 		post_register(client, action);
 		break;
 	case NVS_ACTION_SEND_REQ_LOCK:
+		/* Whether the client fits beside others is decided by its footprint, so the newest one goes first. */
+		post_footprint(client, nvs_now_us());
 		nvs_message_request(&frame);
 		post(client, &frame);
 		break;
