@@ -30,7 +30,7 @@ def test_one_holder_at_a_time_in_the_order_of_asking(serve: Serve) -> None:
     grants = [clients[0].lock()]
     for client in clients[1:]:
         client.send(wire.ReqLock())
-        poll_until(lambda number=client.client_id: scheduler.states()[number] == "waiting", "it waits")
+        poll_until(lambda: scheduler.states()[client.client_id] == "waiting", "it waits")  # noqa: B023
     for holder, following in pairwise(clients):
         assert following.has_nothing()
         if holder is clients[0]:

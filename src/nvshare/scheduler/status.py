@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvshare.admin import admin_pb2
+from nvshare.scheduler.identity import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nvshare.scheduler.identity import Identity
     from nvshare.scheduler.switchboard import Member
     from nvshare.scheduler.views import ClientView, DeviceView
 
@@ -30,7 +32,6 @@ def device_message(view: DeviceView, product: str, members: Mapping[int, Member]
 
 def _client_message(view: ClientView, member: Member) -> admin_pb2.Client:
     shown = member.description
-    identity = shown.identity
     return admin_pb2.Client(
         id=view.client,
         pid=shown.pid,
@@ -43,10 +44,16 @@ def _client_message(view: ClientView, member: Member) -> admin_pb2.Client:
         grants=view.grants,
         backend=member.backend,
         protocol_version=member.protocol_version,
-        identity=admin_pb2.Identity(
-            namespace=identity.namespace,
-            pod=identity.pod,
-            container=identity.container,
-            source=identity.source.value,
-        ),
+        identity=_identity_message(shown.identity),
+    )
+
+
+def _identity_message(identity: Identity) -> admin_pb2.Identity | None:
+    if identity.source is Source.NONE:
+        return None
+    return admin_pb2.Identity(
+        namespace=identity.namespace,
+        pod=identity.pod,
+        container=identity.container,
+        source=identity.source.value,
     )
