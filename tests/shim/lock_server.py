@@ -46,6 +46,11 @@ class Peer:
         assert isinstance(frame, kind), frame
         return frame
 
+    def expect_wanting(self) -> None:
+        """Waits until the client has asked for the lock, be it as it registered."""
+        if self.register.state is not wire.State.WAITING:
+            self.expect(wire.ReqLock)
+
     def grant(self) -> None:
         """Gives the lock to a client that has asked for it."""
         self.grants += 1

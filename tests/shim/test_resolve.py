@@ -1,4 +1,4 @@
-"""Every way in which a program finds the driver's functions leads to the hooks, and to nothing that the driver lacks."""
+"""Every way to the driver's functions leads to the hooks, and to nothing that the driver lacks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def symbols_of(output: str) -> dict[str, tuple[str, str]]:
 
 
 def test_direct_linking(older: Children, compile_c: Callable[..., Path], spy: Path) -> None:
-    """A program that is linked with the driver calls the hooks; one whose function the driver lacks answers "not found"."""
+    """A program linked with the driver calls the hooks; one whose function the driver lacks answers "not found"."""
     program = compile_c("programs/routes.c", "linked", "-DLINKED", str(spy / DRIVER), "-ldl")
     output = older.run(program, "handle")
     assert output.splitlines() == [f"linked {SHIM} cuMemcpyHtoD_v2", "call 500"]
@@ -94,7 +94,7 @@ def test_another_preloaded_library(
     optimisation: str,
     first: bool,
 ) -> None:
-    """A library that interposes the same functions by RTLD_NEXT reaches the hook from both sides, and the driver once."""
+    """A library that interposes by RTLD_NEXT reaches the hook from both sides, and the driver once."""
     interposer = compile_c("programs/interposer.c", "interposer.so", "-shared", "-fPIC", optimisation, "-ldl")
     program = compile_c("programs/interposed.c", "interposed", str(spy / DRIVER), "-ldl")
     order = [interposer, libraries.shim] if first else [libraries.shim, interposer]
@@ -104,7 +104,7 @@ def test_another_preloaded_library(
 
 
 def test_requests_of_the_runtime(children: Children, bare_children: Children, compile_c: Callable[..., Path]) -> None:
-    """What ten versions of the CUDA runtime asked for is answered as without the library, but by hooks where there are some."""
+    """What ten CUDA runtimes asked for is answered as without the library, but by hooks where there are some."""
     program = compile_c("programs/requests.c", "requests", "-ldl")
     logs = sorted((Path(__file__).parent / "cudart_requests").glob("log.*"))
     assert len(logs) == 10

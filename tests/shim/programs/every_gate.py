@@ -1,7 +1,7 @@
 """In a process with the library and the counting driver: calls every gated symbol before and after a grant.
 
-Each is called with zeros while the lock is somebody else's: the client asks for the lock, the call has not returned and the driver
-was not entered. After the grant the call returns, and the driver was entered once.
+Each is called with zeros while the lock is somebody else's: the client asks for the lock, the call has not returned and
+the driver was not entered. After the grant the call returns, and the driver was entered once.
 """
 
 from __future__ import annotations

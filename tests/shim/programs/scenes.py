@@ -1,0 +1,229 @@
+"""Scenes of one process at the gate, each in a fresh process: scenes.py NAME. They fail by an assertion."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+from nvshare.protocol import wire
+from tests.polling import poll_until
+from tests.shim.lock_server import LockServer
+from tests.shim.programs.driving import (
+    DRIVER,
+    OTHER_STREAM,
+    SECOND_DEVICE_STREAM,
+    STREAM,
+    call,
+    count,
+    hold,
+    launch,
+    start,
+    take_lock,
+    use_device,
+)
+
+BOTH_CONTEXTS = (0, 0x1000, 0, 0x1001, 0, STREAM)
+
+
+def begin_capture(stream: int) -> int:
+    result = call("cuStreamBeginCapture_v2", stream, 0)
+    DRIVER.spy_capture(ctypes.c_void_p(stream))
+    return result
+
+
+def end_capture(stream: int) -> int:
+    DRIVER.spy_capture(None)
+    return call("cuStreamEndCapture", stream, 0)
+
+
+def capture_without_lock(server: LockServer) -> None:
+    """A capture needs no lock; other streams and the launch of the graph do."""
+    peer = use_device(server)
+    assert begin_capture(STREAM) == 0
+    assert launch(STREAM) == 0
+    other = start(lambda: launch(OTHER_STREAM))
+    peer.expect(wire.ReqLock)
+    assert launch(STREAM) == 0
+    assert end_capture(STREAM) == 0
+    graph = start(lambda: call("cuGraphLaunch", 0, STREAM))
+    poll_until(lambda: count("cuStreamEndCapture") == 1, "the capture ends")
+    assert not other.over
+    assert not graph.over
+    peer.grant()
+    assert other.result() == graph.result() == 0
+
+
+def revoked_while_capturing(server: LockServer) -> None:
+    """The drain waits for the capture's end without synchronizing, and everything passes until then."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert begin_capture(STREAM) == 0
+    peer.revoke()
+    for _ in range(1000):
+        assert launch(STREAM) == 0
+        assert start(lambda: launch(OTHER_STREAM)).result() == 0
+    assert begin_capture(OTHER_STREAM) == 0
+    assert end_capture(OTHER_STREAM) == 0
+    assert count("cuCtxSynchronize") == 0
+    assert end_capture(STREAM) == 0
+    peer.expect(wire.LockReleased)
+    assert count("cuCtxSynchronize") == 1
+
+
+def capture_waits_for_synchronization(server: LockServer) -> None:
+    """No capture begins while the drain synchronizes: the driver would end it with an error."""
+    peer = use_device(server)
+    take_lock(peer)
+    hold("cuCtxSynchronize")
+    peer.revoke()
+    poll_until(lambda: count("cuCtxSynchronize") == 1, "the drain synchronizes")
+    capture = start(lambda: begin_capture(STREAM))
+    waiting = start(lambda: launch(OTHER_STREAM))
+    assert not capture.over
+    assert count("cuStreamBeginCapture_v2") == 0
+    hold(None)
+    peer.expect(wire.LockReleased)
+    assert capture.result() == 0
+    assert not waiting.over
+
+
+def destroyed_stream_ends_its_capture(server: LockServer) -> None:
+    """A capture ends with its stream, with its context, or by an error of its begin."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert begin_capture(STREAM) == 0
+    DRIVER.spy_capture(None)
+    assert call("cuStreamDestroy_v2", STREAM) == 0
+    peer.take_back()
+
+
+def call_in_flight(server: LockServer) -> None:
+    """A call that is in the driver when the lock is revoked is waited for before the device is synchronized."""
+    peer = use_device(server)
+    take_lock(peer)
+    hold("cuLaunchKernel")
+    before = count("cuLaunchKernel")
+    in_flight = start(lambda: launch(STREAM))
+    poll_until(lambda: count("cuLaunchKernel") == before + 1, "the driver is entered")
+    peer.revoke()
+    poll_until(lambda: gate_refuses(server), "the gate is closed")
+    assert count("cuCtxSynchronize") == 0
+    hold(None)
+    assert in_flight.result() == 0
+    peer.expect(wire.LockReleased)
+    assert count("cuCtxSynchronize") == 1
+
+
+def gate_refuses(server: LockServer) -> bool:
+    """A submission of another kind does not come through."""
+    before = count("cuMemsetD8_v2")
+    probe = start(lambda: call("cuMemsetD8_v2", 0, 0, 0))
+    probe.thread.join(0.05)
+    return not probe.over and count("cuMemsetD8_v2") == before
+
+
+def devices_apart(server: LockServer) -> None:
+    """Each device has its own client and gate; a call meets that of its stream, or of the current context."""
+    first = use_device(server, 0)
+    take_lock(first)
+    second = use_device(server, 1)
+    assert first.register.device_uuid == b"a" * 16
+    assert second.register.device_uuid == b"b" * 16
+    assert start(lambda: launch(0), 0).result() == 0
+    assert start(lambda: launch(STREAM), 1).result() == 0
+    by_context = start(lambda: launch(0), 1)
+    second.expect(wire.ReqLock)
+    by_stream = start(lambda: launch(SECOND_DEVICE_STREAM), 0)
+    assert start(lambda: launch(0), 0).result() == 0
+    assert not by_context.over
+    assert not by_stream.over
+    second.grant()
+    assert by_context.result() == by_stream.result() == 0
+
+
+def peer_copy_needs_both(server: LockServer) -> None:
+    """A copy between devices waits for both locks, and keeps neither device from being drained meanwhile."""
+    first, second = use_device(server, 0), use_device(server, 1)
+    take_lock(first)
+    copy = start(lambda: call("cuMemcpyPeerAsync", *BOTH_CONTEXTS), 0)
+    second.expect(wire.ReqLock)
+    first.take_back()
+    second.grant()
+    first.expect(wire.ReqLock)
+    assert count("cuMemcpyPeerAsync") == 0
+    first.grant()
+    assert copy.result() == 0
+    assert count("cuMemcpyPeerAsync") == 1
+
+
+def context_made_elsewhere(server: LockServer) -> None:
+    """A submission in a context that no hook has seen made finds its device by itself."""
+    call("cuCtxSetCurrent", 0x1001)
+    calling = start(lambda: launch(0), 1)
+    peer = server.accept()
+    assert peer.register.device_uuid == b"b" * 16
+    peer.expect_wanting()
+    peer.grant()
+    assert calling.result() == 0
+
+
+def without_a_context(server: LockServer) -> None:
+    """A submission that belongs to no device goes to the driver, whose business the error is."""
+    del server
+    assert launch(0) == 0
+    assert count("cuLaunchKernel") == 1
+
+
+def errno_is_kept(server: LockServer) -> None:
+    """No hook changes errno, also when it waits."""
+    peer = use_device(server)
+
+    def launch_with_errno() -> int:
+        ctypes.set_errno(77)
+        assert launch(STREAM) == 0
+        return ctypes.get_errno()
+
+    waited = start(launch_with_errno)
+    peer.expect(wire.ReqLock)
+    peer.grant()
+    assert waited.result() == 77
+    assert start(launch_with_errno).result() == 77
+
+
+def forked_child_is_a_client_of_its_own(server: LockServer) -> None:
+    """After fork the child has no lock; it registers when it uses the device. The parent's lock is not touched."""
+    parent = use_device(server)
+    take_lock(parent)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        call("cuCtxSetCurrent", 0x1000)
+        os._exit(launch(STREAM))
+    child = server.accept()
+    assert child.register.pid == pid
+    child.expect_wanting()
+    assert launch(STREAM) == 0
+    child.grant()
+    assert os.waitpid(pid, 0)[1] == 0
+    assert launch(STREAM) == 0
+    parent.take_back()
+
+
+def forked_child_without_cuda(server: LockServer) -> None:
+    """A child that does not use the device meets no scheduler, and keeps no connection of its parent open."""
+    parent = use_device(server)
+    pid = os.fork()
+    if pid == 0:
+        links = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.exists()]
+        tasks = len(list(Path("/proc/self/task").iterdir()))
+        ours = {server.listener.fileno(), parent.connection.fileno()}
+        sockets = sum(link.startswith(("socket:", "anon_inode:[eventfd]")) for link in links) - len(ours)
+        os._exit(0 if tasks == 1 and sockets == 0 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](LockServer())
