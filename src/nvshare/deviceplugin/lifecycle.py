@@ -200,7 +200,9 @@ class Lifecycle:
         while not self._stop.is_set():
             obstacle = self._obstacle()
             if obstacle is None:
-                return True
+                # What was waited for has just happened. If it was another instance's end, kubelet must have seen it
+                # before it hears of us, or it takes the end for ours.
+                return not (said and await self._stopped_within(self._timing.poll))
             self.state = obstacle
             if obstacle not in said:
                 said.add(obstacle)
