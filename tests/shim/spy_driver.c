@@ -4,6 +4,7 @@
  * that the build leaves out) and succeeds. Two devices; a context is 0x1000 + ordinal, a stream 0x100 * (1 + ordinal) + anything.
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { /* spy_entries.inc: ENTRY(symbol, base, since, variant, (parameters)), and HAND for those with a body below */
-#define ENTRY(symbol, base, since, variant, parameters) AT_##symbol,
-#define HAND(symbol, base, since, variant, parameters) AT_##symbol,
+enum { /* spy_entries.inc: ENTRY(symbol, base, since, variant, gated, (parameters)), and HAND for those with a body below */
+#define ENTRY(symbol, base, since, variant, gated, parameters) AT_##symbol,
+#define HAND(symbol, base, since, variant, gated, parameters) AT_##symbol,
 #include "spy_entries.inc"
 #undef ENTRY
 #undef HAND
@@ -24,22 +25,38 @@ enum { /* spy_entries.inc: ENTRY(symbol, base, since, variant, (parameters)), an
 static _Atomic int counts[COUNT];
 static _Atomic(void *) capturing;
 static _Atomic int held = -1;
+static _Atomic bool our_turn = true;
+static _Atomic int violations, pending;
 static __thread CUcontext current;
 
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
 	while (atomic_load(&held) == at)
-		;
+		sched_yield();
 	return CUDA_SUCCESS;
 }
 
-#define ENTRY(symbol, base, since, variant, parameters) \
-	EXPORT CUresult symbol parameters               \
-	{                                               \
-		return enter(AT_##symbol);              \
+/* The end of the call comes a while after its begin, and is what submits. */
+static CUresult submit(int at)
+{
+	bool turn = atomic_load(&our_turn);
+
+	enter(at);
+	if (atomic_load(&counts[at]) % 64 == 0)
+		sched_yield();
+	atomic_fetch_add(&pending, 1);
+	if (!turn || !atomic_load(&our_turn))
+		atomic_fetch_add(&violations, 1);
+	return CUDA_SUCCESS;
+}
+
+#define ENTRY(symbol, base, since, variant, gated, parameters)                    \
+	EXPORT CUresult symbol parameters                                         \
+	{                                                                         \
+		return gated ? submit(AT_##symbol) : enter(AT_##symbol);          \
 	}
-#define HAND(symbol, base, since, variant, parameters) EXPORT CUresult symbol parameters;
+#define HAND(symbol, base, since, variant, gated, parameters) EXPORT CUresult symbol parameters;
 #include "spy_entries.inc"
 #undef ENTRY
 #undef HAND
@@ -50,8 +67,8 @@ static const struct {
 	bool per_thread;
 	void *function;
 } entries[] = {
-#define ENTRY(symbol, base, since, variant, parameters) { #symbol, base, since, variant, (void *)symbol },
-#define HAND(symbol, base, since, variant, parameters) { #symbol, base, since, variant, (void *)symbol },
+#define ENTRY(symbol, base, since, variant, gated, parameters) { #symbol, base, since, variant, (void *)symbol },
+#define HAND(symbol, base, since, variant, gated, parameters) { #symbol, base, since, variant, (void *)symbol },
 #include "spy_entries.inc"
 };
 
@@ -63,7 +80,10 @@ static int spy_find(const char *symbol)
 	return -1;
 }
 
-/* For the tests: how often a symbol was entered, which stream is being captured, which symbol does not return. */
+/*
+ * For the tests: how often a symbol was entered, which stream is being captured, which symbol does not return; whether anything may
+ * be submitted now, how often something was when it might not, and how much was since the last synchronization.
+ */
 
 EXPORT int spy_count(const char *symbol)
 {
@@ -78,6 +98,27 @@ EXPORT void spy_capture(void *stream)
 EXPORT void spy_hold(const char *symbol)
 {
 	atomic_store(&held, symbol ? spy_find(symbol) : -1);
+}
+
+EXPORT void spy_turn(bool ours)
+{
+	atomic_store(&our_turn, ours);
+}
+
+EXPORT int spy_violations(void)
+{
+	return atomic_load(&violations);
+}
+
+EXPORT int spy_pending(void)
+{
+	return atomic_load(&pending);
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	atomic_store(&pending, 0);
+	return enter(AT_cuCtxSynchronize);
 }
 
 CUresult cuDeviceGetCount(int *count)

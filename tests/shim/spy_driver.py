@@ -26,7 +26,7 @@ def build(compiler: str, folder: Path, without: Collection[str] = ()) -> Path:
     parameters = raw_parameters()
     lines = [
         f"{'HAND' if point.symbol in by_hand else 'ENTRY'}({point.symbol}, "
-        f'"{point.base}", {point.since}, {int(point.per_thread)}, ({parameters[point.symbol]}))'
+        f'"{point.base}", {point.since}, {int(point.per_thread)}, {int(point.gated)}, ({parameters[point.symbol]}))'
         for point in entry_points()
         if point.symbol not in without
     ]

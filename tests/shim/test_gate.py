@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,12 @@ def test_every_gated_symbol_waits_for_the_lock(children: Children) -> None:
 def test_scene(children: Children, scene: str) -> None:
     """What the scene's own docstring claims."""
     children.run_python("scenes.py", scene)
+
+
+@pytest.mark.parametrize("threads", [1, 4, 24])
+def test_nothing_is_submitted_outside_a_turn(
+    children: Children, compile_c: Callable[..., Path], spy: Path, threads: int
+) -> None:
+    """However many threads submit, and come and go, while the lock is given and taken back at random."""
+    crowd = compile_c("programs/crowd.c", "crowd.so", "-shared", "-fPIC", "-pthread", str(spy / "libcuda.so.1"))
+    assert int(children.run_python("stress.py", str(crowd), str(threads), "100", timeout=120)) >= 100

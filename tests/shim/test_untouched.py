@@ -20,8 +20,8 @@ COMMANDS = {
     "python looks symbols up": [sys.executable, "-S", "-c", "import ctypes; ctypes.CDLL(None).getpid()"],
     "shell": ["/bin/sh", "-c", FORKS],
 }
-# Loading any library makes these; and signals arrive when they do.
-LEFT_OUT = set(["execve", "openat", "read", "pread64", "newfstatat", "fstat", "mmap", "mprotect", "munmap", "close", "brk", "rt_sigreturn"])
+# How a library's segments are mapped is its own affair; and signals arrive when they do.
+LEFT_OUT = {"mmap", "mprotect", "munmap", "brk", "rt_sigreturn"}
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())

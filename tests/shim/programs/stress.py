@@ -1,0 +1,42 @@
+"""In a process with the library and the counting driver: a crowd submits while the lock comes and goes.
+
+stress.py CROWD.SO THREADS TURNS. Nothing may be submitted between LOCK_RELEASED and the next LOCK_OK, and when
+LOCK_RELEASED comes, everything submitted must have been synchronized.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+
+from nvshare.protocol import wire
+from tests.polling import poll_until
+from tests.shim.lock_server import LockServer
+from tests.shim.programs.driving import DRIVER, count, use_device
+
+
+def main(crowd: ctypes.CDLL, threads: int, turns: int) -> None:
+    chance = random.Random(turns)
+    peer = use_device(LockServer())
+    DRIVER.spy_turn(ctypes.c_bool(False))
+    crowd.crowd_begin(threads)
+    for _ in range(turns):
+        peer.expect(wire.ReqLock)
+        enough = count("cuLaunchKernel") + chance.choice([1, 10, 1000])
+        DRIVER.spy_turn(ctypes.c_bool(True))
+        peer.grant()
+        poll_until(lambda least=enough: count("cuLaunchKernel") >= least, "the crowd goes on", interval=0.0005)
+        peer.take_back()
+        assert DRIVER.spy_pending() == 0, "released before everything was synchronized"
+        DRIVER.spy_turn(ctypes.c_bool(False))
+        assert DRIVER.spy_violations() == 0, "submitted outside of a turn"
+    peer.expect(wire.ReqLock)
+    DRIVER.spy_turn(ctypes.c_bool(True))
+    peer.grant()
+    crowd.crowd_end()
+    assert DRIVER.spy_violations() == 0
+    print(count("cuLaunchKernel"))
+
+
+main(ctypes.CDLL(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
