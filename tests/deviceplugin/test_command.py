@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -164,18 +165,29 @@ async def test_simulated_gpus(
     kubelet: FakeKubelet,
     start: Callable[..., PluginProcess],
 ) -> None:
-    """With the simulated driver in LD_LIBRARY_PATH, what its NVML shows is offered; nothing else has to be told."""
+    """With the simulated driver in LD_LIBRARY_PATH, what its NVML shows is offered, without the GPU that has an XID."""
     install(node, surroundings)
+    simulated = node.root / "simgpu"
     plugin = start(
         "--virtual-devices=3",
-        NVIDIA_VISIBLE_DEVICES="",
+        "--recovery-seconds=0",
+        NVIDIA_VISIBLE_DEVICES="all",
         LD_LIBRARY_PATH=str(libraries.driver_folder),
-        NVSHARE_SIMGPU_DIR=str(node.root / "simgpu"),
+        NVSHARE_SIMGPU_DIR=str(simulated),
+        NVSHARE_SIMGPU_DEVICES="2x1GiB",
     )
-    await until(lambda: kubelet.healthy > 0, "the simulated GPUs are known", timeout=30)
-    found = [line for line in plugin.lines() if line["event"] == "GPU found"]
-    assert len(kubelet.devices) == 3 * len(found)
-    assert all(f"{line['gpu']}__3" in kubelet.devices for line in found)
+    await until(lambda: kubelet.healthy == 6, "the simulated GPUs are known", timeout=30)
+    first, second = [line["gpu"] for line in plugin.lines() if line["event"] == "GPU found"]
+    assert set(kubelet.devices) == {f"{gpu}__{ordinal}" for gpu in (first, second) for ordinal in (1, 2, 3)}
+    assert not plugin.said("no error events")
+    with (simulated / "events").open("a") as events:
+        events.write("0 31\n1 79\n")
+    await until(lambda: kubelet.healthy == 3, "the second GPU is unhealthy")
+    assert {id_ for id_, health in kubelet.devices.items() if health == "Healthy"} == {
+        f"{first}__{n}" for n in (1, 2, 3)
+    }
+    assert (await page(plugin, "/readyz"))[1].endswith(f"{second}: XID 79 (GPU has fallen off the bus)\n")
+    await until(lambda: kubelet.healthy == 6, "the second GPU is well again", timeout=30)
     assert await asyncio.to_thread(plugin.terminate) == 0
 
 
@@ -222,3 +234,9 @@ def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
     text = command(surroundings | {"COLUMNS": "200"}, "--help").stdout
     for key in Settings.model_fields.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
         assert f"--{key.replace('_', '-')}" in text
+
+
+def test_kubernetes_client_stays_out(surroundings: dict[str, str]) -> None:
+    """The plugin talks to kubelet only; the client of the API server would double its memory."""
+    program = "import sys, nvshare.deviceplugin.__main__; sys.exit('kubernetes' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], env=surroundings, timeout=60).returncode == 0
