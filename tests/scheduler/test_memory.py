@@ -40,6 +40,13 @@ def test_managed_client() -> None:
     assert measured(view, {1: Process(10, "managed")}, usage) == [PinnedMeasured(1, 500 * MIB)]
 
 
+def test_managed_client_whose_pages_are_elsewhere() -> None:
+    """Managed pages in host memory do not hide what other processes have on the device."""
+    view = device(client(1, 4 * GIB, pinned=500 * MIB, measured_before=True))
+    usage = Usage(TOTAL, 2 * GIB + 500 * MIB, {10: 500 * MIB, 99: 2 * GIB})
+    assert measured(view, {1: Process(10, "managed")}, usage) == [DeviceSeen("GPU-0", TOTAL, 2 * GIB)]
+
+
 def test_version_1_client() -> None:
     """A client without a footprint is taken like a managed one."""
     view = device(client(1, None))

@@ -30,17 +30,17 @@ def measured(view: DeviceView, processes: Mapping[int, Process], usage: Usage) -
 
     Clients that NVML does not list (their pid is hidden, or it can't say) are taken at what they are charged.
     """
-    events: list[DeviceSeen | PinnedMeasured] = []
     by_pid: dict[int, list[ClientView]] = {}
-    explained = 0
+    explained = hidden = 0
     for client in view.clients:
-        pid = processes[client.client].pid
+        pid, backend = processes[client.client].pid, processes[client.client].backend
         if pid in usage.processes:
             by_pid.setdefault(pid, []).append(client)
-            if processes[client.client].backend != NATIVE:
+            if backend != NATIVE:
                 explained += client.footprint_bytes or 0
         else:
-            explained += (client.footprint_bytes or 0) + client.pinned_bytes
+            hidden += (client.footprint_bytes or 0) + client.pinned_bytes
+    events: list[DeviceSeen | PinnedMeasured] = []
     for pid, clients in by_pid.items():
         used = usage.processes[pid]
         explained += used
@@ -52,7 +52,9 @@ def measured(view: DeviceView, processes: Mapping[int, Process], usage: Usage) -
             for client in clients
             if not client.pinned_measured or client.pinned_bytes != share
         )
-    foreign = max(0, usage.used_bytes - explained)
+    # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
+    others = sum(used for pid, used in usage.processes.items() if pid not in by_pid)
+    foreign = max(usage.used_bytes - explained - hidden, others - hidden, 0)
     total = view.total_bytes or usage.total_bytes
     if (total, foreign) != (view.total_bytes, view.foreign_bytes):
         events.insert(0, DeviceSeen(view.device, total, foreign))

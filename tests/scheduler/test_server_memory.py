@@ -1,0 +1,83 @@
+"""A real scheduler beside a simulated GPU: what its management library says reaches the status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from nvshare import paths
+from nvshare.protocol.legacy import LegacyType
+from tests.conftest import Libraries
+from tests.polling import poll_until
+from tests.scheduler.wire_client import GIB, PATIENCE, Scheduler
+
+Serve = Callable[..., Scheduler]
+
+MIB = 1 << 20
+CONTEXT = 300 * MIB
+USE_GPU = """
+from cuda.bindings import driver
+for call in (
+    lambda: driver.cuInit(0), lambda: driver.cuCtxCreate(None, 0, 0), lambda: driver.cuMemAlloc(1 << 30)
+):
+    assert call()[0] == driver.CUresult.CUDA_SUCCESS
+print(flush=True)
+input()
+"""
+
+
+@contextmanager
+def program(environment: dict[str, str]) -> Iterator[None]:
+    """A process that has 1 GiB of the simulated GPU."""
+    command = [sys.executable, "-c", USE_GPU]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline(), "it failed; see its stderr"
+        yield
+        process.communicate(b"\n", PATIENCE)
+
+
+def test_memory_is_measured(serve: Serve, environment: dict[str, str], libraries: Libraries) -> None:
+    """A client's context is pinned, what a process without the library has is foreign, and free again when it ends."""
+    environment = {**environment, paths.SIMGPU_DEVICES: f"Sim:16GiB/{CONTEXT // MIB}MiB"}
+    scheduler = serve(environment=environment)
+
+    def memory() -> tuple[int, int, int]:
+        [device] = scheduler.status().devices
+        return device.foreign_bytes, device.clients[0].footprint_bytes, device.clients[0].pinned_bytes
+
+    shared = {
+        **environment,
+        paths.LD_PRELOAD: str(libraries.shim),
+        paths.RUN_DIR: str(scheduler.run_dir.root),
+        paths.MEMORY: "native",
+    }
+    with program(shared):
+        with program(environment):
+            expected = (GIB + CONTEXT, GIB, CONTEXT)
+            poll_until(lambda: memory() == expected, f"the memory is {expected}")
+        poll_until(lambda: memory() == (0, GIB, CONTEXT), "the other's memory is free again")
+    assert (scheduler.status().devices[0].name, scheduler.status().devices[0].total_bytes) == ("Sim", 16 * GIB)
+
+
+def test_version_1_client_on_the_only_gpu(serve: Serve, environment: dict[str, str]) -> None:
+    """Where NVML knows one GPU, a client that names none belongs to it."""
+    environment = {**environment, paths.SIMGPU_DEVICES: "16GiB"}
+    scheduler = serve(environment=environment)
+    scheduler.legacy_client().register()
+    [device] = scheduler.status().devices
+    assert device.uuid.startswith("GPU-")
+    assert device.total_bytes == 16 * GIB
+
+
+def test_version_1_client_beside_several_gpus(serve: Serve, environment: dict[str, str]) -> None:
+    """Where there are several and no option says which, it is sent away with a line that says so."""
+    scheduler = serve(environment={**environment, paths.SIMGPU_DEVICES: "2x16GiB"})
+    client = scheduler.legacy_client()
+    client.send(LegacyType.REGISTER)
+    client.raw.wait_closed()
+    reason = str(scheduler.logged("peer disconnected")[0]["reason"])
+    assert "this node has 2" in reason
+    assert "--legacy-device UUID" in reason
