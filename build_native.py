@@ -76,7 +76,7 @@ LIBRARIES = (
 
 def _shipped(machine: str) -> Target:
     compiler = (sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}")
-    return Target(machine, machine, compiler, ("-O2", "-g0"), SOURCES)
+    return Target(machine, machine, compiler, ("-O2", "-Wl,--strip-debug"), SOURCES)
 
 
 def _checked(name: str, *flags: str) -> Target:

@@ -74,7 +74,7 @@ static void launch(CUfunction function, CUstream stream, void **parameters)
 static void fill(const struct kernels *kernels, CUdeviceptr address, float value, CUstream stream)
 {
 	unsigned long long count = ELEMENTS;
-	void *parameters[] = { &count, &value, &address };
+	void *parameters[] = { &address, &value, &count };
 
 	launch(kernels->fill, stream, parameters);
 }
@@ -83,7 +83,7 @@ static void fill(const struct kernels *kernels, CUdeviceptr address, float value
 static void add(const struct kernels *kernels, float factor, CUdeviceptr x, CUdeviceptr y, CUstream stream)
 {
 	unsigned long long count = ELEMENTS;
-	void *parameters[] = { &count, &factor, &x, &y };
+	void *parameters[] = { &factor, &x, &y, &count };
 
 	launch(kernels->axpy, stream, parameters);
 }
