@@ -4,48 +4,43 @@
 #include <string.h>
 
 #include "capture.h"
+#include "copy.h"
 #include "range.h"
 
 #define STAGED_BYTES SIM_KIB(64) /* a driver takes this much of pageable memory along with the call */
 
 enum side { HOST, DEVICE, ANY };
 
-/* What is known about an address at the call. */
-enum home { ON_DEVICE, PINNED_HOST, PAGEABLE_HOST, BEYOND };
-
-static enum home home_of(uint64_t address, uint64_t bytes)
+enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 {
+	enum sim_home home = SIM_HOME_DEVICE;
 	const struct sim_range *range;
-	enum home home = PAGEABLE_HOST;
 
 	sim_lock();
 	range = sim_range_live_locked(address);
-	if (!range) {
-		home = sim_window_contains(address) ? BEYOND : PAGEABLE_HOST;
-	} else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED) {
-		home = PINNED_HOST;
-	} else {
-		home = ON_DEVICE;
-		if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)
-			home = BEYOND;
-	}
+	if (!range)
+		home = sim_window_contains(address) ? SIM_HOME_BEYOND : SIM_HOME_PAGEABLE;
+	else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED)
+		home = SIM_HOME_PINNED;
+	else if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)
+		home = SIM_HOME_BEYOND;
 	sim_unlock();
 	return home;
 }
 
-static bool fits(enum side side, enum home home)
+static bool fits(enum side side, enum sim_home home)
 {
-	if (home == BEYOND)
+	if (home == SIM_HOME_BEYOND)
 		return false;
-	return side != DEVICE || home != PAGEABLE_HOST;
+	return side != DEVICE || home != SIM_HOME_PAGEABLE;
 }
 
 /* Whether the call must wait until the copy is done, because its host memory may change or be looked at afterwards. */
-static bool must_wait(bool asynchronous, enum home dst, enum home src)
+static bool must_wait(bool asynchronous, enum sim_home dst, enum sim_home src)
 {
-	if (dst == PAGEABLE_HOST || src == PAGEABLE_HOST)
+	if (dst == SIM_HOME_PAGEABLE || src == SIM_HOME_PAGEABLE)
 		return true;
-	return !asynchronous && (dst == PINNED_HOST || src == PINNED_HOST);
+	return !asynchronous && (dst == SIM_HOME_PINNED || src == SIM_HOME_PINNED);
 }
 
 static bool is_capturing(CUstream handle)
@@ -59,14 +54,14 @@ static bool is_capturing(CUstream handle)
 	return capturing;
 }
 
-static CUresult submit(struct sim_op *op, CUstream stream, bool asynchronous, enum home dst, enum home src)
+CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, enum sim_home dst, enum sim_home src)
 {
 	struct sim_copy *copy = &op->u.copy;
 	CUresult result;
 
 	if (!must_wait(asynchronous, dst, src) || is_capturing(stream))
 		return sim_submit(stream, op, NULL);
-	if (src != PAGEABLE_HOST || dst == PAGEABLE_HOST || copy->width > STAGED_BYTES)
+	if (src != SIM_HOME_PAGEABLE || dst == SIM_HOME_PAGEABLE || copy->width > STAGED_BYTES || copy->height * copy->depth > 1)
 		return sim_submit_and_wait(stream, op);
 	copy->staged = malloc(copy->width);
 	memcpy(copy->staged, (const void *)(uintptr_t)copy->src.address, copy->width);
@@ -82,26 +77,26 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 	struct sim_op op = { .kind = SIM_OP_COPY };
 	struct CUctx_st *context;
 	CUresult result = sim_current(&context);
-	enum home dst_home, src_home;
+	enum sim_home dst_home, src_home;
 
 	if (result == CUDA_SUCCESS && !asynchronous)
 		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS || bytes == 0)
 		return result;
-	dst_home = home_of(dst, bytes);
-	src_home = home_of(src, bytes);
+	dst_home = sim_home_of(dst, bytes);
+	src_home = sim_home_of(src, bytes);
 	if (!dst || !src || !fits(dst_side, dst_home) || !fits(src_side, src_home))
 		return CUDA_ERROR_INVALID_VALUE;
 	op.context = context;
 	op.u.copy = (struct sim_copy){
-		.src = { .address = src, .pitch = bytes, .slice = bytes, .host = src_home == PAGEABLE_HOST },
-		.dst = { .address = dst, .pitch = bytes, .slice = bytes, .host = dst_home == PAGEABLE_HOST },
+		.src = { .address = src, .pitch = bytes, .slice = bytes, .host = src_home == SIM_HOME_PAGEABLE },
+		.dst = { .address = dst, .pitch = bytes, .slice = bytes, .host = dst_home == SIM_HOME_PAGEABLE },
 		.width = bytes,
 		.height = 1,
 		.depth = 1,
-		.over_bus = (dst_home == ON_DEVICE) != (src_home == ON_DEVICE),
+		.over_bus = (dst_home == SIM_HOME_DEVICE) != (src_home == SIM_HOME_DEVICE),
 	};
-	return submit(&op, stream, asynchronous, dst_home, src_home);
+	return sim_copy_submit(&op, stream, asynchronous, dst_home, src_home);
 }
 
 static uint64_t host(const void *pointer)

@@ -99,6 +99,15 @@ void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *
 	}
 }
 
+bool sim_node_independ_locked(struct CUgraphNode_st *node, const struct CUgraphNode_st *before)
+{
+	bool found = has_edge(node, before);
+
+	if (found)
+		drop_edge(node, before);
+	return found;
+}
+
 static struct CUgraphNode_st *counterpart(const struct CUgraph_st *clone, const struct CUgraphNode_st *node)
 {
 	struct CUgraphNode_st *found = clone->first;

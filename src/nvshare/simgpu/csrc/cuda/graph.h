@@ -18,6 +18,7 @@ struct CUgraphNode_st {
 	struct sim_op op;
 	CUDA_MEMCPY3D_v2 copy;               /* memcpy nodes: as the program would say it */
 	CUDA_MEM_ALLOC_NODE_PARAMS *alloc;   /* allocation nodes */
+	void *parameters[SIM_MAX_PARAMETERS]; /* kernel nodes: as they were last answered */
 	struct CUgraph_st *child;            /* child graph nodes own it */
 	struct CUgraphNode_st **before;      /* what it depends on */
 	size_t before_count;
@@ -63,6 +64,8 @@ struct CUgraphNode_st *sim_node_add_locked(struct CUgraph_st *graph, CUgraphNode
 void sim_node_remove_locked(struct CUgraphNode_st *node);
 /* Adds edges; an edge that is there already is not added again. */
 void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *const *before, size_t count);
+/* Removes an edge; false: there is none. */
+bool sim_node_independ_locked(struct CUgraphNode_st *node, const struct CUgraphNode_st *before);
 CUgraphNodeType sim_node_type_of(const struct sim_op *op);
 
 /* exec.c */

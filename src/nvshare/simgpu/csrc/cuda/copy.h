@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the calls that copy share: where an address is, and when a call may return. */
+#ifndef SIM_COPY_H
+#define SIM_COPY_H
+
+#include "engine.h"
+
+/* What is known about an address at the call. */
+enum sim_home {
+	SIM_HOME_DEVICE,
+	SIM_HOME_PINNED,
+	SIM_HOME_PAGEABLE,
+	SIM_HOME_BEYOND /* a device address that is nobody's, or too near the end of its allocation */
+};
+
+enum sim_home sim_home_of(uint64_t address, uint64_t bytes);
+/* Submits a copy, and waits or takes the source along where its host memory may change or be looked at after the call. */
+CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, enum sim_home dst, enum sim_home src);
+
+/* copy_shaped.c */
+
+/* Turns a description of a copy into an operation; *dst and *src are answered. */
+CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst, enum sim_home *src);
+/* The other way round, as far as addresses tell. */
+CUDA_MEMCPY3D_v2 sim_copy_describe(const struct sim_copy *copy);
+
+/* array.c */
+
+struct CUarray_st {
+	struct CUctx_st *context;
+	CUDA_ARRAY3D_DESCRIPTOR_v2 descriptor;
+	uint64_t address;
+	uint64_t pitch;
+	uint64_t slice;
+	uint64_t bytes;
+	unsigned int element_bytes;
+};
+
+#endif
