@@ -14,6 +14,7 @@ from ctypes import c_float, c_uint64, c_void_p
 from dataclasses import dataclass
 from importlib.resources import files
 
+from nvshare import simgpu
 from nvshare.ctl.demo.driver import CudaError, Driver
 from nvshare.ctl.demo.plan import Broken, Finished, Plan, Progress, Report, Started, plan_from_text, report_to_line
 
@@ -40,7 +41,7 @@ class _Work:
     def __init__(self, driver: Driver, plan: Plan) -> None:
         self.driver, self.plan = driver, plan
         driver.use(plan.ordinal)
-        module = driver.load(files("nvshare.simgpu").joinpath("kernels.ptx").read_bytes() + b"\0")
+        module = driver.load(simgpu.KERNELS_PTX.read_bytes() + b"\0")
         names = ("nvs_fill_f32", "nvs_axpy", "nvs_reduce_sum_f32")
         fill, axpy, reduce = (driver.function(module, name) for name in names)
         if plan.stamped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ _BLOCKS = 4
 _STEPS = 1600
 _STEP_NS = 5_000_000
 _QUANTUM_SECONDS = 2.0
+_LOG_LINES = 8
+_SUN_PATH_BYTES = 107
 
 
 def perform(real: bool, output: Path, environment: Mapping[str, str]) -> None:
@@ -36,14 +39,16 @@ def perform(real: bool, output: Path, environment: Mapping[str, str]) -> None:
     """
     console = Console(highlight=False)
     _make(output)
-    with stage.ending_on_signals(), tempfile.TemporaryDirectory(prefix="nvshare-demo-") as scratch:
+    with stage.ending_on_signals(), _scratch() as scratch:
         setup = _real(environment) if real else _simulated(environment, Path(scratch))
         story = _run(console, real, setup, Path(scratch))
     _tell(console, story, output)
 
 
 def _simulated(environment: Mapping[str, str], scratch: Path) -> stage.Setup:
-    return stage.Setup(simulation.environment(environment, scratch, _MOST_DEVICES), "managed", "auto", _QUANTUM_SECONDS)
+    return stage.Setup(
+        simulation.environment(environment, scratch / "devices", _MOST_DEVICES), "managed", "auto", _QUANTUM_SECONDS
+    )
 
 
 def _real(environment: Mapping[str, str]) -> stage.Setup:
@@ -59,16 +64,33 @@ def _run(console: Console, real: bool, setup: stage.Setup, scratch: Path) -> Sto
     run_dir = paths.RunDir(scratch / "run")
     kind = "real" if real else "simulated"
     console.print(
-        f"{words.count(len(plans), 'job')} of {words.size(plans[0].footprint_bytes)} each on "
-        f"{words.count(len(devices), f'{kind} GPU')}, policy {setup.policy}, quantum {setup.quantum_seconds:g} s"
+        f"{words.count(len(plans), 'job')} of {words.size(plans[0].footprint_bytes)} on "
+        f"{words.count(len(devices), f'{kind} GPU')} of {words.size(devices[0].total_bytes)}, "
+        f"policy {setup.policy}, quantum {setup.quantum_seconds:g} s"
     )
+    log = scratch / "jobs.log"
     variables = {**setup.environment, **preload(run_dir, library(), setup.environment)}
-    jobs = stage.jobs(plans, {**variables, paths.MEMORY: setup.memory}, scratch / "jobs.log")
+    jobs = stage.jobs(plans, {**variables, paths.MEMORY: setup.memory}, log)
     # Watching comes last: gRPC's threads begin with it, and what has threads should not fork.
-    with stage.scheduler(run_dir, setup), jobs as (pids, sayings), watching(run_dir, 0.1) as feed:
-        finished = Show(console, devices, plans, pids).follow(sayings, feed)
-    spans = _stamped(devices, plans, pids, finished) if real else simulation.spans(setup.environment)
+    try:
+        with stage.scheduler(run_dir, setup), jobs as (pids, sayings), watching(run_dir, 0.1) as feed:
+            finished = Show(console, devices, plans, pids).follow(sayings, feed)
+    except CommandError as error:
+        raise CommandError(f"{error}{_end_of(log)}", error.code) from error
+    spans = _stamped(devices, plans, pids, finished) if real else simulation.spans(scratch / "devices", devices)
     return tell(not real, setup.policy, setup.quantum_seconds, devices, _seen(devices, plans, pids, finished), spans)
+
+
+def _end_of(log: Path) -> str:
+    """What the jobs wrote on stderr last, as further lines of a message."""
+    lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder whose path is short enough for the sockets in it, also where TMPDIR is long."""
+    longest = len(os.fsencode(tempfile.gettempdir())) + len("/nvshare-demo-12345678/run/client/scheduler.sock")
+    return tempfile.TemporaryDirectory(prefix="nvshare-demo-", dir="/tmp" if longest > _SUN_PATH_BYTES else None)
 
 
 def _plans(real: bool, devices: int) -> list[Plan]:
@@ -120,8 +142,8 @@ def _tell(console: Console, story: Story, output: Path) -> None:
     console.print(picture.timeline(story, console.width))
     console.print(picture.results(story))
     console.print()
-    console.print(f"In a browser:             {web}", soft_wrap=True)
-    console.print(f"In https://ui.perfetto.dev: {perfetto}", soft_wrap=True)
+    console.print(f"For a browser:               {web}", soft_wrap=True)
+    console.print(f"For https://ui.perfetto.dev: {perfetto}", soft_wrap=True)
     console.print()
     console.print(Text(sentence(story), style="bold" if story.good else "bold red"))
     if not story.good:

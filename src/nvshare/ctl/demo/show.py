@@ -21,7 +21,7 @@ from nvshare.ctl.errors import CommandError
 from nvshare.ctl.feed import Feed, Lost
 
 _TICK_SECONDS = 0.1
-_DEADLINE_SECONDS = 150.0
+_DEADLINE_SECONDS = 100.0
 
 
 @dataclass(slots=True)
