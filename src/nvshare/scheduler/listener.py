@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from nvshare.scheduler.log import PeerLog
 
-_BATCH = 16
+_BATCH = 4
 """So many are accepted in one pass of the event loop, so that a flood of them delays nobody else."""
 _PAUSE_SECONDS = 0.2
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
