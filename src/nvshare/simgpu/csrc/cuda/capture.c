@@ -113,7 +113,8 @@ static void set_tail(struct CUstream_st *stream, struct CUgraphNode_st *const *n
 {
 	struct CUgraphNode_st **copy = malloc((count + 1) * sizeof(struct CUgraphNode_st *));
 
-	memcpy(copy, nodes, count * sizeof(struct CUgraphNode_st *));
+	if (count)
+		memcpy(copy, nodes, count * sizeof(struct CUgraphNode_st *));
 	free(stream->capture_tail);
 	stream->capture_tail = copy;
 	stream->capture_tail_count = count;
@@ -177,7 +178,8 @@ CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUev
 	}
 	free(event->nodes);
 	event->nodes = malloc((stream->capture_tail_count + 1) * sizeof(struct CUgraphNode_st *));
-	memcpy(event->nodes, stream->capture_tail, stream->capture_tail_count * sizeof(struct CUgraphNode_st *));
+	if (stream->capture_tail_count)
+		memcpy(event->nodes, stream->capture_tail, stream->capture_tail_count * sizeof(struct CUgraphNode_st *));
 	event->node_count = stream->capture_tail_count;
 	event->capture_id = stream->capture->id;
 	return CUDA_SUCCESS;
