@@ -59,7 +59,7 @@ def test_asks_once() -> None:
 
 
 def test_work_before_the_scheduler_knows_us() -> None:
-    """Work that comes before REGISTER is told in it; work that comes while it is under way is asked for after SCHED_ON."""
+    """Work that comes before REGISTER is told in it; work that comes during it is asked for after SCHED_ON."""
     early = Lease()
     assert early.handle(Event.WANTED) == []
     assert reregister(early) == REGISTER_WAITING
@@ -98,7 +98,7 @@ def test_old_drop_lock_is_ignored() -> None:
 
 
 def test_gives_way_when_idle() -> None:
-    """With waiters, the holder looks every threshold, and gives way when nothing ran and nothing came between two looks."""
+    """With waiters, the holder looks every threshold, and gives way when nothing ran or came between two looks."""
     lease = holding(grant=2)
     assert lease.deadline == NEVER
     assert lease.handle(Event.WAITERS, waiters=2, idle_microseconds=20 * MILLISECOND) == []
@@ -298,7 +298,7 @@ def test_refused() -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_bad_frame(up: bool) -> None:
-    """A scheduler that sends nonsense is left, said once, and tried again ever later, even if it registers us each time."""
+    """A scheduler that sends nonsense is left, said once, and tried again ever later, even if it registers us."""
     lease = Lease()
     delays = []
     warnings = 0

@@ -159,8 +159,11 @@ def is_possible(lease: Lease, kind: Event) -> bool:
 @settings(max_examples=300)
 @given(HISTORIES, st.sampled_from(OnMissing), st.integers(1, 1 << 22))
 def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
-    """The gate is open only while the lock is held (or nobody is there to give it), the scheduler is never told anything
-    else than the truth, nothing is released that is not held, and an illegal event leaves no trace."""
+    """Invariants of gate, connection and lock.
+
+    The gate is open only while the lock is held (or nobody is there to give it), the scheduler is told nothing but the
+    truth, nothing is released that is not held, and an illegal event leaves no trace.
+    """
     lease, world = Lease(on_missing, pid), World()
     for step in history:
         lease.now += step.elapsed
@@ -180,8 +183,10 @@ def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
 @settings(max_examples=200)
 @given(HISTORIES, st.sampled_from(OnMissing))
 def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> None:
-    """After anything at all, a connection is tried again within seconds, unless there is one or a drain goes on; and a
-    client that is registered and holds nothing is never woken."""
+    """Whatever happened, a connection is tried again within seconds, unless there is one or a drain goes on.
+
+    A client that is registered and holds nothing is never woken.
+    """
     lease = Lease(on_missing)
     for step in history:
         lease.now += step.elapsed

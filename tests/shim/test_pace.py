@@ -112,7 +112,9 @@ class Phase:
 
 
 PHASES = st.lists(
-    st.builds(Phase, st.integers(1, 20), st.integers(1, 60), st.booleans(), st.sampled_from([0, 0, 20_000, 300 * MILLISECOND])),
+    st.builds(
+        Phase, st.integers(1, 20), st.integers(1, 60), st.booleans(), st.sampled_from([0, 0, 20_000, 300 * MILLISECOND])
+    ),
     max_size=6,
 )
 
@@ -120,8 +122,7 @@ PHASES = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(KERNELS, PHASES)
 def test_backlog_is_bounded_in_time(kernel: int, phases: list[Phase]) -> None:
-    """After any history of equal kernels under 100 ms, a program that launches as fast as it can has at most about a second
-    queued: a drain ends soon."""
+    """After any history of equal kernels under 100 ms, about a second is queued at most: a drain ends soon."""
     program = Program()
     worst = max([phase.run(program, kernel) for phase in phases], default=0)
     worst = max(worst, Phase(1, 3000, synchronize=False, pause=0).run(program, kernel))
@@ -153,7 +154,9 @@ def test_events_are_rare(kernel: int) -> None:
     assert program.records - before <= 1000
 
 
-@pytest.mark.parametrize("kernel", [10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND, 40 * MILLISECOND, 100 * MILLISECOND])
+@pytest.mark.parametrize(
+    "kernel", [10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND, 40 * MILLISECOND, 100 * MILLISECOND]
+)
 def test_device_never_runs_dry(kernel: int) -> None:
     """Holding a thread back costs no throughput: the device has work all the time."""
     program = Program()
@@ -173,8 +176,7 @@ def test_run_ahead_is_kept() -> None:
 
 
 def test_short_kernels_turn_long() -> None:
-    """A launch-bound program whose kernels turn 50 000 times longer has a window of the old kind queued once, and is within the
-    bound as soon as the first of them have completed."""
+    """Kernels that turn 50 000 times longer fill the old window once; the bound holds when the first have completed."""
     program = Program()
     for _ in range(5000):
         program.launch(2 * MICROSECOND)
@@ -188,7 +190,7 @@ def test_short_kernels_turn_long() -> None:
 
 
 def test_waiting_for_oneself_is_given_up() -> None:
-    """Work that waits for what the same thread does next is not waited for more than once, until something completes."""
+    """Work that waits for what the same thread does next is waited for once, until something completes."""
     program = Program()
     program.device_free = 3600 * SECOND
     for _ in range(500):

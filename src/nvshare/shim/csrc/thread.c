@@ -2,6 +2,7 @@
 /*
  * Creates threads that don't disturb the program. No state, no lock.
  */
+#define _GNU_SOURCE
 #include "thread.h"
 
 #include <pthread.h>
@@ -25,6 +26,8 @@ bool nvs_thread_create(void *(*body)(void *argument), void *argument)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	created = !pthread_create(&thread, &attributes, body, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (created)
+		pthread_setname_np(thread, "nvshare");
 	pthread_attr_destroy(&attributes);
 	return created;
 }

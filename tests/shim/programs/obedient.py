@@ -1,0 +1,93 @@
+"""Does on a GPU what its stdin says, a command a line, and answers each with a line: what tests of the client drive."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ARGUMENTS = (1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+
+
+def driver() -> ctypes.CDLL:
+    """The driver, opened by the first command that needs it."""
+    return ctypes.CDLL("libcuda.so.1", use_errno=True)
+
+
+def use(ordinal: str = "0") -> int:
+    """Makes a context of the device and makes it current."""
+    context = ctypes.c_void_p()
+    result = int(driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), int(ordinal)))
+    return result or int(driver().cuCtxSetCurrent(context))
+
+
+def launch() -> int:
+    """Launches a kernel; does not return before it has been submitted."""
+    return int(driver().cuLaunchKernel(None, *map(ctypes.c_size_t, ARGUMENTS)))
+
+
+def launch_errno() -> str:
+    """Launches with errno set; its result and errno afterwards."""
+    ctypes.set_errno(77)
+    return f"{launch()} {ctypes.get_errno()}"
+
+
+def allocate(size: str) -> int:
+    """Allocates device memory."""
+    pointer = ctypes.c_ulonglong()
+    return int(driver().cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(int(size))))
+
+
+def fork(what: str) -> int:
+    """Forks; the child waits for its end (``idle``), or uses a device before that (``use``)."""
+    child = os.fork()
+    if child:
+        return child
+    match what:
+        case "idle":
+            signal.pause()
+        case "use":
+            use()
+            launch()
+            signal.pause()
+    os._exit(0)
+
+
+def execute() -> None:
+    """Replaces the process by one that waits."""
+    os.execv(sys.executable, [sys.executable, "-c", "import signal; print('replaced', flush=True); signal.pause()"])
+
+
+def threads() -> str:
+    """For each thread: its name, its blocked signals, and how often it has slept."""
+    wanted = ("Name", "SigBlk", "voluntary_ctxt_switches")
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        lines = (task / "status").read_text(encoding="ascii").splitlines()
+        fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        found.append(",".join(fields[name] for name in wanted))
+    return ";".join(found)
+
+
+def fragile() -> int:
+    """Lets SIGPIPE end the process, as it does with a C program."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    return 0
+
+
+COMMANDS: dict[str, Callable[..., object]] = {
+    command.__name__: command for command in (use, launch, launch_errno, allocate, fork, execute, threads, fragile)
+}
+
+
+def main() -> None:
+    """Obeys until stdin ends."""
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        print(COMMANDS[name](*arguments), flush=True)
+
+
+main()
