@@ -56,7 +56,7 @@ def reach_holding(program: Obedient, scheduler: PlayedScheduler) -> Peer:
 
 
 def test_sigpipe_never(program: Obedient, scheduler: PlayedScheduler) -> None:
-    """A scheduler that goes away while the client has something to say ends no program, not even where SIGPIPE would."""
+    """A scheduler that goes away while the client has something to say ends no program."""
     program.do("fragile")
     for _ in range(5):
         peer = reach_holding(program, scheduler) if not scheduler.peers else scheduler.register()

@@ -156,7 +156,7 @@ def is_possible(lease: Lease, kind: Event) -> bool:
     return True
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(HISTORIES, st.sampled_from(OnMissing), st.integers(1, 1 << 22))
 def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
     """Invariants of gate, connection and lock.
@@ -180,7 +180,7 @@ def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
         world.check(lease)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(HISTORIES, st.sampled_from(OnMissing))
 def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> None:
     """Whatever happened, a connection is tried again within seconds, unless there is one or a drain goes on.
@@ -198,7 +198,7 @@ def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> N
             assert lease.deadline == NEVER
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(HISTORIES)
 def test_same_events_same_actions(history: list[Step]) -> None:
     """The lease is a function of what it was told."""
@@ -218,7 +218,7 @@ def test_histories_get_everywhere() -> None:
     """The histories above reach every state that there is."""
     reached = set()
 
-    @settings(max_examples=200, database=None, derandomize=True)
+    @settings(max_examples=200, database=None, derandomize=True, deadline=None)
     @given(HISTORIES)
     def walk(history: list[Step]) -> None:
         lease = Lease()
