@@ -54,7 +54,7 @@ static CUresult create_locked(int device, unsigned int flags, struct CUctx_st **
 {
 	struct CUctx_st *context;
 
-	if (!sim_state_join(&sim.state) || !sim_state_charge(&sim.state, device, sim.state.shared->devices[device].context_bytes))
+	if (!sim_state_join(&sim.state) || !sim_state_charge(&sim.state, device, sim_state_device(&sim.state, device)->context_bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_state_count_context(&sim.state, device, 1);
 	context = calloc(1, sizeof(*context));
@@ -77,7 +77,7 @@ static void destroy_locked(struct CUctx_st *context)
 	while (context->streams)
 		sim_stream_close_locked(context->streams);
 	sim_range_drop_context_locked(context);
-	sim_state_uncharge(&sim.state, context->device, sim.state.shared->devices[context->device].context_bytes);
+	sim_state_uncharge(&sim.state, context->device, sim_state_device(&sim.state, context->device)->context_bytes);
 	sim_state_count_context(&sim.state, context->device, -1);
 	/* The object stays: threads may still have it on their stacks, and its streams' threads look at its error. */
 }

@@ -34,7 +34,7 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice_v1 dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(name, (size_t)len, "%s", sim.state.shared->devices[dev].name);
+	snprintf(name, (size_t)len, "%s", sim_state_device(&sim.state, dev)->name);
 	return CUDA_SUCCESS;
 }
 
@@ -44,7 +44,7 @@ CUresult sim_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice_v1 dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	memcpy(uuid->bytes, sim.state.shared->devices[dev].uuid, sizeof(uuid->bytes));
+	memcpy(uuid->bytes, sim_state_device(&sim.state, dev)->uuid, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
 }
 
@@ -59,7 +59,7 @@ CUresult sim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = sim.state.shared->devices[dev].total_bytes;
+	*bytes = sim_state_device(&sim.state, dev)->total_bytes;
 	return CUDA_SUCCESS;
 }
 

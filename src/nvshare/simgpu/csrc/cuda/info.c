@@ -15,7 +15,7 @@ CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total)
 	if (!free || !total)
 		return CUDA_ERROR_INVALID_VALUE;
 	used = sim_state_used(&sim.state, context->device);
-	all = sim.state.shared->devices[context->device].total_bytes;
+	all = sim_state_device(&sim.state, context->device)->total_bytes;
 	*free = all - used;
 	*total = all;
 	return CUDA_SUCCESS;

@@ -79,7 +79,7 @@ void sim_sleep_until_ns(uint64_t when)
 
 int sim_device_count(void)
 {
-	return (int)sim.state.shared->device_count;
+	return (int)sim.state.device_count;
 }
 
 bool sim_device_exists(CUdevice device)
@@ -101,7 +101,7 @@ static CUresult initialize(void)
 	if (!sim_state_open(&sim.state))
 		return CUDA_ERROR_NO_DEVICE;
 	for (int i = 0; i < sim_device_count(); i++) {
-		sim.records[i] = sim_record_open(sim.state.folder, i);
+		sim.records[i] = sim_record_open(sim.state.folder, sim.state.place[i]);
 		if (!sim.records[i])
 			return CUDA_ERROR_OPERATING_SYSTEM;
 	}

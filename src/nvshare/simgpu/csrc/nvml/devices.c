@@ -21,7 +21,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 		return NVML_ERROR_UNINITIALIZED;
 	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*count = state->shared->device_count;
+	*count = state->device_count;
 	return NVML_SUCCESS;
 }
 
@@ -36,7 +36,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlD
 
 	if (!state)
 		return NVML_ERROR_UNINITIALIZED;
-	if (!device || index >= state->shared->device_count)
+	if (!device || index >= state->device_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*device = nvml_handle((int)index);
 	return NVML_SUCCESS;
@@ -47,25 +47,17 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevi
 	return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
-static void write_uuid(const uint8_t uuid[16], char text[41])
-{
-	int at = snprintf(text, 41, "GPU-");
-
-	for (int i = 0; i < 16; i++)
-		at += snprintf(text + at, 41 - (size_t)at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
 	const struct sim_state *state = nvml_state();
-	char text[41];
+	char text[SIM_UUID_TEXT_BYTES];
 
 	if (!state)
 		return NVML_ERROR_UNINITIALIZED;
 	if (!uuid || !device)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	for (unsigned int i = 0; i < state->shared->device_count; i++) {
-		write_uuid(state->shared->devices[i].uuid, text);
+	for (unsigned int i = 0; i < state->device_count; i++) {
+		sim_devices_write_uuid(sim_state_device(state, (int)i)->uuid, text);
 		if (strcmp(text, uuid) != 0)
 			continue;
 		*device = nvml_handle((int)i);
@@ -76,13 +68,13 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
-	char text[41];
+	char text[SIM_UUID_TEXT_BYTES];
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
 
 	if (result != NVML_SUCCESS)
 		return result;
-	write_uuid(nvml_state()->shared->devices[index].uuid, text);
+	sim_devices_write_uuid(sim_state_device(nvml_state(), index)->uuid, text);
 	return nvml_put_text(uuid, length, text);
 }
 
@@ -91,7 +83,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsi
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
 
-	return result == NVML_SUCCESS ? nvml_put_text(name, length, nvml_state()->shared->devices[index].name) : result;
+	return result == NVML_SUCCESS ? nvml_put_text(name, length, sim_state_device(nvml_state(), index)->name) : result;
 }
 
 static nvmlReturn_t put_number(nvmlDevice_t device, unsigned int *out)
@@ -142,7 +134,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvm
 		return result;
 	if (!memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	memory->total = nvml_state()->shared->devices[index].total_bytes;
+	memory->total = sim_state_device(nvml_state(), index)->total_bytes;
 	memory->used = sim_state_used(nvml_state(), index);
 	memory->free = memory->total - memory->used;
 	return NVML_SUCCESS;
@@ -189,7 +181,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t devic
 	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
 
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		processes[i] = (struct nvml_process_v1){ found[i].pid, found[i].used_bytes[index] };
+		processes[i] = (struct nvml_process_v1){ found[i].pid, found[i].used_bytes[nvml_state()->place[index]] };
 	return result;
 }
 
@@ -200,7 +192,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t de
 	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
 
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		processes[i] = (struct nvml_process){ found[i].pid, found[i].used_bytes[index], NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
+		processes[i] = (struct nvml_process){ found[i].pid, found[i].used_bytes[nvml_state()->place[index]], NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
 	return result;
 }
 
@@ -259,7 +251,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, stru
 		return result;
 	if (!utilization)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	record = sim_record_open(nvml_state()->folder, index);
+	record = sim_record_open(nvml_state()->folder, nvml_state()->place[index]);
 	if (!record)
 		return NVML_ERROR_UNKNOWN;
 	clock_gettime(CLOCK_MONOTONIC, &now);

@@ -27,7 +27,7 @@ nvmlReturn_t nvml_index(nvmlDevice_t device, int *index)
 
 	if (!open)
 		return NVML_ERROR_UNINITIALIZED;
-	if (number == 0 || number > open->shared->device_count)
+	if (number == 0 || number > open->device_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*index = (int)number - 1;
 	return NVML_SUCCESS;

@@ -3,6 +3,7 @@
 #include "devices.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_NAME "NVIDIA Simulated GPU"
@@ -112,5 +113,16 @@ int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_D
 			return (int)filled;
 		if (*cursor++ != ',')
 			return -1;
+	}
+}
+
+void sim_devices_write_uuid(const uint8_t uuid[16], char text[SIM_UUID_TEXT_BYTES])
+{
+	size_t at = (size_t)snprintf(text, SIM_UUID_TEXT_BYTES, "GPU-");
+
+	for (int i = 0; i < 16; i++) {
+		const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+
+		at += (size_t)snprintf(text + at, SIM_UUID_TEXT_BYTES - at, "%s%02x", dash, uuid[i]);
 	}
 }

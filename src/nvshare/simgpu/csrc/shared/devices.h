@@ -15,6 +15,7 @@
 
 #define SIM_MAX_DEVICES 32
 #define SIM_NAME_BYTES 64
+#define SIM_UUID_TEXT_BYTES 41
 #define SIM_DEFAULT_DEVICES "2x16GiB"
 #define SIM_DEVICES_FORM "[COUNTx][NAME:]SIZE[/CONTEXT_SIZE],... with sizes like 16GiB or 512MiB, at most 32 devices"
 
@@ -26,5 +27,8 @@ struct sim_device_text {
 
 /* Returns how many devices the text describes, or -1 if it has not that form. */
 int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_DEVICES]);
+
+/* Writes "GPU-" and the UUID in the usual form. */
+void sim_devices_write_uuid(const uint8_t uuid[16], char text[SIM_UUID_TEXT_BYTES]);
 
 #endif

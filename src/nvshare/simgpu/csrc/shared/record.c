@@ -19,13 +19,13 @@
 _Static_assert(sizeof(struct sim_record_entry) == 64, "the layout that record.py reads");
 _Static_assert(offsetof(struct sim_record, entries) == 4096, "the layout that record.py reads");
 
-struct sim_record *sim_record_open(const char *folder, int device)
+struct sim_record *sim_record_open(const char *folder, unsigned int place)
 {
 	char path[SIM_PATH_BYTES + 32];
 	struct sim_record *record = MAP_FAILED;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/record-%d", folder, device);
+	snprintf(path, sizeof(path), "%s/record-%u", folder, place);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return NULL;

@@ -40,8 +40,8 @@ struct sim_record {
 	struct sim_record_entry entries[SIM_RECORD_CAPACITY];
 };
 
-/* Maps the record of a device; NULL: it cannot be had. */
-struct sim_record *sim_record_open(const char *folder, int device);
+/* Maps the record of the device at that place among all of the folder; NULL: it cannot be had. */
+struct sim_record *sim_record_open(const char *folder, unsigned int place);
 
 void sim_record_append(struct sim_record *record, const struct sim_record_entry *entry);
 

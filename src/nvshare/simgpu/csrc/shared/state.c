@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "visible.h"
+
 #define MAGIC 0x315550474d495300ull
 #define TABLE_LOCK_BYTE 0
 #define SLOT_LOCK_BYTE 4096
@@ -69,7 +71,7 @@ static uint64_t sum_used(const struct sim_state *state, int device)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < SIM_MAX_PROCESSES; i++)
-		sum += state->shared->processes[i].used_bytes[device];
+		sum += state->shared->processes[i].used_bytes[state->place[device]];
 	return sum;
 }
 
@@ -98,7 +100,7 @@ bool sim_state_join(struct sim_state *state)
 
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 {
-	const struct sim_shared_device *shared = &state->shared->devices[device];
+	const struct sim_shared_device *shared = sim_state_device(state, device);
 	bool fits;
 
 	lock_table(state);
@@ -108,7 +110,7 @@ bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 		fits = bytes <= shared->total_bytes && sum_used(state, device) <= shared->total_bytes - bytes;
 	}
 	if (fits)
-		state->shared->processes[state->slot].used_bytes[device] += bytes;
+		state->shared->processes[state->slot].used_bytes[state->place[device]] += bytes;
 	unlock_table(state);
 	return fits;
 }
@@ -116,14 +118,14 @@ bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes)
 {
 	lock_table(state);
-	state->shared->processes[state->slot].used_bytes[device] -= bytes;
+	state->shared->processes[state->slot].used_bytes[state->place[device]] -= bytes;
 	unlock_table(state);
 }
 
 void sim_state_count_context(struct sim_state *state, int device, int change)
 {
 	lock_table(state);
-	state->shared->processes[state->slot].contexts[device] += (uint32_t)change;
+	state->shared->processes[state->slot].contexts[state->place[device]] += (uint32_t)change;
 	unlock_table(state);
 }
 
@@ -147,7 +149,7 @@ unsigned int sim_state_processes(struct sim_state *state, int device, struct sim
 	for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
 		const struct sim_process *process = &state->shared->processes[i];
 
-		if (process->client == 0 || process->contexts[device] == 0)
+		if (process->client == 0 || process->contexts[state->place[device]] == 0)
 			continue;
 		if (found < room)
 			out[found] = *process;
@@ -316,5 +318,6 @@ bool sim_state_open(struct sim_state *state)
 		return false;
 	}
 	state->shared = mapped;
+	state->device_count = sim_visible(state->shared, getenv("NVIDIA_VISIBLE_DEVICES"), state->place);
 	return true;
 }

@@ -7,7 +7,9 @@
  *   record-N    what device N executed (record.h)
  *   events      lines "INDEX XID", appended by whoever wants NVML to report that error
  *
- * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use the devices.
+ * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use the devices. Of its devices a
+ * process sees those that NVIDIA_VISIBLE_DEVICES names, as if a container runtime had hidden the others (visible.h): what counts
+ * devices for the process counts the visible ones, while `shared` and the records count all.
  *
  * Every process that has a context holds one slot of `processes` and, as long as it lives, a lock on the slot's byte of the file
  * (an open file description lock, which dies with the process however it ends, and means the same in every pid namespace).
@@ -51,6 +53,8 @@ struct sim_state {
 	pthread_mutex_t mutex;
 	char folder[SIM_PATH_BYTES];
 	struct sim_shared *shared;
+	unsigned int device_count;           /* of the visible ones */
+	unsigned int place[SIM_MAX_DEVICES]; /* of each visible one among all */
 	int fd;
 	int slot; /* of this process; -1: none yet */
 };
@@ -60,6 +64,12 @@ bool sim_state_open(struct sim_state *state);
 
 /* Takes a slot for this process if it has none. false: there are more processes than slots. */
 bool sim_state_join(struct sim_state *state);
+
+/* A visible device as all processes know it. */
+static inline const struct sim_shared_device *sim_state_device(const struct sim_state *state, int device)
+{
+	return &state->shared->devices[state->place[device]];
+}
 
 /* Takes bytes of a device's memory for this process; false: there are not as many left. */
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);
@@ -71,7 +81,10 @@ void sim_state_count_context(struct sim_state *state, int device, int change);
 /* What all living processes together use of a device. */
 uint64_t sim_state_used(struct sim_state *state, int device);
 
-/* Copies the slots of the living processes that have a context of the device; returns how many there are, even if more than room. */
+/*
+ * Copies the slots of the living processes that have a context of the device; returns how many there are, even if more than room.
+ * In a slot the device's number is its place.
+ */
 unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out, unsigned int room);
 
 #endif
