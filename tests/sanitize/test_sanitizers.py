@@ -56,7 +56,7 @@ def runtime(sanitizer: str) -> str:
 
 def test_simulated_driver(program: Path, checked: dict[str, str]) -> None:
     """Threads that launch, copy, capture and free find nothing wrong in the simulated driver."""
-    result = subprocess.run([program, KERNELS, "4", "20"], env=checked, capture_output=True, text=True, timeout=200)
+    result = subprocess.run([program, KERNELS, "8", "200"], env=checked, capture_output=True, text=True, timeout=200)
     assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr[-8000:]
 
 
@@ -68,9 +68,9 @@ def test_library(
     start_scheduler: Callable[..., Scheduler],
 ) -> None:
     """Two programs that take turns find nothing wrong in the library."""
-    start_scheduler("--policy", "exclusive", "--quantum", "1")
+    start_scheduler("--policy", "exclusive", "--quantum", "0.2")
     preloaded = {**checked, "LD_PRELOAD": f"{runtime(sanitizer)}:{sanitized.shim}"}
-    command = [str(program), str(KERNELS), "4", "20"]
+    command = [str(program), str(KERNELS), "8", "200"]
     programs = [
         subprocess.Popen(command, env=preloaded, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
