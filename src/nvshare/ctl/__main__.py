@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nvshare.ctl.app import build
+from nvshare.ctl.command_line import build
 from nvshare.ctl.errors import CommandError
 
 

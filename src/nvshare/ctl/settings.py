@@ -53,10 +53,10 @@ class PolicyChoice(StrEnum):
 
 def build() -> typer.Typer:
     """The group of commands."""
-    app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
-    app.command("quantum", help=_QUANTUM_HELP)(set_quantum)
-    app.command("policy", help=_POLICY_HELP)(set_policy)
-    return app
+    group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
+    group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
+    group.command("policy", help=_POLICY_HELP)(set_policy)
+    return group
 
 
 def set_quantum(

@@ -45,17 +45,17 @@ def _top(
 
 def build() -> typer.Typer:
     """The whole command line, ready to be called with the environment as ``obj``."""
-    app = typer.Typer(
+    commands = typer.Typer(
         help=_HELP,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help=_HELP)(_top)
-    app.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
-    app.command("status", help=status.HELP)(status.status)
-    app.add_typer(settings.build(), name="set")
-    app.command("demo", help=demo.HELP)(demo.demo)
-    app.command("library-path", help=library.HELP)(library.library_path)
-    return app
+    commands.callback(help=_HELP)(_top)
+    commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
+    commands.command("status", help=status.HELP)(status.status)
+    commands.add_typer(settings.build(), name="set")
+    commands.command("demo", help=demo.HELP)(demo.demo)
+    commands.command("library-path", help=library.HELP)(library.library_path)
+    return commands
