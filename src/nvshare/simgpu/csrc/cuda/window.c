@@ -14,7 +14,7 @@
 #include "range.h"
 
 #define LARGEST_WINDOW (4ull << 40)
-#define SMALLEST_WINDOW (64ull << 30)
+#define SMALLEST_WINDOW (2ull << 30) /* where address space is short, as in emulation */
 
 /* A free piece of the file's second half; the list is sorted and has no neighbours that touch. */
 struct hole {
