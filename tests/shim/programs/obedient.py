@@ -41,6 +41,15 @@ def allocate(size: str) -> int:
     return int(driver().cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(int(size))))
 
 
+def symbol(name: str, *arguments: str) -> int:
+    """Calls any function of the driver; an argument is a number, or ``*`` and the words that are pointed to."""
+    words = []
+    for argument in arguments:
+        values = [int(value) for value in argument.lstrip("*").split(",")]
+        words.append((ctypes.c_uint * len(values))(*values) if argument[0] == "*" else ctypes.c_size_t(values[0]))
+    return int(driver()[name](*words))
+
+
 def fork(what: str) -> int:
     """Forks; the child waits for its end (``idle``), or uses a device before that (``use``)."""
     child = os.fork()
@@ -79,7 +88,8 @@ def fragile() -> int:
 
 
 COMMANDS: dict[str, Callable[..., object]] = {
-    command.__name__: command for command in (use, launch, launch_errno, allocate, fork, execute, threads, fragile)
+    command.__name__: command
+    for command in (use, launch, launch_errno, allocate, symbol, fork, execute, threads, fragile)
 }
 
 
