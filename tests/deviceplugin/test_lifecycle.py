@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,10 +80,22 @@ async def kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
 
 
 @pytest.fixture
-async def instance(folder: Path) -> AsyncIterator[Instance]:
-    plugin = Instance(folder)
-    yield plugin
-    await plugin.stop()
+async def begin(folder: Path) -> AsyncIterator[Callable[..., Instance]]:
+    """Starts instances beside the same kubelet; all end with the test, however that ends."""
+    started: list[Instance] = []
+
+    def start(name: str = "one") -> Instance:
+        started.append(Instance(folder, name))
+        return started[-1]
+
+    yield start
+    for one in started:
+        await one.stop()
+
+
+@pytest.fixture
+async def instance(begin: Callable[..., Instance]) -> Instance:
+    return begin()
 
 
 async def test_registers_and_is_watched(kubelet: FakeKubelet, instance: Instance) -> None:
@@ -98,7 +110,7 @@ async def test_registers_and_is_watched(kubelet: FakeKubelet, instance: Instance
     await until(lambda: instance.lifecycle.ready, "the plugin says that it is ready")
 
 
-async def test_serves_while_register_is_pending(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_serves_while_register_is_pending(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """kubelet calls back before it answers, and may take its time: the plugin answers meanwhile."""
     let_go = asyncio.Event()
 
@@ -107,37 +119,34 @@ async def test_serves_while_register_is_pending(kubelet: FakeKubelet, folder: Pa
         await let_go.wait()
 
     kubelet.before_answer = call_back
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: kubelet.registrations, "kubelet was asked")
     assert (await kubelet.allocate(["GPU-a__1"])).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-a"
     assert not instance.lifecycle.ready
     let_go.set()
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    await instance.stop()
 
 
-async def test_register_is_refused(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_register_is_refused(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """An error from kubelet is logged in its words, and the plugin tries again with a new socket until it works."""
     kubelet.refusal = "failed to dial device plugin: out of luck"
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: len(kubelet.registrations) >= 3, "it tries again")
     assert instance.said("out of luck")
     kubelet.refusal = None
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     endpoints = [registration.endpoint for registration in kubelet.registrations]
     assert len(set(endpoints)) == len(endpoints)
-    await instance.stop()
 
 
-async def test_registered_but_not_watched(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_registered_but_not_watched(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """Success of Register means nothing without a ListAndWatch stream: the plugin registers again."""
     kubelet.watches = False
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: len(kubelet.registrations) == 2, "it registers again")
     assert instance.said("does not watch our devices")
     kubelet.watches = True
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    await instance.stop()
 
 
 async def test_stream_is_closed(kubelet: FakeKubelet, instance: Instance) -> None:
@@ -197,23 +206,24 @@ async def test_never_two_servers_at_once(kubelet: FakeKubelet, instance: Instanc
     assert set(alive) == {0}
 
 
-async def test_two_instances_overlap(kubelet: FakeKubelet, instance: Instance) -> None:
+async def test_two_instances_overlap(kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]) -> None:
     """The newer one waits until the older one has ended, so that kubelet has the devices in the end."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    second = Instance(kubelet.folder, name="pod-two")
+    second = begin("pod-two")
     await until(lambda: second.said("waiting for another instance to end"), "the second waits")
     assert second.said("one")
     assert len(kubelet.registrations) == 1
     assert kubelet.healthy == 20
     await instance.stop()
     await until(lambda: kubelet.healthy == 20 and len(kubelet.registrations) == 2, "the second took over")
-    await second.stop()
 
 
-async def test_overlap_while_kubelet_restarts(kubelet: FakeKubelet, instance: Instance) -> None:
+async def test_overlap_while_kubelet_restarts(
+    kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]
+) -> None:
     """kubelet deletes the lock's file too: still one of the two serves, and never both."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    second = Instance(kubelet.folder, name="pod-two")
+    second = begin("pod-two")
     await until(lambda: second.said("waiting for another instance to end"), "the second waits")
     await kubelet.kill()
     await kubelet.start()
@@ -239,9 +249,9 @@ async def test_only_changes_are_sent(kubelet: FakeKubelet, instance: Instance) -
     assert len(kubelet.registrations) == 1
 
 
-async def test_stop_leaves_nothing(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_stop_leaves_nothing(kubelet: FakeKubelet, folder: Path, begin: Callable[..., Instance]) -> None:
     """The streams end, the socket is gone, and the next instance may begin."""
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     await instance.stop()
     await until(lambda: kubelet.healthy == 0, "kubelet lost the devices")
@@ -251,41 +261,41 @@ async def test_stop_leaves_nothing(kubelet: FakeKubelet, folder: Path) -> None:
     lock.release()
 
 
-async def test_stop_while_register_hangs(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_stop_while_register_hangs(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """A kubelet that never answers does not keep the plugin from ending."""
     kubelet.before_answer = asyncio.Event().wait  # type: ignore[assignment]
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: kubelet.registrations, "kubelet was asked")
     started = time.monotonic()
     await instance.stop()
     assert time.monotonic() - started < QUICK.register / 2
 
 
-async def test_no_kubelet_yet(folder: Path) -> None:
+async def test_no_kubelet_yet(folder: Path, begin: Callable[..., Instance]) -> None:
     """Before kubelet has a socket the plugin waits, says for what once, and begins when it is there."""
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: instance.said("kubelet-dir"), "it says what it waits for")
     kubelet = FakeKubelet(folder)
     await kubelet.start()
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     assert sum("waiting for kubelet" in str(call.args) for call in instance.logged.calls) == 1
-    await instance.stop()
     await kubelet.stop()
 
 
-async def test_sockets_of_a_killed_instance_are_removed(kubelet: FakeKubelet, folder: Path) -> None:
+async def test_sockets_of_a_killed_instance_are_removed(
+    kubelet: FakeKubelet, folder: Path, begin: Callable[..., Instance]
+) -> None:
     """A killed plugin leaves its socket's file; the next one of the same resource clears it away, nobody else's."""
-    instance = Instance(folder)
+    instance = begin()
     await until(lambda: instance.sockets(), "it serves")
     prefix = instance.sockets()[0].rpartition("-")[0]
     await instance.stop()
     (folder / f"{prefix}-dead.sock").touch()
     (folder / "nvidia-gpu.sock").touch()
-    following = Instance(folder)
+    following = begin()
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     assert f"{prefix}-dead.sock" not in following.sockets()
     assert (folder / "nvidia-gpu.sock").exists()
-    await following.stop()
 
 
 @pytest.mark.parametrize(
