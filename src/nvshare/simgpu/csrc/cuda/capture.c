@@ -29,12 +29,25 @@ static bool blocks_legacy(const struct sim_capture *capture, const struct CUctx_
 	return false;
 }
 
-void sim_capture_invalidate_id_locked(uint64_t id)
+CUresult sim_capture_check_event_locked(const struct CUevent_st *event)
 {
-	for (struct sim_capture *capture = captures; capture; capture = capture->next) {
-		if (capture->id == id)
-			capture->invalidated = true;
+	struct sim_capture *capture = captures;
+
+	while (capture && capture->id != event->capture_id)
+		capture = capture->next;
+	if (!capture || capture->invalidated)
+		return CUDA_ERROR_INVALID_VALUE;
+	capture->invalidated = true;
+	return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+bool sim_capture_blocks_locked(const struct CUctx_st *context)
+{
+	for (const struct sim_capture *capture = captures; capture; capture = capture->next) {
+		if (!capture->invalidated && blocks_legacy(capture, context))
+			return true;
 	}
+	return false;
 }
 
 CUresult sim_capture_check_submit_locked(struct CUstream_st *stream)
@@ -89,10 +102,14 @@ CUresult sim_capture_check_unsafe(void)
 
 CUresult sim_capture_check_sync_locked(struct CUstream_st *stream)
 {
-	if (!stream->capture)
-		return stream == stream->context->legacy ? sim_capture_check_submit_locked(stream) : CUDA_SUCCESS;
-	stream->capture->invalidated = true;
-	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	CUresult result;
+
+	if (stream->capture) {
+		stream->capture->invalidated = true;
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	result = sim_capture_check_submit_locked(stream);
+	return result == CUDA_SUCCESS ? sim_capture_check_unsafe_locked() : result;
 }
 
 CUresult sim_capture_check_context_sync_locked(struct CUctx_st *context)
@@ -217,7 +234,9 @@ CUresult sim_capture_event_wait_locked(struct CUstream_st *stream, struct CUeven
 		stream->capture->invalidated = true;
 		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	}
-	if (!capture || capture->invalidated)
+	if (!capture)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (capture->invalidated)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (stream->capture && stream->capture != capture) {
 		stream->capture->invalidated = true;

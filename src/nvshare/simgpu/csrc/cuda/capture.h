@@ -45,7 +45,10 @@ void sim_capture_leave_locked(struct CUstream_st *stream);
 
 /* Waiting for a context is never allowed while one of its streams captures. */
 CUresult sim_capture_check_context_sync_locked(struct CUctx_st *context);
-void sim_capture_invalidate_id_locked(uint64_t id);
+/* What somebody gets to hear who asks for an event that was last recorded in a capture; it breaks the capture. */
+CUresult sim_capture_check_event_locked(const struct CUevent_st *event);
+/* Whether some capture forbids the use of the context's legacy stream. */
+bool sim_capture_blocks_locked(const struct CUctx_st *context);
 
 CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUevent_st *event, unsigned int flags);
 CUresult sim_capture_event_wait_locked(struct CUstream_st *stream, struct CUevent_st *event, unsigned int flags);

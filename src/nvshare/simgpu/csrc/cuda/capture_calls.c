@@ -81,11 +81,9 @@ static CUresult end_locked(struct CUstream_st *stream, CUgraph *graph)
 		capture->invalidated = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
-	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != sim_thread_id()) {
-		capture->invalidated = true;
-		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	}
-	if (capture->invalidated)
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != sim_thread_id())
+		result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	else if (capture->invalidated)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (!is_joined(capture, stream))
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -115,6 +113,14 @@ static CUstreamCaptureStatus status_of(const struct CUstream_st *stream)
 	return stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+/* The legacy stream cannot be asked about beside a capture that it would have to wait for. */
+static CUresult check_question_locked(const struct CUstream_st *stream)
+{
+	if (stream != stream->context->legacy || !sim_capture_blocks_locked(stream->context))
+		return CUDA_SUCCESS;
+	return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
 CUresult sim_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
 	struct CUstream_st *stream;
@@ -124,8 +130,8 @@ CUresult sim_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captur
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS && !stream->capture)
-		result = sim_capture_check_submit_locked(stream);
+	if (result == CUDA_SUCCESS)
+		result = check_question_locked(stream);
 	if (result == CUDA_SUCCESS)
 		*captureStatus = status_of(stream);
 	sim_unlock();
@@ -143,8 +149,8 @@ CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS && !stream->capture)
-		result = sim_capture_check_submit_locked(stream);
+	if (result == CUDA_SUCCESS)
+		result = check_question_locked(stream);
 	if (result == CUDA_SUCCESS) {
 		*captureStatus_out = status_of(stream);
 		if (edgeData_out)

@@ -4,11 +4,13 @@
 
 CUresult sim_cuCtxGetDevice(CUdevice_v1 *device)
 {
-	struct CUctx_st *context;
-	CUresult result = sim_current(&context);
+	const struct CUctx_st *context;
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	sim_lock();
+	context = sim_current_locked(); /* an error of the context does not matter here */
+	sim_unlock();
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!device)
 		return CUDA_ERROR_INVALID_VALUE;
 	*device = context->device;

@@ -11,6 +11,14 @@
 
 enum side { HOST, DEVICE, ANY };
 
+/* Whether any rights were given to the current device. */
+static bool is_accessible_locked(const struct sim_range *range)
+{
+	const struct CUctx_st *context = sim_current_locked();
+
+	return context && range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 {
 	enum sim_home home = SIM_HOME_DEVICE;
@@ -22,6 +30,8 @@ enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 		home = sim_window_contains(address) ? SIM_HOME_BEYOND : SIM_HOME_PAGEABLE;
 	else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED)
 		home = SIM_HOME_PINNED;
+	else if (range->kind == SIM_RANGE_MAPPED && !is_accessible_locked(range))
+		home = SIM_HOME_BEYOND;
 	else if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)
 		home = SIM_HOME_BEYOND;
 	sim_unlock();
@@ -79,8 +89,6 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 	CUresult result = sim_current(&context);
 	enum sim_home dst_home, src_home;
 
-	if (result == CUDA_SUCCESS && !asynchronous)
-		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS || bytes == 0)
 		return result;
 	dst_home = sim_home_of(dst, bytes);

@@ -2,7 +2,6 @@
 /* The copies of rows and slices between host memory, device memory and arrays. Owns nothing. */
 #include <string.h>
 
-#include "capture.h"
 #include "copy.h"
 #include "range.h"
 
@@ -122,8 +121,6 @@ static CUresult copy_shape(const CUDA_MEMCPY3D_v2 *copy, CUstream stream, bool a
 	struct sim_op op;
 	CUresult result = sim_current(&context);
 
-	if (result == CUDA_SUCCESS && !asynchronous)
-		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!copy)

@@ -152,9 +152,41 @@ void sim_queue_wait_locked(struct CUstream_st *stream, struct sim_fence *fence)
 		sim_queue_locked(stream, &wait);
 }
 
-bool sim_stream_idle_locked(const struct CUstream_st *stream)
+static bool is_drained(const struct CUstream_st *stream)
 {
 	return !stream->last || stream->last->done;
+}
+
+/* A stream of the context that the given one speaks for and that is not idle: the legacy stream speaks for all blocking ones. */
+static struct CUstream_st *first_busy_locked(struct CUstream_st *stream)
+{
+	if (!is_drained(stream))
+		return stream;
+	if (stream != stream->context->legacy)
+		return NULL;
+	for (struct CUstream_st *other = stream->context->streams; other; other = other->next) {
+		if (!(other->flags & CU_STREAM_NON_BLOCKING) && !is_drained(other))
+			return other;
+	}
+	return NULL;
+}
+
+bool sim_stream_idle_locked(struct CUstream_st *stream)
+{
+	return first_busy_locked(stream) == NULL;
+}
+
+void sim_stream_wait_locked(struct CUstream_st *stream)
+{
+	struct CUctx_st *context = stream->context;
+	struct CUstream_st *busy;
+
+	if (stream != context->legacy) {
+		sim_wait_locked(stream->last);
+		return;
+	}
+	while ((busy = first_busy_locked(stream)) != NULL)
+		sim_wait_locked(busy->last);
 }
 
 void sim_context_idle_locked(struct CUctx_st *context)
@@ -162,7 +194,7 @@ void sim_context_idle_locked(struct CUctx_st *context)
 	struct CUstream_st *stream = context->streams;
 
 	while (stream) {
-		if (sim_stream_idle_locked(stream)) {
+		if (is_drained(stream)) {
 			stream = stream->next;
 			continue;
 		}

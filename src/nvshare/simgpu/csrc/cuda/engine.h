@@ -130,7 +130,8 @@ void sim_queue_wait_locked(struct CUstream_st *stream, struct sim_fence *fence);
 void sim_wait_locked(struct sim_fence *fence);
 /* Waits until everything that was queued in a context has completed. */
 void sim_context_idle_locked(struct CUctx_st *context);
-bool sim_stream_idle_locked(const struct CUstream_st *stream);
+bool sim_stream_idle_locked(struct CUstream_st *stream);
+void sim_stream_wait_locked(struct CUstream_st *stream);
 /* Submits and waits: the synchronous forms. */
 CUresult sim_submit_and_wait(CUstream stream, const struct sim_op *op);
 

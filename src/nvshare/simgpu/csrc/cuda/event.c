@@ -29,6 +29,7 @@ CUresult sim_cuEventDestroy_v2(CUevent hEvent)
 
 	sim_lock();
 	if (sim_is_locked(hEvent, SIM_EVENT)) {
+		result = atomic_load(&hEvent->context->error);
 		sim_forget_locked(hEvent);
 		sim_fence_unref(hEvent->fence);
 		free(hEvent->nodes);
@@ -81,10 +82,8 @@ static CUresult check_locked(CUevent event)
 {
 	if (!sim_is_locked(event, SIM_EVENT))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (event->capture_id) {
-		sim_capture_invalidate_id_locked(event->capture_id);
-		return CUDA_ERROR_CAPTURED_EVENT;
-	}
+	if (event->capture_id)
+		return sim_capture_check_event_locked(event);
 	if (atomic_load(&event->context->error) != CUDA_SUCCESS)
 		return atomic_load(&event->context->error);
 	return sim_capture_check_unsafe_locked();

@@ -60,6 +60,13 @@ static CUresult run_prefetch(const struct sim_op *op, uint64_t start)
 	return CUDA_SUCCESS;
 }
 
+static void call_back(const struct sim_op *op, CUresult result)
+{
+	sim_in_callback = true;
+	op->u.callback.function(op->u.callback.stream, result, op->u.callback.data);
+	sim_in_callback = false;
+}
+
 CUresult sim_execute(const struct sim_op *op)
 {
 	uint64_t start = sim_now_ns();
@@ -74,10 +81,12 @@ CUresult sim_execute(const struct sim_op *op)
 	case SIM_OP_MEMSET:
 		return run_memset(op, start);
 	case SIM_OP_HOST:
+		sim_in_callback = true;
 		op->u.host.function(op->u.host.data);
+		sim_in_callback = false;
 		return CUDA_SUCCESS;
 	case SIM_OP_CALLBACK:
-		op->u.callback.function(op->u.callback.stream, CUDA_SUCCESS, op->u.callback.data);
+		call_back(op, CUDA_SUCCESS);
 		return CUDA_SUCCESS;
 	case SIM_OP_EVENT: /* whoever runs the graph completes its fence */
 		return CUDA_SUCCESS;
@@ -102,5 +111,5 @@ CUresult sim_execute(const struct sim_op *op)
 void sim_fail(const struct sim_op *op, CUresult error)
 {
 	if (op->kind == SIM_OP_CALLBACK)
-		op->u.callback.function(op->u.callback.stream, error, op->u.callback.data);
+		call_back(op, error);
 }

@@ -4,6 +4,8 @@
 
 #include "range.h"
 
+#define NO_DEVICE (-2)
+
 CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	struct CUctx_st *context;
@@ -178,8 +180,10 @@ CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attrib
 			result = CUDA_ERROR_INVALID_VALUE;
 		else if (answer.result == CUDA_SUCCESS)
 			memcpy(data[i], &answer.value, answer.bytes);
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			*(int *)data[i] = NO_DEVICE;
 		else /* what does not apply to the pointer is zero, without an error */
-			memset(data[i], attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? 0xfe : 0, answer.bytes);
+			memset(data[i], 0, answer.bytes);
 	}
 	sim_unlock();
 	return result;

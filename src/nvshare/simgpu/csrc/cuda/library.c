@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
 #include "module.h"
 
 CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
@@ -11,10 +10,8 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_optio
 			       unsigned int numLibraryOptions)
 {
 	struct sim_names names;
-	CUresult result = sim_capture_check_unsafe();
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!library || !code || (numJitOptions > 0 && (!jitOptions || !jitOptionsValues)) ||
 	    (numLibraryOptions > 0 && (!libraryOptions || !libraryOptionValues)))
 		return CUDA_ERROR_INVALID_VALUE;

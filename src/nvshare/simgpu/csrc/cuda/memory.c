@@ -99,8 +99,12 @@ CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pp || bytesize == 0 || Flags & ~7u)
+	if (!pp || Flags & ~7u)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (bytesize == 0) {
+		*pp = NULL;
+		return CUDA_SUCCESS;
+	}
 	sim_lock();
 	result = add_host_memory_locked(context, SIM_RANGE_HOST, bytesize, Flags | CU_MEMHOSTALLOC_DEVICEMAP, &range);
 	if (result == CUDA_SUCCESS)
@@ -115,7 +119,7 @@ CUresult sim_cuMemAllocHost_v2(void **pp, size_t bytesize)
 }
 
 /* Frees the range that starts at an address, after all work that may use it. */
-static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_range_kind kind), CUresult otherwise)
+static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_range_kind kind), CUresult if_unknown)
 {
 	struct CUctx_st *current;
 	struct sim_range *range;
@@ -129,10 +133,12 @@ static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_rang
 		sim_context_idle_locked(range->context);
 		range = sim_range_live_locked(address);
 	}
-	if (range && range->start == address && is_right_kind(range->kind))
+	if (!range)
+		result = if_unknown;
+	else if (range->start == address && is_right_kind(range->kind))
 		sim_range_drop_locked(range);
 	else
-		result = otherwise;
+		result = CUDA_ERROR_INVALID_VALUE;
 	sim_unlock();
 	return result;
 }

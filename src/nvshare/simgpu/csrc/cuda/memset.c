@@ -2,7 +2,7 @@
 /* The memsets: the calls, and carrying one out. Owns nothing; the memory is pinned meanwhile. */
 #include <string.h>
 
-#include "capture.h"
+#include "memop.h"
 #include "range.h"
 
 #define SPARSE_FROM_BYTES SIM_KIB(64)
@@ -63,15 +63,12 @@ CUresult sim_memset_check(const struct sim_memset *set)
 	return result;
 }
 
-static CUresult set_rows(uint64_t dst, size_t pitch, uint32_t value, uint32_t element_bytes, size_t width, size_t height, CUstream stream,
-			 bool asynchronous)
+static CUresult set_rows(uint64_t dst, size_t pitch, uint32_t value, uint32_t element_bytes, size_t width, size_t height, CUstream stream)
 {
 	struct sim_op op = { .kind = SIM_OP_MEMSET };
 	struct CUctx_st *context;
 	CUresult result = sim_current(&context);
 
-	if (result == CUDA_SUCCESS && !asynchronous)
-		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	op.context = context;
@@ -82,70 +79,70 @@ static CUresult set_rows(uint64_t dst, size_t pitch, uint32_t value, uint32_t el
 	return sim_submit(stream, &op, NULL);
 }
 
-static CUresult set_row(uint64_t dst, uint32_t value, uint32_t element_bytes, size_t count, CUstream stream, bool asynchronous)
+static CUresult set_row(uint64_t dst, uint32_t value, uint32_t element_bytes, size_t count, CUstream stream)
 {
-	return set_rows(dst, count * element_bytes, value, element_bytes, count, 1, stream, asynchronous);
+	return set_rows(dst, count * element_bytes, value, element_bytes, count, 1, stream);
 }
 
 CUresult sim_cuMemsetD8_v2(CUdeviceptr_v2 dstDevice, unsigned char uc, size_t N, CUstream null_stream)
 {
-	return set_row(dstDevice, uc, 1, N, null_stream, false);
+	return set_row(dstDevice, uc, 1, N, null_stream);
 }
 
 CUresult sim_cuMemsetD16_v2(CUdeviceptr_v2 dstDevice, unsigned short us, size_t N, CUstream null_stream)
 {
-	return set_row(dstDevice, us, 2, N, null_stream, false);
+	return set_row(dstDevice, us, 2, N, null_stream);
 }
 
 CUresult sim_cuMemsetD32_v2(CUdeviceptr_v2 dstDevice, unsigned int ui, size_t N, CUstream null_stream)
 {
-	return set_row(dstDevice, ui, 4, N, null_stream, false);
+	return set_row(dstDevice, ui, 4, N, null_stream);
 }
 
 CUresult sim_cuMemsetD2D8_v2(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream null_stream)
 {
-	return set_rows(dstDevice, dstPitch, uc, 1, Width, Height, null_stream, false);
+	return set_rows(dstDevice, dstPitch, uc, 1, Width, Height, null_stream);
 }
 
 CUresult sim_cuMemsetD2D16_v2(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
 			      CUstream null_stream)
 {
-	return set_rows(dstDevice, dstPitch, us, 2, Width, Height, null_stream, false);
+	return set_rows(dstDevice, dstPitch, us, 2, Width, Height, null_stream);
 }
 
 CUresult sim_cuMemsetD2D32_v2(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,
 			      CUstream null_stream)
 {
-	return set_rows(dstDevice, dstPitch, ui, 4, Width, Height, null_stream, false);
+	return set_rows(dstDevice, dstPitch, ui, 4, Width, Height, null_stream);
 }
 
 CUresult sim_cuMemsetD8Async(CUdeviceptr_v2 dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
-	return set_row(dstDevice, uc, 1, N, hStream, true);
+	return set_row(dstDevice, uc, 1, N, hStream);
 }
 
 CUresult sim_cuMemsetD16Async(CUdeviceptr_v2 dstDevice, unsigned short us, size_t N, CUstream hStream)
 {
-	return set_row(dstDevice, us, 2, N, hStream, true);
+	return set_row(dstDevice, us, 2, N, hStream);
 }
 
 CUresult sim_cuMemsetD32Async(CUdeviceptr_v2 dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
-	return set_row(dstDevice, ui, 4, N, hStream, true);
+	return set_row(dstDevice, ui, 4, N, hStream);
 }
 
 CUresult sim_cuMemsetD2D8Async(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream)
 {
-	return set_rows(dstDevice, dstPitch, uc, 1, Width, Height, hStream, true);
+	return set_rows(dstDevice, dstPitch, uc, 1, Width, Height, hStream);
 }
 
 CUresult sim_cuMemsetD2D16Async(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
 				CUstream hStream)
 {
-	return set_rows(dstDevice, dstPitch, us, 2, Width, Height, hStream, true);
+	return set_rows(dstDevice, dstPitch, us, 2, Width, Height, hStream);
 }
 
 CUresult sim_cuMemsetD2D32Async(CUdeviceptr_v2 dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream)
 {
-	return set_rows(dstDevice, dstPitch, ui, 4, Width, Height, hStream, true);
+	return set_rows(dstDevice, dstPitch, ui, 4, Width, Height, hStream);
 }

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
-
 static struct CUmod_st *modules;
 
 static bool is_name_char(char c)
@@ -192,8 +190,6 @@ CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned in
 	struct sim_names names;
 	CUresult result = sim_current(&context);
 
-	if (result == CUDA_SUCCESS)
-		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!module || !image || (numOptions > 0 && (!options || !optionValues)))
@@ -245,6 +241,7 @@ CUresult sim_cuModuleUnload(CUmodule hmod)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	} else {
 		sim_context_idle_locked(hmod->context);
+		result = atomic_load(&hmod->context->error);
 		sim_module_free_locked(hmod);
 	}
 	sim_unlock();

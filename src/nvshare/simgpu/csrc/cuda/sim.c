@@ -22,6 +22,8 @@ static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t trace_once = PTHREAD_ONCE_INIT;
 static int trace_fd = -1;
 
+__thread bool sim_in_callback;
+
 static void open_trace(void)
 {
 	const char *path = getenv("NVSHARE_SIMGPU_TRACE");
@@ -35,8 +37,8 @@ static void trace(const char *symbol)
 	struct iovec line[2] = { { (char *)symbol, strlen(symbol) }, { (char *)"\n", 1 } };
 
 	pthread_once(&trace_once, open_trace);
-	if (trace_fd >= 0 && writev(trace_fd, line, 2) < 0)
-		trace_fd = -1;
+	if (trace_fd >= 0)
+		(void)!writev(trace_fd, line, 2);
 }
 
 CUresult sim_enter_early(const char *symbol)
@@ -48,7 +50,9 @@ CUresult sim_enter_early(const char *symbol)
 CUresult sim_enter(const char *symbol)
 {
 	trace(symbol);
-	return atomic_load_explicit(&phase, memory_order_acquire) == READY ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+	if (atomic_load_explicit(&phase, memory_order_acquire) != READY)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return sim_in_callback ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
 void sim_lock(void)

@@ -111,6 +111,8 @@ struct sim_globals {
 };
 
 extern struct sim_globals sim;
+/* This thread is calling a function of the program, which must not call the driver. */
+extern __thread bool sim_in_callback;
 
 /* What every entry point does first: leave a trace, and see whether the driver may be used at all. */
 CUresult sim_enter(const char *symbol);

@@ -107,10 +107,12 @@ CUresult sim_cuStreamDestroy_v2(CUstream hStream)
 	if (!hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD)
 		return CUDA_ERROR_INVALID_HANDLE;
 	sim_lock();
-	if (sim_is_locked(hStream, SIM_STREAM))
-		sim_stream_close_locked(hStream);
-	else
+	if (!sim_is_locked(hStream, SIM_STREAM)) {
 		result = CUDA_ERROR_INVALID_HANDLE;
+	} else {
+		result = atomic_load(&hStream->context->error);
+		sim_stream_close_locked(hStream);
+	}
 	sim_unlock();
 	return result;
 }
@@ -142,7 +144,7 @@ CUresult sim_cuStreamSynchronize(CUstream hStream)
 		result = sim_capture_check_sync_locked(stream);
 	if (result == CUDA_SUCCESS) {
 		context = stream->context;
-		sim_wait_locked(stream->last);
+		sim_stream_wait_locked(stream);
 		result = atomic_load(&context->error);
 	}
 	sim_unlock();

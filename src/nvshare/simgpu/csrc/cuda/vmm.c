@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
 #include "range.h"
 
 static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
@@ -71,8 +70,6 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size, c
 	if (!handle || !prop || size == 0 || size % SIM_GRANULARITY != 0 || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check_properties(prop);
-	if (result == CUDA_SUCCESS)
-		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	device = device_of(prop);
@@ -213,10 +210,12 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset, CUmemGener
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct sim_range *range;
 
-	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || offset != 0 || flags != 0 || ptr + size < ptr)
+	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || flags != 0 || ptr + size < ptr)
 		return result;
 	sim_lock();
-	if (sim_is_locked(physical, SIM_PHYSICAL) && size <= physical->bytes && is_reserved_locked(ptr, size) && is_free_locked(ptr, size))
+	if (sim_is_locked(physical, SIM_PHYSICAL) && (offset != 0 || size != physical->bytes))
+		result = CUDA_ERROR_NOT_SUPPORTED; /* handles are mapped whole */
+	else if (sim_is_locked(physical, SIM_PHYSICAL) && is_reserved_locked(ptr, size) && is_free_locked(ptr, size))
 		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		range = sim_range_add_locked(SIM_RANGE_MAPPED, ptr, size, size);
@@ -244,15 +243,23 @@ static bool is_mapped_locked(uint64_t start, uint64_t bytes)
 	return bytes > 0 && at == start + bytes;
 }
 
+/* Whether no mapping reaches over either end of [start, start + bytes). */
+static bool cuts_no_mapping_locked(uint64_t start, uint64_t bytes)
+{
+	const struct sim_range *first = sim_range_find_locked(start);
+	const struct sim_range *last = sim_range_find_locked(start + bytes - 1);
+
+	return (!first || first->start == start) && (!last || last->start + last->span == start + bytes);
+}
+
 CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 {
-	CUresult result = sim_capture_check_unsafe();
 	struct sim_range *range;
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	if (size == 0 || ptr % SIM_GRANULARITY != 0 || size % SIM_GRANULARITY != 0 || ptr + size < ptr)
+		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
-	if (!is_mapped_locked(ptr, size)) {
+	if (!is_reserved_locked(ptr, size) || !cuts_no_mapping_locked(ptr, size)) {
 		sim_unlock();
 		return CUDA_ERROR_INVALID_VALUE;
 	}
