@@ -81,7 +81,9 @@ def test_run_directory_from_the_environment(tmp_path: Path, run_dir: paths.RunDi
     assert root.stat().st_mode & 0o777 == 0o755
 
 
-@pytest.mark.parametrize("what", ["a file", "another's", "too long", "not to be written"])
+@pytest.mark.parametrize(
+    "what", ["a file", "another's", "too long", "not to be written", "a folder for a socket", "another folder"]
+)
 def test_unusable_run_directory(tmp_path: Path, what: str) -> None:
     """Exit code 1 and one line that names the directory and what to do."""
     root = tmp_path / "run"
@@ -93,13 +95,19 @@ def test_unusable_run_directory(tmp_path: Path, what: str) -> None:
             os.chown(root, 65534, 65534)
         case "too long":
             root = tmp_path / ("x" * 100)
+        case "a folder for a socket":
+            (root / "scheduler.sock").mkdir(parents=True)
+        case "another folder":
+            (root / "admin" / "admin.sock").mkdir(parents=True)
         case "not to be written":
             root = Path("/proc/nvshare")
         case _:
             pytest.skip("only root can give a folder to another user")
     ended = command("--run-dir", root)
     assert ended.returncode == 1
-    [line] = ended.stderr.splitlines()
+    line = ended.stderr.splitlines()[-1]
+    assert line.startswith("nvshare-scheduler: ")
+    assert "Traceback" not in ended.stderr
     assert str(root) in line
     assert "--run-dir" in line
 

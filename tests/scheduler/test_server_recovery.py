@@ -72,3 +72,12 @@ def test_clean_start_does_not_wait(serve: Serve) -> None:
     scheduler = serve()
     scheduler.client().register().lock()
     assert not scheduler.status().devices[0].recovering
+
+
+def test_scheduler_that_ended_before_anybody_came_back(serve: Serve) -> None:
+    """One that did not live long enough for its predecessor's clients leaves the waiting for them to the next."""
+    crash_under_holder_and_waiter(serve)
+    assert serve("--policy", "exclusive").terminate() == 0
+    scheduler = serve("--policy", "exclusive")
+    scheduler.client().register()
+    assert scheduler.status().devices[0].recovering

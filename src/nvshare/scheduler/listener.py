@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 _BATCH = 4
 """So many are accepted in one pass of the event loop, so that a flood of them delays nobody else."""
 _PAUSE_SECONDS = 0.2
-_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener:
@@ -60,8 +58,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
-                    raise
+                # Out of descriptors or memory, mostly; whatever it is, the next try may do better.
                 self._wait(str(error.strerror))
                 return
             connection.setblocking(False)

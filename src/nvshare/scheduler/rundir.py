@@ -48,7 +48,7 @@ def listen(path: Path, mode: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise RunDirError(f"cannot serve {path}: {error.strerror}") from error
+        raise RunDirError(f"cannot serve {path}: {error.strerror}; remove it or choose another --run-dir") from error
     return listener
 
 

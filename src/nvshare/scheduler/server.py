@@ -8,6 +8,7 @@ import os
 import resource
 import secrets
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,8 @@ async def _serve(options: Options, log: FilteringBoundLogger) -> None:
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
     life = _Life(options, log, loop, stop, found, nvml)
-    await life.open()
     try:
+        await life.open()
         # What lives now lives for ever: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -128,8 +129,10 @@ class _Life:
         self._loop = loop
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
-        self._marker = _ClientsMarker(run_dir)
+        self._marker = _ClientsMarker(run_dir, log)
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
+        # Before that clients of a former life may still be on their way back.
+        self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
         self._board = Switchboard(core, options.settings.policy, loop, log, self._peer_log, self._on_population)
         self._unregistered = Patience[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s")
@@ -164,12 +167,12 @@ class _Life:
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
         admin_socket = self._run_dir.admin_socket
-        admin_socket.unlink(missing_ok=True)
         try:
+            admin_socket.unlink(missing_ok=True)
             self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
-        except RuntimeError as error:
-            raise RunDirError(f"cannot serve {admin_socket}: {error}") from error
-        admin_socket.chmod(0o600)
+            admin_socket.chmod(0o600)
+        except (OSError, RuntimeError) as error:
+            raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
         await self._grpc.start()
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
             listening = listen(path, 0o666)
@@ -180,17 +183,18 @@ class _Life:
         self._log.info("stopping", clients=len(self._board.members))
         for listener in self._listeners:
             listener.close()
-        self._marker.settle(len(self._board.members))
         self._memory.stop()
-        self._service.stop()
-        await self._grpc.stop(grace=0.5)
         self._unregistered.stop()
         self._half_frames.stop()
         self._board.stop()
         for connection in list(self._reception.connections):
             connection.abandon()
+        if not self._board.members and self._loop.time() >= self._recovery_end:
+            self._marker.remove()
         if self._idle is not None:
             self._idle.close()
+        self._service.stop()
+        await self._grpc.stop(grace=0.5)
 
     def _on_population(self, clients: int) -> None:
         if clients:
@@ -211,20 +215,29 @@ class _Life:
 class _ClientsMarker:
     """The file that says that clients may outlive this scheduler."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, log: FilteringBoundLogger) -> None:
         self._path = run_dir.clients_marker
+        self._log = log
         self.found = self._path.exists()
         self._is_set = self.found
 
     def set(self) -> None:
         """A client is there."""
-        if not self._is_set:
+        if self._is_set:
+            return
+        self._is_set = True
+        try:
             self._path.touch(mode=0o644)
-            self._is_set = True
+        except OSError as error:
+            self._log.warning(
+                "cannot write the marker of clients: after a crash the next scheduler does not wait for them",
+                path=str(self._path),
+                reason=error.strerror,
+            )
 
-    def settle(self, clients: int) -> None:
-        """The scheduler ends under so many clients."""
-        if not clients:
+    def remove(self) -> None:
+        """The scheduler ends, and no client outlives it."""
+        with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
