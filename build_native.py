@@ -113,12 +113,17 @@ def build(target: Target) -> list[Path]:
         return [_build_library(target, library) for library in LIBRARIES if library.sources()]
 
 
+def object_of(target: Target, library: Library, source: Path) -> Path:
+    """Where the object file of a library's source is put."""
+    return OBJECTS / target.name / library.file_name / f"{source.parent.name}-{source.name}.o"
+
+
 def _build_library(target: Target, library: Library) -> Path:
     folder = OBJECTS / target.name / library.file_name
     folder.mkdir(parents=True, exist_ok=True)
     sources = [source for source in library.sources() if source.name not in target.left_out]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _build_object(target, library, source, folder), sources))
+        objects = list(pool.map(lambda source: _build_object(target, library, source), sources))
     output = target.output(library)
     command = [*target.compiler, *target.flags, *LINK_FLAGS, f"-Wl,-soname,{library.file_name}"]
     command += [f"-Wl,--version-script={path}" for path in library.export_maps()]
@@ -133,8 +138,8 @@ def _build_library(target: Target, library: Library) -> Path:
     return output
 
 
-def _build_object(target: Target, library: Library, source: Path, folder: Path) -> Path:
-    output = folder / f"{source.parent.name}-{source.name}.o"
+def _build_object(target: Target, library: Library, source: Path) -> Path:
+    output = object_of(target, library, source)
     dependencies = output.with_suffix(".d")
     includes = [f"-I{SOURCES / 'nvshare' / name}" for name in (*library.source_folders, *SHARED_HEADERS)]
     command = [*target.compiler, *target.flags, *COMPILE_FLAGS, *library.compile_flags, *includes, "-c", str(source)]

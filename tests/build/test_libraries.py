@@ -84,7 +84,9 @@ def test_simulated_driver(machine: str, library: str, soname: str, prefix: str) 
 def test_shim_globals_are_prefixed() -> None:
     """Between its files every name begins with nvs_, so that a static link or a debugger shows whose it is."""
     hooks = elf.read(libraries_of("x86_64").shim).exports
-    objects = (build_native.OBJECTS / "x86_64" / paths.LIBRARY_NAME).glob("*.o")
+    target = build_native.TARGETS["x86_64"]
+    library = next(library for library in build_native.LIBRARIES if library.file_name == paths.LIBRARY_NAME)
+    objects = (build_native.object_of(target, library, source) for source in library.sources())
     names = {symbol for path in objects for symbol in elf.defined_globals(path)}
     assert names
     assert not {symbol for symbol in names - hooks if not symbol.startswith("nvs_")}
