@@ -176,12 +176,12 @@ def test_run_ahead_is_kept() -> None:
 
 
 def test_short_kernels_turn_long() -> None:
-    """Kernels that turn 50 000 times longer fill the old window once; the bound holds when the first have completed."""
+    """Kernels that turn 50 000 times longer fill two easy intervals at most; the bound holds when the first have completed."""
     program = Program()
     for _ in range(5000):
         program.launch(2 * MICROSECOND)
     worst = 0
-    for _ in range(200):
+    for _ in range(600):
         program.launch(100 * MILLISECOND)
         worst = max(worst, program.backlog)
     assert worst <= 13 * SECOND

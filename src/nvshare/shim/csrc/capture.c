@@ -26,6 +26,7 @@ struct nvs_capture {
 };
 
 _Atomic int nvs_captures;
+_Atomic bool nvs_capture_ever;
 
 static pthread_mutex_t nvs_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t nvs_list_changed = PTHREAD_COND_INITIALIZER;
@@ -54,6 +55,9 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	nvs_list = capture;
 	atomic_fetch_add(&nvs_captures, 1);
 	pthread_mutex_unlock(&nvs_list_lock);
+	/* Threads that look at events now may not know yet that they have to do it in relaxed mode. */
+	if (!atomic_exchange(&nvs_capture_ever, true))
+		nvs_marks_wait_looks();
 	errno = saved;
 	return capture;
 }

@@ -28,6 +28,7 @@ void nvs_capture_context_ended(CUcontext context);
 /* For the gate. */
 
 extern _Atomic int nvs_captures;
+extern _Atomic bool nvs_capture_ever; /* a capture has begun in this process; never taken back */
 
 static inline bool nvs_captures_going_on(void)
 {

@@ -90,12 +90,26 @@ struct nvs_mark *nvs_mark_take(void)
 	return mark;
 }
 
+/* What this thread wrote is seen by all others that pass nvs_gate_order() from here on. */
+static void nvs_marks_order(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+		atomic_thread_fence(memory_order_seq_cst);
+}
+
+void nvs_marks_wait_looks(void)
+{
+	nvs_marks_order();
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark; mark = mark->next)
+		while (atomic_load_explicit(&mark->looking, memory_order_seq_cst))
+			sched_yield();
+}
+
 void nvs_marks_wait(const struct nvs_device *device)
 {
 	uint64_t bit = 1ULL << device->ordinal;
 
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
-		atomic_thread_fence(memory_order_seq_cst);
+	nvs_marks_order();
 	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark; mark = mark->next) {
 		/* A call may block in the driver for as long as the work before it takes: look less often after a while. */
 		struct timespec pause = { .tv_nsec = 20000 };
@@ -116,6 +130,7 @@ void nvs_marks_forked(void)
 {
 	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_relaxed); mark; mark = mark->next) {
 		atomic_store_explicit(&mark->devices, 0, memory_order_relaxed);
+		atomic_store_explicit(&mark->looking, false, memory_order_relaxed);
 		atomic_store_explicit(&mark->taken, mark == nvs_mark_mine, memory_order_relaxed);
 		mark->depth = 0;
 	}

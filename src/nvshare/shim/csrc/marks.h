@@ -14,6 +14,8 @@ void nvs_marks_prepare(void);
 struct nvs_mark *nvs_mark_take(void);
 /* Returns when no call is in flight on the device that found its gate in a state from before this call. */
 void nvs_marks_wait(const struct nvs_device *device);
+/* Returns when no thread asks about events that began to before this call. */
+void nvs_marks_wait_looks(void);
 /* In a forked child: the other threads are gone. */
 void nvs_marks_forked(void);
 

@@ -30,7 +30,7 @@
 
 /* cdef begin */
 #define NVS_PACE_EVENTS 64
-#define NVS_PACE_HOLD_LIMIT_NS 4000000000 /* more than the kernels between two events take, at 100 ms each */
+#define NVS_PACE_HOLD_LIMIT_NS 8000000000 /* more than the kernels between two events take, at 100 ms each */
 
 struct nvs_pace {
 	uint32_t since_record; /* submissions since the newest event */
@@ -41,6 +41,7 @@ struct nvs_pace {
 	uint32_t events;       /* events not known to have completed */
 	uint64_t estimate_ns;  /* time per submission: the most that was seen lately; 0: unknown */
 	uint64_t progress_ns;  /* when a completion was last seen */
+	bool keeping_up;       /* at the last look all but the newest event had completed */
 	bool blind;            /* a hold was given up: none before something completes */
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
 };

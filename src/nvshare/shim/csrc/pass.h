@@ -29,6 +29,7 @@ struct nvs_mark {
 	_Atomic uint64_t devices; /* a bit for every device that a call in flight may submit to */
 	unsigned int depth;       /* calls in flight: a driver may call its own exported functions */
 	_Atomic bool taken;       /* by a living thread */
+	_Atomic bool looking;     /* asks about events, in the thread's own capture mode */
 	struct nvs_mark *next;
 	struct {
 		void *stream;
