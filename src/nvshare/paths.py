@@ -83,7 +83,7 @@ class RunDir:
 
 
 def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
-    """The run directory: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root and ``$XDG_RUNTIME_DIR/nvshare`` for a user.
+    """The run directory: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root, ``$XDG_RUNTIME_DIR/nvshare`` for a user.
 
     A user without XDG_RUNTIME_DIR gets ``/tmp/nvshare-UID``, as the shim computes it too.
     """

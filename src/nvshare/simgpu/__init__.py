@@ -6,7 +6,6 @@ memory with all other programs that name the same folder. ``record`` tells what 
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,9 +25,9 @@ def environment(state_dir: Path, devices: str | None = None, base: Mapping[str, 
     """The variables that make a program use simulated devices whose state is in ``state_dir``.
 
     ``devices`` is a text such as ``2x16GiB`` and counts only for the first program that uses the folder. ``base`` is
-    the environment that LD_LIBRARY_PATH is taken from, by default this process's.
+    the environment whose LD_LIBRARY_PATH is kept behind the simulated driver's folder, by default an empty one.
     """
-    before = (os.environ if base is None else base).get("LD_LIBRARY_PATH")
+    before = base.get("LD_LIBRARY_PATH") if base else None
     variables = {
         "LD_LIBRARY_PATH": f"{library_dir()}:{before}" if before else str(library_dir()),
         paths.SIMGPU_DIR: str(state_dir),
