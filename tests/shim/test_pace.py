@@ -176,7 +176,7 @@ def test_run_ahead_is_kept() -> None:
 
 
 def test_short_kernels_turn_long() -> None:
-    """Kernels that turn 50 000 times longer fill two easy intervals at most; the bound holds when the first have completed."""
+    """Kernels that turn 50 000 times longer fill two easy intervals; the bound holds when the first have completed."""
     program = Program()
     for _ in range(5000):
         program.launch(2 * MICROSECOND)
