@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import grpc
@@ -35,6 +36,7 @@ class Instance:
 
     folder: Path
     name: str = "one"
+    timing: Timing = QUICK
     board: Board = field(default_factory=Board)
     logged: CapturingLogger = field(default_factory=CapturingLogger)
     servicers: list[Servicer] = field(default_factory=list)
@@ -43,7 +45,7 @@ class Instance:
         self.board.publish(SNAPSHOT)
         self.metrics = Metrics()
         self.lifecycle = Lifecycle(
-            self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=QUICK
+            self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=self.timing
         )
         self.task = asyncio.create_task(self.lifecycle.run())
 
@@ -84,8 +86,8 @@ async def begin(folder: Path) -> AsyncIterator[Callable[..., Instance]]:
     """Starts instances beside the same kubelet; all end with the test, however that ends."""
     started: list[Instance] = []
 
-    def start(name: str = "one") -> Instance:
-        started.append(Instance(folder, name))
+    def start(name: str = "one", timing: Timing = QUICK) -> Instance:
+        started.append(Instance(folder, name, timing))
         return started[-1]
 
     yield start
@@ -169,8 +171,9 @@ async def test_kubelet_restarts(kubelet: FakeKubelet, instance: Instance) -> Non
     assert instance.sockets() == [kubelet.registrations[-1].endpoint]
 
 
-async def test_kubelet_is_away_for_long(kubelet: FakeKubelet, instance: Instance) -> None:
-    """While kubelet is dead its socket's file stays: the plugin waits, and is back at once when kubelet is."""
+async def test_kubelet_is_away_for_long(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
+    """While kubelet is dead its socket's file stays: the plugin waits long, and is back at once when kubelet is."""
+    instance = begin(timing=replace(QUICK, first_retry=60.0, longest_retry=60.0))
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     await kubelet.kill()
     await until(lambda: instance.said("kubelet refused the registration"), "it tries in vain")
@@ -243,6 +246,8 @@ async def test_only_changes_are_sent(kubelet: FakeKubelet, instance: Instance) -
         f"GPU-a__{ordinal}" for ordinal in range(1, 11)
     }
     instance.board.publish(Snapshot((Offer("GPU-a", 10, "XID 79 again"), Offer("GPU-b", 10))))
+    # An answer from the plugin: its stream had its turn as well.
+    await kubelet.prefer(["GPU-b__1"], 1)
     instance.board.publish(SNAPSHOT)
     await until(lambda: kubelet.healthy == 20, "all are healthy")
     assert [len(update) for update in kubelet.updates] == [20, 20, 20]
@@ -317,3 +322,19 @@ async def test_errors_reach_kubelet(
     assert words in str(error.value.details())
     assert instance.said(words)
     assert (await kubelet.allocate(["GPU-a__1"])).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-a"
+
+
+def test_lock_on_a_deleted_file_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubelet may empty its folder between opening and locking: then the lock would keep nobody out."""
+    lock = InstanceLock(folder, RESOURCE, "one")
+    flock = fcntl.flock
+
+    def late(file: int, operation: int) -> None:
+        (folder / "nvshare.com-gpu.lock").unlink()
+        flock(file, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", late)
+        assert not lock.try_acquire()
+    assert lock.try_acquire()
+    lock.release()

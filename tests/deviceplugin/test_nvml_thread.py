@@ -19,10 +19,10 @@ A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 class Watched:
     """A running thread and all that it saw."""
 
-    def __init__(self, nvml: FakeNvml) -> None:
+    def __init__(self, nvml: FakeNvml, probe_seconds: float = 0.02) -> None:
         self.nvml = nvml
         self.seen: list[Sighting] = []
-        self.thread = NvmlThread(nvml.open, self.seen.append, probe_seconds=0.02)
+        self.thread = NvmlThread(nvml.open, self.seen.append, probe_seconds=probe_seconds)
 
     def saw(self, sighting: Sighting) -> None:
         """Waits until it was seen."""
@@ -77,14 +77,16 @@ def test_without_events(watched: Watched) -> None:
     watched.saw(Probed({"GPU-a": "lost", "GPU-b": None}))
 
 
-def test_events_that_fail(watched: Watched) -> None:
-    """NVML's events end with the first GPU that is lost: which one it was is asked at once."""
+def test_events_that_fail() -> None:
+    """NVML's events end with the first GPU that is lost: which one it was is asked at once, not with the next probe."""
+    watched = Watched(FakeNvml("GPU-a", "GPU-b"), probe_seconds=3600)
     watched.thread.start()
     watched.saw(Probed({"GPU-a": None, "GPU-b": None}))
     watched.nvml.sick["GPU-b"] = "NVML: GPU is lost"
     watched.nvml.events.put(NvmlError("GPU is lost"))
     watched.saw(EventsMissing("GPU is lost"))
     watched.saw(Probed({"GPU-a": None, "GPU-b": "NVML: GPU is lost"}))
+    watched.thread.stop(10)
 
 
 def test_a_driver_that_hangs_keeps_nobody(watched: Watched) -> None:
