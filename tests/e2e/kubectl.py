@@ -1,0 +1,88 @@
+"""kubectl, as a person calls it; the cluster is the one that KUBECONFIG names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.polling import poll_until
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEM = "nvshare-system"
+TESTS = "nvshare-e2e"
+SCHEDULER = "daemonset/nvshare-scheduler"
+PLUGIN = "daemonset/nvshare-device-plugin"
+RESOURCE = "nvshare.com/gpu"
+
+Object = dict[str, Any]
+
+
+class KubectlError(Exception):
+    """kubectl failed; the text has its command and its message."""
+
+
+def kubectl(*arguments: str, stdin: str | None = None, timeout: float = 90) -> str:
+    """What it printed; KubectlError if it fails."""
+    done = subprocess.run(
+        ["kubectl", *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if done.returncode != 0:
+        raise KubectlError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def get(kind: str, *name: str, namespace: str = TESTS) -> Object:
+    """An object, or a list of all of the kind in ``items``."""
+    answer: Object = json.loads(kubectl("get", kind, *name, "--namespace", namespace, "--output", "json"))
+    return answer
+
+
+def apply(*documents: Object) -> None:
+    """Creates or changes objects."""
+    kubectl("apply", "--filename", "-", stdin="\n---\n".join(json.dumps(document) for document in documents))
+
+
+def eventually(what: str, condition: Callable[[], object], timeout: float) -> None:
+    """Waits until the condition holds. While the API or the node's runtime is away, it does not."""
+
+    def holds() -> object:
+        try:
+            return condition()
+        except (KubectlError, subprocess.TimeoutExpired):
+            return False
+
+    poll_until(holds, what, timeout=timeout, interval=0.5)
+
+
+def allocatable() -> int:
+    """The virtual devices of the cluster's nodes that kubelet would give to pods."""
+    nodes = get("nodes")["items"]
+    return sum(int(node["status"]["allocatable"].get(RESOURCE, 0)) for node in nodes)
+
+
+def scheduler_status() -> Object:
+    """What ``nvshare-ctl status`` says in the scheduler's pod."""
+    text = kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "status", "--output", "json")
+    status: Object = json.loads(text)
+    return status
+
+
+def rolled_out() -> None:
+    """Waits until both DaemonSets are as they should be."""
+    for daemon_set in (SCHEDULER, PLUGIN):
+        kubectl("rollout", "status", "--namespace", SYSTEM, daemon_set, "--timeout=100s", timeout=110)
+
+
+def configure(settings: Mapping[str, object]) -> None:
+    """Changes settings of the plugin, as an operator does: the ConfigMap's text, then a restart."""
+    name = ("configmap", "nvshare-device-plugin")
+    lines = get(*name, namespace=SYSTEM)["data"]["config.yaml"].splitlines()
+    kept = [line for line in lines if line.split(":")[0] not in settings]
+    text = "\n".join([*kept, *(f"{key}: {json.dumps(value)}" for key, value in settings.items())]) + "\n"
+    patch = json.dumps({"data": {"config.yaml": text}})
+    kubectl("patch", *name, "--namespace", SYSTEM, "--type=merge", "--patch", patch)
+    kubectl("rollout", "restart", "--namespace", SYSTEM, PLUGIN)
+    rolled_out()

@@ -1,0 +1,134 @@
+"""The cluster's node, seen from a pod that sees its processes and the folder of its simulated GPUs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from nvshare.simgpu.record import Kind, Span, overlaps, turns
+from tests.e2e.kubectl import TESTS, KubectlError, Object, apply, eventually, kubectl
+from tests.e2e.programs import IMAGE, VERSION
+
+POD = "node"
+STATE = "/var/run/nvshare-simulated"
+LIBRARIES = "/var/lib/nvshare"
+
+_SPANS = f"""
+import dataclasses, json, sys
+from pathlib import Path
+from nvshare.simgpu import record
+since, folder = int(sys.argv[1]), Path({STATE!r})
+files = sorted(folder.glob("record-*"), key=lambda path: int(path.name.partition("-")[2]))
+spans = [[span for span in record.read(folder, index) if span.start_ns >= since] for index in range(len(files))]
+print(json.dumps([[dataclasses.astuple(span) for span in device] for device in spans]))
+"""
+_KILL = """
+import os, signal, sys
+from pathlib import Path
+for process in Path("/proc").glob("[0-9]*"):
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\\0")[:2]
+    except OSError:
+        continue
+    if any(os.path.basename(word).decode(errors="replace") == sys.argv[1] for word in words):
+        os.kill(int(process.name), signal.SIGKILL)
+"""
+_PODS = """
+import json, re, sys
+from pathlib import Path
+found = {}
+for pid in sys.argv[1:]:
+    text = Path(f"/proc/{pid}/cgroup").read_text()
+    found[pid] = re.search("pod([0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})", text)[1].replace("_", "-")
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What tests ask of the node and do to it."""
+
+    def clock_ns(self) -> int:
+        """The node's CLOCK_MONOTONIC, which the records use."""
+        return int(_python("import time; print(time.monotonic_ns())"))
+
+    def spans(self, since_ns: int = 0) -> list[list[Span]]:
+        """What each simulated GPU has executed since then."""
+        devices: list[list[list[Any]]] = json.loads(_python(_SPANS, str(since_ns)))
+        return [[Span(row[0], Kind(row[1]), *row[2:]) for row in rows] for rows in devices]
+
+    def uuids(self) -> list[str]:
+        """The simulated GPUs, in the order of ``spans``."""
+        variables = [f"LD_LIBRARY_PATH={LIBRARIES}/simulated-{VERSION}", f"NVSHARE_SIMGPU_DIR={STATE}"]
+        probe = ["env", *variables, "python3", "-m", "nvshare.ctl.demo.probe"]
+        devices = json.loads(kubectl("exec", "--namespace", TESTS, POD, "--", *probe))
+        return [device["uuid"] for device in devices]
+
+    def kill(self, program: str) -> None:
+        """kill -9 for every process of that name. The one that carries the command may be among those it needs."""
+        try:
+            _python(_KILL, program)
+        except KubectlError as error:
+            if "python3" in str(error) and "Traceback" in str(error):
+                raise
+
+    def pod_uids(self, pids: list[int]) -> dict[int, str]:
+        """The pod of each process, by its cgroup."""
+        return {int(pid): uid for pid, uid in json.loads(_python(_PODS, *map(str, pids))).items()}
+
+    def libraries(self) -> set[str]:
+        """The versions of the library that are installed."""
+        return set(kubectl("exec", "--namespace", TESTS, POD, "--", "ls", LIBRARIES).split())
+
+    def took_turns(self, since_ns: int, clients: list[int]) -> bool:
+        """Whether on each GPU so many clients computed since then, each more than once if there are several."""
+        return all(
+            len({span.client for span in spans}) == count and len(turns(spans)) > count * (count > 1)
+            for spans, count in zip(self.spans(since_ns), clients, strict=True)
+        )
+
+
+def check_turns(devices: list[list[Span]]) -> None:
+    """No two processes were on one GPU at the same time."""
+    for spans in devices:
+        assert not overlaps(spans), turn_list(spans)
+
+
+def turn_list(spans: list[Span]) -> list[tuple[int, int]]:
+    """Clients in the order of their turns, with the number of operations: for a failed test's message."""
+    ordered = sorted(spans, key=lambda span: span.start_ns)
+    return [(client, len(list(run))) for client, run in groupby(ordered, key=lambda span: span.client)]
+
+
+def start_node_pod() -> Node:
+    """Starts the pod through which the node is seen."""
+    apply(_manifest())
+    eventually("the node's pod runs", lambda: _python("print(1)"), timeout=60)
+    return Node()
+
+
+def _python(code: str, *arguments: str) -> str:
+    return kubectl("exec", "--namespace", TESTS, POD, "--", "python3", "-c", code, *arguments, timeout=60)
+
+
+def _manifest() -> Object:
+    paths = {"gpus": STATE, "libraries": LIBRARIES}
+    container = {
+        "name": "node",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "infinity"],
+        "securityContext": {"privileged": True, "runAsUser": 0},
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in paths.items()],
+    }
+    spec = {
+        "hostPID": True,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        "volumes": [
+            {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}} for name, path in paths.items()
+        ],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": TESTS}, "spec": spec}

@@ -1,0 +1,130 @@
+"""The pods that the tests start, and what they say."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.e2e.kubectl import RESOURCE, ROOT, TESTS, KubectlError, Object, eventually, get, kubectl
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+IMAGE = f"nvshare/nvshare:{VERSION}"
+NEXT_IMAGE = "nvshare/nvshare:next"
+
+ENDLESS_STEPS = 10_000_000
+STEP_NS = 20_000_000
+BLOCKS = 4
+BLOCK_BYTES = 3 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pod whose program computes."""
+
+    name: str
+    uid: str
+    container: str
+    device: str
+
+
+def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[str, str] | None = None) -> Object:
+    """A pod of one container with so many virtual devices."""
+    container = {
+        "name": "program",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(command),
+        "env": [{"name": key, "value": value} for key, value in (environment or {}).items()],
+        "resources": {"limits": {RESOURCE: gpus}},
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TESTS}, "spec": spec}
+
+
+def computing(steps: int = ENDLESS_STEPS) -> list[str]:
+    """A program that keeps a GPU busy, needs 12 GiB of it, and checks its result after so many steps."""
+    plan = {
+        "name": "e2e",
+        "ordinal": 0,
+        "block_bytes": BLOCK_BYTES,
+        "blocks": BLOCKS,
+        "steps": steps,
+        "step_ns": STEP_NS,
+        "seed": 1,
+        "stamped": False,
+    }
+    return ["python3", "-m", "nvshare.ctl.demo.job", json.dumps(plan)]
+
+
+def probing() -> list[str]:
+    """A program that prints the GPUs that it sees and ends."""
+    return ["python3", "-m", "nvshare.ctl.demo.probe"]
+
+
+def seen_uuids(name: str) -> list[str]:
+    """What a probing pod printed."""
+    return [device["uuid"] for device in json.loads(log(name))]
+
+
+def log(name: str) -> str:
+    """What the pod's program has said so far."""
+    return kubectl("logs", "--namespace", TESTS, name)
+
+
+def reports(name: str) -> list[dict[str, Any]]:
+    """The reports of a computing pod so far; lines of others are left out."""
+    return [json.loads(line) for line in log(name).splitlines() if line.startswith("{")]
+
+
+def phase(name: str) -> str:
+    """Pending, Running, Succeeded or Failed."""
+    return str(get("pod", name)["status"]["phase"])
+
+
+def ended(name: str, timeout: float = 60) -> str:
+    """Waits for the pod's end; its phase."""
+    eventually(f"pod {name} ends", lambda: phase(name) in {"Succeeded", "Failed"}, timeout)
+    return phase(name)
+
+
+def running(name: str, timeout: float = 60) -> Running:
+    """Waits until the pod's program has its GPU."""
+    eventually(f"pod {name} has its GPU", lambda: _started(name), timeout)
+    found = get("pod", name)
+    status = found["status"]["containerStatuses"][0]
+    return Running(name, found["metadata"]["uid"], status["containerID"], _started(name))
+
+
+def is_untouched(before: Running) -> bool:
+    """Whether the pod still runs in the container that it had."""
+    found = get("pod", before.name)
+    status = found["status"]["containerStatuses"][0]
+    same = (found["metadata"]["uid"], status["containerID"]) == (before.uid, before.container)
+    return bool(same and status["restartCount"] == 0 and "running" in status["state"])
+
+
+def delete(*names: str) -> None:
+    """Deletes pods and waits until they are gone."""
+    kubectl("delete", "pod", "--namespace", TESTS, "--ignore-not-found", "--grace-period=0", "--force", *names)
+
+
+def delete_all_but(name: str) -> None:
+    """Deletes every pod of the tests but one."""
+    others = [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"] != name]
+    if others:
+        delete(*others)
+
+
+def _started(name: str) -> str:
+    try:
+        return next((report["device"] for report in reports(name) if report["report"] == "Started"), "")
+    except KubectlError:
+        return ""

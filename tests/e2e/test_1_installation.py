@@ -1,0 +1,44 @@
+"""The shipped manifests, unedited, on an empty cluster."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.kubectl import PLUGIN, RESOURCE, SYSTEM, allocatable, get, kubectl, rolled_out
+from tests.e2e.node import Node
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_the_manifests_come_up_on_a_node_without_gpus(node: Node) -> None:
+    """Both DaemonSets are ready; the plugin waits quietly for a GPU, offers nothing and is not restarted."""
+    kubectl("apply", "--filename", "deploy/")
+    rolled_out()
+    pods = get("pods", namespace=SYSTEM)["items"]
+    restarts = [status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"]]
+    assert restarts == [0, 0]
+    if allocatable() == 0:
+        lines = kubectl("logs", "--namespace", SYSTEM, PLUGIN).splitlines()
+        assert len([line for line in lines if "no GPU" in json.loads(line)["event"]]) == 1, lines
+
+
+def test_kustomize_makes_the_same(node: Node) -> None:
+    """``kubectl apply -k`` and ``kubectl apply -f`` have nothing to tell one another."""
+    for folder in ("deploy", "deploy/simulated"):
+        built = kubectl("apply", "--kustomize", folder, "--dry-run=server", "--output=name").split()
+        listed = kubectl("apply", "--filename", folder, "--dry-run=server", "--output=name").split()
+        assert sorted(built) == sorted(listed)
+
+
+def test_the_simulated_stack_comes_up(simulated: Node) -> None:
+    """Two simulated GPUs are offered ten times each, on a node that has none."""
+    assert [node["status"]["allocatable"][RESOURCE] for node in get("nodes")["items"]] == ["20"]
+
+
+def test_nothing_has_a_role(simulated: Node) -> None:
+    """The parts on the nodes need nothing of the Kubernetes API: they have no token at all."""
+    for pod in get("pods", namespace=SYSTEM)["items"]:
+        volumes = [volume for volume in pod["spec"]["volumes"] if "projected" in volume]
+        assert volumes == []

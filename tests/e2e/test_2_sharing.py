@@ -1,0 +1,60 @@
+"""Pods that share GPUs, as the examples have it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from nvshare.simgpu.record import turns
+from tests.e2e.kubectl import TESTS, apply, eventually, get, kubectl
+from tests.e2e.node import Node, check_turns, turn_list
+from tests.e2e.programs import computing, delete, ended, pod, probing, reports, running, seen_uuids
+
+pytestmark = pytest.mark.timeout(240)
+
+EXAMPLE = "deploy/simulated/examples/four-pods.yaml"
+
+
+def test_four_pods_on_two_gpus_take_turns(simulated: Node) -> None:
+    """The example's four pods of 12 GiB: two on each GPU of 16 GiB, never both at once, and every result is right."""
+    since = simulated.clock_ns()
+    kubectl("apply", "--namespace", TESTS, "--filename", EXAMPLE)
+    eventually("the example's pods end", lambda: get("job", "four-pods")["status"].get("completionTime"), 120)
+    names = [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"].startswith("four")]
+    said = [reports(name) for name in names]
+    assert [report[-1]["right"] for report in said] == [True] * 4, said
+    assert sorted(Counter(report[0]["device"] for report in said).values()) == [2, 2]
+    devices = simulated.spans(since)
+    check_turns(devices)
+    for spans in devices:
+        assert len({span.client for span in spans}) == 2
+        assert len(turns(spans)) >= 6, turn_list(spans)
+    kubectl("delete", "--namespace", TESTS, "--filename", EXAMPLE)
+
+
+def test_two_virtual_devices_are_of_two_gpus(simulated: Node) -> None:
+    """A container with two virtual devices sees two GPUs where the node has them."""
+    apply(pod("two", probing(), gpus=2))
+    assert ended("two") == "Succeeded"
+    assert len(set(seen_uuids("two"))) == 2
+    delete("two")
+
+
+def test_three_virtual_devices_of_two_gpus(simulated: Node) -> None:
+    """Without --require-distinct a container may have two virtual devices of one GPU; it sees each GPU once."""
+    apply(pod("three", probing(), gpus=3))
+    assert ended("three") == "Succeeded"
+    assert len(seen_uuids("three")) == len(set(seen_uuids("three"))) == 2
+    delete("three")
+
+
+def test_a_program_that_ends_makes_room(simulated: Node) -> None:
+    """A pod that is done holds nothing: the next one on its GPU begins at once."""
+    since = simulated.clock_ns()
+    for name in ("first", "second"):
+        apply(pod(name, computing(steps=20)))
+        running(name)
+        assert ended(name) == "Succeeded"
+    check_turns(simulated.spans(since))
+    delete("first", "second")
