@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
+
 static struct CUmod_st *modules;
 
 static bool is_name_char(char c)
@@ -234,9 +236,14 @@ CUresult sim_cuModuleLoad(CUmodule *module, const char *fname)
 
 CUresult sim_cuModuleUnload(CUmodule hmod)
 {
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
 	sim_lock();
+	result = sim_capture_check_unsafe_locked();
+	if (result != CUDA_SUCCESS) {
+		sim_unlock();
+		return result;
+	}
 	if (!sim_is_locked(hmod, SIM_MODULE) || hmod->library) {
 		result = CUDA_ERROR_INVALID_HANDLE;
 	} else {

@@ -256,7 +256,8 @@ static CUresult allocate_locked(CUdeviceptr_v2 *dptr, size_t bytes, CUmemoryPool
 		pool = chosen_pool_locked(stream->context->device);
 	if (stream->capture)
 		return sim_graph_memory_capture_alloc_locked(stream, pool->device, bytes, dptr);
-	return take_locked(stream, pool, bytes, dptr);
+	result = sim_capture_check_unsafe_locked();
+	return result == CUDA_SUCCESS ? take_locked(stream, pool, bytes, dptr) : result;
 }
 
 CUresult sim_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
@@ -309,7 +310,9 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 		result = sim_capture_op_locked(stream, &op);
 	else if (result == CUDA_SUCCESS && (!range || range->start != dptr || range->kind != SIM_RANGE_DEVICE || range->free_queued))
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (result == CUDA_SUCCESS) {
+	else if (result == CUDA_SUCCESS && !range->pool) /* what no stream allocated is freed like that, too */
+		result = sim_capture_check_unsafe_locked();
+	if (result == CUDA_SUCCESS && !stream->capture) {
 		sim_range_find_locked(dptr)->free_queued = true;
 		sim_queue_locked(stream, &op);
 	}

@@ -21,29 +21,49 @@ static const struct sim_entry_row *newest(const char *name, int version, enum si
 	return best;
 }
 
+/* A name that has forms for the thread's default stream is looked up among those alone if they are asked for. */
+static CUresult look_up(const char *name, int version, cuuint64_t flags, const struct sim_entry_row **row, bool *known)
+{
+	if (!name || version > SIM_DRIVER_VERSION || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+		return CUDA_ERROR_INVALID_VALUE;
+	*known = false;
+	*row = NULL;
+	if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+		*row = newest(name, version, SIM_FORM_THREAD, known);
+	if (!*known)
+		*row = newest(name, version, SIM_FORM_DEFAULT, known);
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
 				 CUdriverProcAddressQueryResult *symbolFound)
 {
-	const struct sim_entry_row *row = NULL;
-	bool known = false;
+	const struct sim_entry_row *row;
+	bool known;
+	CUresult result = look_up(symbol, driverVersion, flags, &row, &known);
 
-	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+	if (result != CUDA_SUCCESS || !pfn)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-		row = newest(symbol, driverVersion, SIM_FORM_THREAD, &known);
-	if (!row)
-		row = newest(symbol, driverVersion, SIM_FORM_DEFAULT, &known);
 	*pfn = row ? row->address : NULL;
 	if (symbolFound && row)
 		*symbolFound = CU_GET_PROC_ADDRESS_SUCCESS;
 	else if (symbolFound)
 		*symbolFound = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-	return row ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int driverVersion, cuuint64_t flags)
 {
-	return sim_cuGetProcAddress_v2(symbol, pfn, driverVersion, flags, NULL);
+	const struct sim_entry_row *row;
+	bool known;
+	CUresult result = look_up(symbol, driverVersion, flags, &row, &known);
+
+	if (result != CUDA_SUCCESS || !pfn)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!row)
+		return CUDA_ERROR_NOT_FOUND;
+	*pfn = row->address;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)

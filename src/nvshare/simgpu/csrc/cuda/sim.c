@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,11 +92,15 @@ bool sim_device_exists(CUdevice device)
 	return device >= 0 && device < sim_device_count();
 }
 
-/* The parent's threads and locks are not here: like the real driver, this one is of no use in a forked child. */
+/*
+ * The parent's threads and locks are not here: like the real driver, this one is of no use in a forked child. The state is let go
+ * of, because as long as anybody has it open the parent's slot counts as alive.
+ */
 static void after_fork_in_child(void)
 {
 	atomic_store(&phase, FORKED);
 	close(sim.state.fd);
+	munmap(sim.state.shared, sizeof(*sim.state.shared));
 }
 
 static CUresult initialize(void)

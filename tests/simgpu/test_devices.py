@@ -1,0 +1,118 @@
+"""Which devices there are, and what a program may do with their memory."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.simgpu.conftest import Clients
+
+LIST = """
+from tests.simgpu.device import call
+call("cuInit", 0)
+for device in range(call("cuDeviceGetCount")):
+    name = call("cuDeviceGetName", 64, device).split(b"\\0")[0].decode()
+    print(name, call("cuDeviceTotalMem", device) >> 20, call("cuDeviceGetUuid", device).bytes.hex(), sep="|")
+"""
+INIT = "from tests.simgpu.device import error; print(error('cuInit', 0)); raise SystemExit(3)"
+
+
+def test_devices_from_text(clients: Clients, state_dir: Path) -> None:
+    """Counts, names, sizes are as written; UUIDs differ, and stay for the next process, whatever it asks for."""
+    first = clients.run(LIST, NVSHARE_SIMGPU_DEVICES="2xFast One:16GiB/128MiB,512MiB").splitlines()
+    assert [line.split("|")[:2] for line in first] == [
+        ["Fast One", "16384"],
+        ["Fast One", "16384"],
+        ["NVIDIA Simulated GPU", "512"],
+    ]
+    assert len({line.split("|")[2] for line in first}) == 3
+    assert clients.run(LIST, NVSHARE_SIMGPU_DEVICES="1GiB").splitlines() == first
+    assert (state_dir / "devices").read_text() == "2xFast One:16GiB/128MiB,512MiB\n"
+
+
+@pytest.mark.parametrize("text", ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB"])
+def test_text_that_is_not_understood(clients: Clients, text: str) -> None:
+    """No device, and one line that has the value and what is allowed."""
+    done = clients.fail(INIT, NVSHARE_SIMGPU_DEVICES=text)
+    assert done.stdout.strip() == "CUDA_ERROR_NO_DEVICE"
+    assert f"NVSHARE_SIMGPU_DEVICES={text} is not understood; allowed is [COUNTx]" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_host_cannot_touch_device_memory(clients: Clients) -> None:
+    """A program that dereferences a device pointer crashes."""
+    code = "import ctypes\nfrom tests.simgpu.device import *\nDevice.open()\nctypes.string_at(allocate(4096), 1)"
+    assert clients.fail(code).returncode == -signal.SIGSEGV
+
+
+def test_trace_has_every_entry(clients: Clients, tmp_path: Path) -> None:
+    """Each call leaves its symbol in the trace before anything else happens, also one that fails."""
+    trace = tmp_path / "trace"
+    clients.run(
+        "import ctypes\n"
+        "driver = ctypes.CDLL('libcuda.so.1')\n"
+        "assert driver.cuCtxSynchronize() == 3\n"
+        "assert driver.cuInit(0) == 0\n"
+        "assert driver.cuMemcpyHtoD_v2_ptds(0, 0, 0) == 201\n",
+        NVSHARE_SIMGPU_TRACE=str(trace),
+    )
+    assert trace.read_text().split() == ["cuCtxSynchronize", "cuInit", "cuMemcpyHtoD_v2_ptds"]
+
+
+def test_copies_take_a_bus_s_time(clients: Clients) -> None:
+    """A gigabyte of untouched memory is copied to the host in the time that 12 GB/s need."""
+    milliseconds = clients.run(
+        "from tests.simgpu.device import *\n"
+        "Device.open()\n"
+        "memory, host = allocate(1 << 30), call('cuMemHostAlloc', 1 << 30, 0)\n"
+        "start, end = call('cuEventCreate', 0), call('cuEventCreate', 0)\n"
+        "call('cuEventRecord', start, 0)\n"
+        "call('cuMemcpyDtoHAsync', host, memory, 1 << 30, 0)\n"
+        "call('cuEventRecord', end, 0)\n"
+        "call('cuEventSynchronize', end)\n"
+        "print(call('cuEventElapsedTime', start, end))\n"
+    )
+    assert float(milliseconds) >= (1 << 30) / 12e9 * 1e3
+
+
+def test_a_full_queue_makes_the_program_wait(clients: Clients) -> None:
+    """A stream holds 1023 operations; the next launch returns when one of them is done."""
+    clients.run(
+        "import time\n"
+        "from tests.simgpu.device import *\n"
+        "device = Device.open()\n"
+        "device.spin(0.3)\n"
+        "start = time.monotonic()\n"
+        "for _ in range(1022): device.spin(0)\n"
+        "assert time.monotonic() - start < 0.3, 'this host is too slow to tell'\n"
+        "device.spin(0)\n"
+        "assert call('cuEventCreate', 0)\n"
+        "assert time.monotonic() - start > 0.15\n"
+    )
+
+
+def test_kernels_compute(clients: Clients) -> None:
+    """The built-in kernels do what they say, in streams that wait for each other by events."""
+    clients.run(
+        "from tests.simgpu.device import *\n"
+        "u64, f32 = ctypes.c_uint64, ctypes.c_float\n"
+        "device, n = Device.open(), 100_000\n"
+        "x, y, total = allocate(4 * n), allocate(4 * n), allocate(16)\n"
+        "one, two, event = call('cuStreamCreate', 1), call('cuStreamCreate', 1), call('cuEventCreate', 0)\n"
+        "call('cuMemsetD8Async', total, 0, 16, one)\n"
+        "device.spin(0.05, one)\n"
+        "device.fill(x, 2.0, n, one)\n"
+        "device.fill(y, 1.0, n, one)\n"
+        "call('cuEventRecord', event, one)\n"
+        "call('cuStreamWaitEvent', two, event, 0)\n"
+        "device.launch('nvs_axpy', f32(3.0), u64(x), u64(y), u64(n), stream=two)\n"
+        "device.launch('nvs_reduce_sum_f32', u64(y), u64(total), u64(n), stream=two)\n"
+        "for _ in range(3): device.launch('nvs_increment_u64', u64(total + 8), stream=two)\n"
+        "answer = (ctypes.c_double * 1)(), (ctypes.c_uint64 * 1)()\n"
+        "call('cuMemcpyDtoHAsync', ctypes.addressof(answer[0]), total, 8, two)\n"
+        "call('cuMemcpyDtoHAsync', ctypes.addressof(answer[1]), total + 8, 8, two)\n"
+        "call('cuStreamSynchronize', two)\n"
+        "assert (answer[0][0], answer[1][0]) == (7.0 * n, 3), (answer[0][0], answer[1][0])\n"
+    )
