@@ -20,7 +20,8 @@ CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, 
 /* copy_shaped.c */
 
 /* Turns a description of a copy into an operation; *dst and *src are answered. */
-CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst, enum sim_home *src);
+CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst,
+			  enum sim_home *src);
 /* The other way round, as far as addresses tell. */
 CUDA_MEMCPY3D_v2 sim_copy_describe(const struct sim_copy *copy);
 

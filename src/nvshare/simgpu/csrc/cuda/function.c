@@ -8,7 +8,14 @@
 #define BLOCKS_OF_MULTIPROCESSOR 32
 #define LARGEST_SHARED_BYTES 232448
 
-enum { MAX_THREADS_PER_BLOCK, SHARED_BYTES, CONST_BYTES, LOCAL_BYTES, REGISTERS, PTX_VERSION, BINARY_VERSION, CACHE_CA, DYNAMIC_BYTES, CARVEOUT };
+enum { /* CUfunction_attribute */
+	MAX_THREADS_PER_BLOCK = 0,
+	REGISTERS = 4,
+	PTX_VERSION = 5,
+	BINARY_VERSION = 6,
+	DYNAMIC_BYTES = 8,
+	CARVEOUT = 9
+};
 
 /* What does not depend on the function, or -1. */
 static int fixed_attribute(CUfunction_attribute attribute)

@@ -192,7 +192,12 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t de
 	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
 
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		processes[i] = (struct nvml_process){ found[i].pid, found[i].used_bytes[nvml_state()->place[index]], NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
+		processes[i] = (struct nvml_process){
+			.pid = found[i].pid,
+			.used_bytes = found[i].used_bytes[nvml_state()->place[index]],
+			.gpu_instance = NVML_NOT_IN_MIG,
+			.compute_instance = NVML_NOT_IN_MIG,
+		};
 	return result;
 }
 
