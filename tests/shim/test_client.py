@@ -179,7 +179,7 @@ def test_scheduler_comes_late(start: Start, run_dir: paths.RunDir) -> None:
         assert peer.register.state is wire.State.WAITING
         peer.grant()
         assert program.answer() == "0"
-        assert len(program.errors) == 1
+        assert len([line for line in program.errors if words in line]) == 1
 
 
 def test_run_without_scheduler(start: Start, run_dir: paths.RunDir) -> None:
@@ -255,7 +255,7 @@ def test_nonsense(start: Start, scheduler: PlayedScheduler, data: bytes, words: 
     peer = scheduler.register()
     program.begin("launch")
     peer.expect(wire.ReqLock)
-    assert len(program.errors) == 1
+    assert len([line for line in program.errors if words in line]) == 1
 
 
 def test_half_a_frame(start: Start, scheduler: PlayedScheduler) -> None:
