@@ -73,7 +73,8 @@ static CUresult make_place(const struct side *side, const CUDA_MEMCPY3D_v2 *copy
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst, enum sim_home *src)
+CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst,
+			  enum sim_home *src)
 {
 	struct side from = { copy->src_type, copy->src_host, copy->src_device, copy->src_array, copy->src_x_bytes,
 			     copy->src_y,    copy->src_z,    copy->src_pitch,  copy->src_height };

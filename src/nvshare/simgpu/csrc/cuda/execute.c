@@ -18,7 +18,7 @@ static void note(const struct sim_op *op, enum sim_record_kind kind, const char 
 		.kind = kind,
 	};
 
-	strncpy(entry.name, name, sizeof(entry.name));
+	memcpy(entry.name, name, strnlen(name, sizeof(entry.name)));
 	sim_record_append(sim.records[device], &entry);
 }
 

@@ -64,6 +64,20 @@ static CUresult take_one_locked(const struct sim_op *op, struct CUctx_st *contex
 	return CUDA_SUCCESS;
 }
 
+/* Whether an address still has its memory, once the frees that are on their way have come. */
+static bool is_taken_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context, uint64_t address)
+{
+	const struct sim_range *range = sim_range_find_locked(address);
+
+	if (!range)
+		return false;
+	sim_wait_locked(exec->last);
+	range = sim_range_find_locked(address);
+	if (range && range->free_queued)
+		sim_context_idle_locked(context);
+	return sim_range_find_locked(address) != NULL;
+}
+
 CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -73,9 +87,7 @@ CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct 
 
 		if (op->kind != SIM_OP_ALLOC)
 			continue;
-		if (sim_range_find_locked(op->u.memory.address)) /* may be what an earlier launch has yet to free */
-			sim_wait_locked(exec->last);
-		if (!sim_range_find_locked(op->u.memory.address))
+		if (!is_taken_locked(exec, context, op->u.memory.address))
 			result = take_one_locked(op, context);
 		else if (!(exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
 			result = CUDA_ERROR_INVALID_VALUE;

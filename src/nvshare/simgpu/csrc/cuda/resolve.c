@@ -4,6 +4,8 @@
 
 #include "entries.h"
 
+#define ALL_FLAGS ((cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+
 /* The newest row of a name in one form; NULL if the version had none. */
 static const struct sim_entry_row *newest(const char *name, int version, enum sim_form form, bool *known)
 {
@@ -24,7 +26,7 @@ static const struct sim_entry_row *newest(const char *name, int version, enum si
 /* A name that has forms for the thread's default stream is looked up among those alone if they are asked for. */
 static CUresult look_up(const char *name, int version, cuuint64_t flags, const struct sim_entry_row **row, bool *known)
 {
-	if (!name || version > SIM_DRIVER_VERSION || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+	if (!name || version > SIM_DRIVER_VERSION || flags & ~ALL_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	*known = false;
 	*row = NULL;
