@@ -3,7 +3,7 @@
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      all tests that need neither a GPU nor a cluster
 #   make check     linters, types, C warnings, layout rules, generated files
-#   make sanitize  the C code under AddressSanitizer, UBSan and ThreadSanitizer
+#   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock
 
@@ -29,7 +29,7 @@ demo: libs
 	$(BIN)/nvshare-ctl demo
 
 test: libs
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not gpu and not e2e" $(PYTEST_ARGS)
 
 check: libs
 	$(BIN)/ruff check
