@@ -171,9 +171,10 @@ def automatic(workload: str, rows: list[str], iterations: int, repeats: int) -> 
     options = ["--iterations", str(iterations)]
     bare, shared = [], []
     with scheduler("auto", 2) as environment:
-        for _ in range(repeats):
-            bare.append(sum(r.rate for r in together(workload, dict(os.environ), 2, *options)))
-            shared.append(sum(r.rate for r in together(workload, environment, 2, *options)))
+        sides = [(bare, dict(os.environ)), (shared, environment)]
+        for repeat in range(repeats):
+            for sums, where in sides if repeat % 2 else reversed(sides):
+                sums.append(sum(r.rate for r in together(workload, where, 2, *options)))
     ratio = statistics.median(shared) / statistics.median(bare)
     rows.append(
         f"| {workload}, two together under auto, sum of rates against the same two without nvshare | "
@@ -188,12 +189,12 @@ def main() -> None:
     options = parser.parse_args()
     rows = ["| what | measured | ratio | seen |", "|---|---|---|---|"]
     experiments = {
-        "overhead-tiny": lambda: overhead("tiny_add", rows, 200_000, 6),
+        "overhead-tiny": lambda: overhead("tiny_add", rows, 200_000, 5),
         "overhead-mlp": lambda: overhead("mlp", rows, 1_000, 6),
         "exclusive-matmul": lambda: exclusive("matmul", rows, 6_000, 1, 2.0),
         "exclusive-graph": lambda: exclusive("graph", rows, 40_000, 10, 1.0),
         "exclusive-mlp": lambda: exclusive("mlp", rows, 4_000, 4, 1.0),
-        "auto-mlp": lambda: automatic("mlp", rows, 4_000, 4),
+        "auto-mlp": lambda: automatic("mlp", rows, 3_000, 8),
     }
     for name, experiment in experiments.items():
         if options.only and options.only not in name:
