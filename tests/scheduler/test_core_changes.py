@@ -6,6 +6,7 @@ from nvshare.scheduler.actions import Grant, TellWaiters
 from nvshare.scheduler.core import Core
 from nvshare.scheduler.events import (
     ClaimedState,
+    ClientGone,
     ClientRegistered,
     DeviceSeen,
     LockRequested,
@@ -14,7 +15,7 @@ from nvshare.scheduler.events import (
     QuantumSet,
 )
 from nvshare.scheduler.settings import Settings
-from nvshare.scheduler.views import ClientView, DeviceView, ShownState
+from nvshare.scheduler.views import ClientView, DeviceView, ShownState, Totals
 from tests.scheduler.transcript import DEVICE, GIB, number, play
 
 
@@ -152,6 +153,7 @@ def test_a_snapshot_shows_turns_and_times() -> None:
                 ClientView(number("B"), ShownState.WAITING, None, 0, False, 0.0, 10.0, 0),
                 ClientView(number("C"), ShownState.IDLE, GIB, GIB // 2, True, 0.0, 0.0, 0),
             ),
+            totals=Totals(grants=1, held_seconds=20.0, waited_seconds=10.0),
         ),
     )
     core.handle_timer(30.0)
@@ -162,3 +164,6 @@ def test_a_snapshot_shows_turns_and_times() -> None:
     (device,) = core.snapshot(45.0)
     assert device.clients[0].state is ShownState.UNRESPONSIVE
     assert (device.clients[0].held_seconds, device.clients[1].waited_seconds) == (45.0, 35.0)
+    core.handle(ClientGone(number("A")), 50.0)
+    (device,) = core.snapshot(55.0)
+    assert device.totals == Totals(grants=2, revokes=1, unresponsive=1, held_seconds=55.0, waited_seconds=40.0)

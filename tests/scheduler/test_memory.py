@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvshare.scheduler.events import DeviceSeen, PinnedMeasured, Policy
 from nvshare.scheduler.gpus import Usage
 from nvshare.scheduler.memory import Process, measured
-from nvshare.scheduler.views import ClientView, DeviceView, ShownState
+from nvshare.scheduler.views import ClientView, DeviceView, ShownState, Totals
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -20,7 +20,7 @@ def client(number: int, footprint: int | None, pinned: int = ASSUMED, measured_b
 
 def device(*clients: ClientView, total: int = TOTAL, foreign: int = 0) -> DeviceView:
     """A device as the core shows it."""
-    return DeviceView("GPU-0", total, foreign, Policy.AUTO, 30.0, None, False, clients)
+    return DeviceView("GPU-0", total, foreign, Policy.AUTO, 30.0, None, False, clients, Totals())
 
 
 def test_native_client() -> None:

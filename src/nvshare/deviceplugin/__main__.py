@@ -15,11 +15,11 @@ from nvshare import shim
 from nvshare.deviceplugin import log, sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.http import AddressError
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
 from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, LogFormat, Settings
+from nvshare.http import AddressError
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
 
 USAGE_ERROR = 2

@@ -13,7 +13,6 @@ from nvshare.deviceplugin.board import Board
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import inspect
-from nvshare.deviceplugin.http import HttpServer
 from nvshare.deviceplugin.install import Library
 from nvshare.deviceplugin.lifecycle import Lifecycle
 from nvshare.deviceplugin.load import LoadWatch
@@ -24,6 +23,7 @@ from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlThread, Sighting
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.deviceplugin.settings import Settings
+from nvshare.http import HttpServer
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _LOOK_SECONDS = 1.0

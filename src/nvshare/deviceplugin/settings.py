@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
 from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
 from nvshare.deviceplugin.health import APPLICATION_XIDS
+from nvshare.http import is_address
 from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
 
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
@@ -20,7 +21,6 @@ HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _CDI_KIND = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):\d{1,5}")
 _ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
 # A socket's path has at most 107 bytes; the plugin's own socket gets a name of up to 40 in this folder.
 _LONGEST_KUBELET_DIR = 66
@@ -60,7 +60,7 @@ def _gpu_name(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    if _ADDRESS.fullmatch(text) is None or int(text.rpartition(":")[2]) > 65535:
+    if not is_address(text):
         raise _refuse("not of the form HOST:PORT")
     return text
 

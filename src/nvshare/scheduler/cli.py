@@ -58,6 +58,14 @@ def _idle(text: str | float) -> float:
     return seconds
 
 
+def _address(text: str) -> str:
+    from nvshare.http import is_address
+
+    if not is_address(text):
+        raise typer.BadParameter(f"{text!r} is not of the form HOST:PORT, such as 127.0.0.1:9402")
+    return text
+
+
 def _device(name: str) -> str:
     try:
         translate.device_bytes(name)
@@ -95,6 +103,14 @@ def _scheduler(
         float | None,
         typer.Option(metavar="SECONDS", parser=_idle, help="End when there was no client for so long."),
     ] = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            parser=_address,
+            help="Serve /metrics, /healthz and /readyz there, to everybody who reaches it. [default: nowhere]",
+        ),
+    ] = None,
     _show_version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
@@ -107,9 +123,10 @@ def _scheduler(
         legacy_device,
         exit_when_idle,
         _version(),
+        metrics_address,
     )
     try:
         server.run(options, make_log(log_format))
-    except RunDirError as error:
+    except (RunDirError, server.StartError) as error:
         print(f"nvshare-scheduler: {error}", file=sys.stderr)
         raise typer.Exit(1) from error

@@ -7,6 +7,7 @@ time, and a grant must be on its way before the callback that decided it returns
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from nvshare.protocol import legacy, wire
@@ -24,8 +25,31 @@ _QUEUE_FRAMES = 64
 """What a peer that does not read may leave unsent here, beside what its socket's buffer takes."""
 
 
+class Fault(Enum):
+    """Why peers are disconnected, in kinds that can be counted."""
+
+    PROTOCOL = "protocol"
+    """It sent what its protocol or its state does not allow."""
+    VERSION = "version"
+    """It speaks a version that is not spoken here."""
+    SILENT = "silent"
+    """It did not register in time."""
+    HALF_FRAME = "half-frame"
+    """It did not finish a message."""
+    NOT_READING = "not-reading"
+    """It does not read what it is sent."""
+    DEVICE = "device"
+    """There is no device for it."""
+    COMMAND = "command"
+    """It gave a command that is not its to give, or one with a wrong value."""
+
+
 class PeerError(Exception):
     """The peer is wrong and must be disconnected; the message is for the log."""
+
+    def __init__(self, message: str, fault: Fault = Fault.PROTOCOL) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class Conversation(Protocol):
@@ -43,6 +67,9 @@ class Greeter(Protocol):
 
     def greet(self, connection: Connection, version: int) -> Conversation:
         """The conversation of protocol ``version`` (1 or 2) over ``connection``."""
+
+    def dropped(self, fault: Fault) -> None:
+        """A connection is about to be ended because its peer is wrong."""
 
     def forget(self, connection: Connection) -> None:
         """The connection ended."""
@@ -112,11 +139,12 @@ class Connection:
             self._queue.append(message)
         else:
             self._queue.clear()
-            self._loop.call_soon(self.drop, "it reads nothing of what it is sent")
+            self._loop.call_soon(self.drop, "it reads nothing of what it is sent", Fault.NOT_READING)
 
-    def drop(self, reason: str) -> None:
+    def drop(self, reason: str, fault: Fault) -> None:
         """Ends the connection of a peer that is wrong, with one log line."""
         if self.is_open:
+            self._greeter.dropped(fault)
             self._log.warning("peer disconnected", reason=reason, pid=self.peer.pid, uid=self.peer.uid)
             self.close()
 
@@ -155,11 +183,11 @@ class Connection:
         try:
             self._take(data)
         except PeerError as error:
-            self.drop(str(error))
+            self.drop(str(error), error.fault)
 
     def _on_end(self) -> None:
         if self._buffer:
-            self.drop("the connection ended within a frame")
+            self.drop("the connection ended within a frame", Fault.HALF_FRAME)
         else:
             self.close()
 
@@ -188,7 +216,7 @@ class Connection:
             self._message_bytes = legacy.MESSAGE_BYTES
             version = 1
         else:
-            raise PeerError(f"its first byte is 0x{first_byte:02x}, which begins no known protocol")
+            raise PeerError(f"its first byte is 0x{first_byte:02x}, which begins no known protocol", Fault.VERSION)
         self._conversation = self._greeter.greet(self, version)
         return self._conversation
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from nvshare.protocol import wire
 from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Arrival
-from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.errors import IllegalEvent
 from nvshare.scheduler.identity import Introduction
 
@@ -35,7 +35,7 @@ class WireConversation:
             frame = wire.decode(message)
         except wire.VersionError as error:
             self._connection.send(wire.encode(wire.Refused(str(error))))
-            raise PeerError(str(error)) from error
+            raise PeerError(str(error), Fault.VERSION) from error
         except wire.WireError as error:
             raise PeerError(str(error)) from error
         match frame:

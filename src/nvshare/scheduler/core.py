@@ -101,7 +101,7 @@ class Core:
             case PinnedMeasured():
                 device.measure(client, event.pinned_bytes)
             case ClientGone():
-                device.remove(client)
+                device.remove(client, now)
                 del self._homes[event.client]
             case _:
                 assert_never(event)

@@ -24,7 +24,7 @@ from nvshare.scheduler.actions import Action, Grant, ReportUnresponsive, Revoke,
 from nvshare.scheduler.client import Client, Group
 from nvshare.scheduler.events import Policy
 from nvshare.scheduler.transitions import ClientState, Step
-from nvshare.scheduler.views import DeviceView
+from nvshare.scheduler.views import DeviceView, Totals
 
 
 class Device:
@@ -48,6 +48,9 @@ class Device:
         self._unresponsive = Group()
         self._pinned_bytes = 0
         self._measured_pinned_bytes = 0
+        # Seconds are those of clients that are gone.
+        self._grants = self._revokes = self._overdue = 0
+        self._held_seconds = self._waited_seconds = 0.0
 
     # What happened.
 
@@ -63,8 +66,11 @@ class Device:
             case _:
                 pass
 
-    def remove(self, client: Client) -> None:
+    def remove(self, client: Client, now: float) -> None:
         """A client is gone, and what it had is free."""
+        last = client.view(now)
+        self._held_seconds += last.held_seconds
+        self._waited_seconds += last.waited_seconds
         if client.holds:
             self._group(client).remove(client)
         elif client.state is ClientState.WAITING:
@@ -124,6 +130,7 @@ class Device:
 
     def view(self, now: float, recovering: bool) -> DeviceView:
         """Its picture at ``now``."""
+        clients = tuple(client.view(now) for client in self._clients.values())
         return DeviceView(
             device=self.uuid,
             total_bytes=self.total_bytes,
@@ -132,7 +139,14 @@ class Device:
             quantum_seconds=self.quantum_seconds,
             quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._in_the_way.count else None,
             recovering=recovering,
-            clients=tuple(client.view(now) for client in self._clients.values()),
+            clients=clients,
+            totals=Totals(
+                grants=self._grants,
+                revokes=self._revokes,
+                unresponsive=self._overdue,
+                held_seconds=self._held_seconds + sum(client.held_seconds for client in clients),
+                waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
+            ),
         )
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
@@ -151,6 +165,7 @@ class Device:
             client.take(Step.GRANTED)
             client.grant = new_grant()
             client.grants += 1
+            self._grants += 1
             client.waited_seconds += now - client.since
             client.since = now
             self._staying.append(client)
@@ -185,6 +200,7 @@ class Device:
         self._group(client).remove(client)
         client.take(Step.REVOKED)
         client.revoked_at = now
+        self._revokes += 1
         self._leaving.append(client)
         actions.append(Revoke(client.number, client.grant))
 
@@ -195,6 +211,7 @@ class Device:
                 return
             self._leaving.remove(client)
             client.take(Step.OVERDUE)
+            self._overdue += 1
             self._unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
 

@@ -12,7 +12,7 @@ from nvshare.protocol import legacy
 from nvshare.protocol.legacy import LegacyType, Message
 from nvshare.scheduler.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.arrival import Arrival
-from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.errors import IllegalEvent
 from nvshare.scheduler.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
 from nvshare.scheduler.identity import Introduction
@@ -149,7 +149,7 @@ class LegacyConversation:
             reason = f"it sent {message.type.name}, which is only honoured from root outside any pod"
             if peer.outside_pods is None:
                 reason += "; it ended before that could be seen: use nvshare-ctl set instead"
-            raise PeerError(reason)
+            raise PeerError(reason, Fault.COMMAND)
         match message.type:
             case LegacyType.SCHED_OFF:
                 self._board.switch_off()
@@ -159,9 +159,10 @@ class LegacyConversation:
                 try:
                     self._board.set_quantum(float(int(message.data, 0)), None)
                 except (ValueError, OverflowError):
-                    raise PeerError(f"it sent SET_TQ with {message.data!r}, which is no whole number") from None
+                    reason = f"it sent SET_TQ with {message.data!r}, which is no whole number"
+                    raise PeerError(reason, Fault.COMMAND) from None
                 except CommandError as error:
-                    raise PeerError(f"it sent SET_TQ: {error}") from error
+                    raise PeerError(f"it sent SET_TQ: {error}", Fault.COMMAND) from error
 
     def _must_be_registered(self, kind: LegacyType) -> None:
         if not self._number:

@@ -34,6 +34,8 @@ class Listener:
         self._accepted = accepted
         self._log = log
         self._pause: asyncio.TimerHandle | None = None
+        self.pauses = 0
+        """How often accepting paused for want of descriptors or memory."""
         self._resume()
 
     def close(self) -> None:
@@ -65,6 +67,7 @@ class Listener:
             self._accepted(connection)
 
     def _wait(self, reason: str) -> None:
+        self.pauses += 1
         self._log.warning("accepting paused", reason=reason, seconds=_PAUSE_SECONDS)
         self._loop.remove_reader(self._listening.fileno())
         self._pause = self._loop.call_later(_PAUSE_SECONDS, self._resume)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Device
-from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.conversation import WireConversation
 from nvshare.scheduler.errors import IllegalEvent
 from nvshare.scheduler.identity import hinted
@@ -50,6 +51,7 @@ class Reception:
         self._unregistered = unregistered
         self._log = log
         self.connections: set[Connection] = set()
+        self.drops: Counter[Fault] = Counter()
 
     def arrived(self, connection: Connection) -> None:
         """A connection was accepted; it has to register within the time that everybody has."""
@@ -60,6 +62,10 @@ class Reception:
         """See ``connection.Greeter``."""
         conversation = LegacyConversation if version == 1 else WireConversation
         return conversation(connection, self, self._board)
+
+    def dropped(self, fault: Fault) -> None:
+        """See ``connection.Greeter``."""
+        self.drops[fault] += 1
 
     def forget(self, connection: Connection) -> None:
         """See ``connection.Greeter``."""
@@ -84,7 +90,8 @@ class Reception:
                 reason = "NVML knows no GPU here"
             case several:
                 reason = f"this node has {len(several)}"
-        raise PeerError(f"version 1 clients name no GPU and {reason}; start the scheduler with --legacy-device UUID")
+        remedy = "start the scheduler with --legacy-device UUID"
+        raise PeerError(f"version 1 clients name no GPU and {reason}; {remedy}", Fault.DEVICE)
 
     def admit(self, number: int, arrival: Arrival, registration: ClientRegistered) -> None:
         """Registers client ``number`` and says so to it; PeerError when it can't be."""

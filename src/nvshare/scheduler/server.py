@@ -8,6 +8,7 @@ import os
 import resource
 import secrets
 import signal
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import grpc
 from nvshare.admin import admin_pb2_grpc
 from nvshare.scheduler import gpus
 from nvshare.scheduler.admin import AdminService
-from nvshare.scheduler.connection import Connection
+from nvshare.scheduler.connection import Connection, Fault
 from nvshare.scheduler.core import Core
 from nvshare.scheduler.identity import describe
 from nvshare.scheduler.idle import IdleEnd
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from nvshare.paths import RunDir
     from nvshare.scheduler.gpus import Gpu
+    from nvshare.scheduler.metrics import Picture
+    from nvshare.scheduler.probes import Probes
     from nvshare.scheduler.settings import Settings
 
 _REGISTER_SECONDS = 10.0
@@ -59,10 +62,16 @@ class Options:
     exit_when_idle: float | None
     """Seconds without a client after which the scheduler ends; None: it does not."""
     version: str
+    metrics_address: str | None = None
+    """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+
+
+class StartError(Exception):
+    """The scheduler can't start; the message says why and what to do."""
 
 
 def run(options: Options, log: FilteringBoundLogger) -> None:
-    """Serves until SIGTERM, SIGINT or idleness; RunDirError if the run directory can't be used."""
+    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
     with claimed(options.run_dir):
         asyncio.run(_serve(options, log))
 
@@ -135,10 +144,12 @@ class _Life:
         self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
         self._board = Switchboard(core, options.settings.policy, loop, log, self._peer_log, self._on_population)
         self._unregistered = Patience[Connection](
-            loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s")
+            loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
         self._half_frames = Patience[Connection](
-            loop, _HALF_FRAME_SECONDS, lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s")
+            loop,
+            _HALF_FRAME_SECONDS,
+            lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
         self._reception = Reception(
             self._board,
@@ -163,9 +174,13 @@ class _Life:
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
+        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
+        if self._probes is not None:
+            self._probes.start()
+            self._log.info("metrics", port=self._probes.port)
         admin_socket = self._run_dir.admin_socket
         try:
             admin_socket.unlink(missing_ok=True)
@@ -195,6 +210,29 @@ class _Life:
             self._idle.close()
         self._service.stop()
         await self._grpc.stop(grace=0.5)
+        if self._probes is not None:
+            await asyncio.to_thread(self._probes.stop)
+
+    def _make_probes(self, address: str, options: Options) -> Probes:
+        # Loaded only where it is wanted: most schedulers of single users serve no metrics.
+        from nvshare.http import AddressError
+        from nvshare.scheduler.probes import Probes
+
+        try:
+            return Probes(address, options.run_dir, options.version, self._loop, self._picture)
+        except AddressError as error:
+            raise StartError(str(error)) from error
+
+    def _picture(self) -> Picture:
+        from nvshare.scheduler.metrics import Picture
+
+        return Picture(
+            self._board.snapshot(),
+            {},
+            len(self._reception.connections),
+            Counter(self._reception.drops),
+            sum(listener.pauses for listener in self._listeners),
+        )
 
     def _on_population(self, clients: int) -> None:
         if clients:

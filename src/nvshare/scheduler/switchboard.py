@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from nvshare.scheduler.actions import Grant, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.errors import IllegalEvent
 from nvshare.scheduler.events import ClientGone, DeviceSeen, Policy, PolicySet, QuantumSet
 
@@ -121,7 +121,7 @@ class Switchboard:
         if device in self._policies:
             return
         if len(self._policies) >= MAX_DEVICES:
-            raise PeerError(f"this scheduler knows {MAX_DEVICES} devices already")
+            raise PeerError(f"this scheduler knows {MAX_DEVICES} devices already", Fault.DEVICE)
         self._policies[device] = self._policy
         self.feed(DeviceSeen(device, total_bytes))
 

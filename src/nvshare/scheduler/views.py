@@ -37,6 +37,20 @@ class ClientView:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What happened on a device since it was first seen, clients that are gone included. No figure ever falls."""
+
+    grants: int = 0
+    revokes: int = 0
+    unresponsive: int = 0
+    """Grants that were not given back within the grace time."""
+    held_seconds: float = 0.0
+    """The sum over all clients: holders at the same time count each."""
+    waited_seconds: float = 0.0
+    """The sum over all clients."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceView:
     """One device and its clients, in the order of their registration."""
 
@@ -49,3 +63,4 @@ class DeviceView:
     """Until holders are asked to leave for the first waiter; None while nobody is in anybody's way."""
     recovering: bool
     clients: tuple[ClientView, ...]
+    totals: Totals

@@ -8,22 +8,21 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 
-from nvshare.deviceplugin.devices import Offer, Snapshot
-from nvshare.deviceplugin.http import AddressError, HttpServer
-from nvshare.deviceplugin.metrics import Metrics
+from nvshare.http import AddressError, HttpServer, is_address
 
 
 class Pages:
     """A server whose reasons a test sets."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
         self.unhealthy: list[str] = []
         self.unready: list[str] = []
         self.notes: list[str] = []
         self.server = HttpServer(
-            "127.0.0.1:0", self.metrics.registry, lambda: self.unhealthy, lambda: self.unready, lambda: self.notes
+            "127.0.0.1:0", self.registry, lambda: self.unhealthy, lambda: self.unready, lambda: self.notes
         )
         self.server.start()
 
@@ -63,16 +62,13 @@ def test_reasons_are_told(pages: Pages) -> None:
 
 
 def test_metrics(pages: Pages) -> None:
-    """Health and count of each GPU, problems, and the process's own figures."""
-    pages.metrics.show(Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 5, "XID 79"))))
-    pages.metrics.problem("library", True)
-    status, text = pages.get("/metrics")
-    assert status == 200
-    assert 'nvshare_plugin_gpu_healthy{gpu="GPU-a"} 1.0' in text
-    assert 'nvshare_plugin_gpu_healthy{gpu="GPU-b"} 0.0' in text
-    assert 'nvshare_plugin_virtual_devices{gpu="GPU-b"} 5.0' in text
-    assert 'nvshare_plugin_problem{kind="library"} 1.0' in text
-    assert "process_resident_memory_bytes" in text
+    """The registry's figures of now, in Prometheus' format."""
+    gauge = Gauge("height", "How high.", registry=pages.registry)
+    for height in (1.5, 2.5):
+        gauge.set(height)
+        status, text = pages.get("/metrics")
+        assert status == 200
+        assert f"\nheight {height}\n" in text
 
 
 def test_other_pages(pages: Pages) -> None:
@@ -88,4 +84,23 @@ def test_address_in_use() -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(AddressError, match=r"in use.*--metrics-address"),
     ):
-        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", Metrics().registry, list, list, list)
+        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", CollectorRegistry(), list, list, list)
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("0.0.0.0:9402", True),
+        (":9402", True),
+        ("localhost:0", True),
+        ("[::1]:9402", True),
+        ("9402", False),
+        ("::1:9402", False),
+        ("host:65536", False),
+        ("host:", False),
+        ("two words:1", False),
+    ],
+)
+def test_form_of_an_address(text: str, valid: bool) -> None:
+    """HOST:PORT; an IPv6 address needs brackets, or nobody knows where it ends."""
+    assert is_address(text) is valid

@@ -1,26 +1,38 @@
-"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served by a thread beside the event loop."""
+"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served by threads beside a program's event loop."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET6
+from socketserver import TCPServer
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 Reasons = Callable[[], Sequence[str]]
 _PLAIN = "text/plain; charset=utf-8"
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):[0-9]{1,5}")
 
 
 class AddressError(Exception):
     """The address can't be listened on; the text says why and what to do."""
 
 
+def is_address(text: str) -> bool:
+    """Whether it is HOST:PORT, where HOST may be empty (every address), or an IPv6 address in brackets."""
+    return _ADDRESS.fullmatch(text) is not None and int(text.rpartition(":")[2]) <= 65535
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without the look-up of the host's name, for which a slow name server would be waited for."""
+        TCPServer.server_bind(self)
 
 
 class _ServerV6(_Server):
@@ -28,7 +40,7 @@ class _ServerV6(_Server):
 
 
 class HttpServer:
-    """The plugin's probes and metrics."""
+    """The probes and metrics of one program."""
 
     def __init__(
         self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons, notes: Reasons
