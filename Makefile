@@ -3,9 +3,10 @@
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      all tests that need neither a GPU nor a cluster
 #   make check     linters, types, C warnings, layout rules, generated files
+#   make e2e       the tests that change the Kubernetes cluster which KUBECONFIG names
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
-#   make lock      pin the dependencies of pyproject.toml in requirements.lock
+#   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -23,7 +24,7 @@ INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml s
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*)
 
-.PHONY: demo test check sanitize libs setup lock clean
+.PHONY: demo test check e2e sanitize libs setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -38,6 +39,10 @@ check: libs
 	$(BIN)/python build_native.py strict
 	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)
 
+e2e: libs
+	@test -n "$(KUBECONFIG)" || { echo "make e2e: KUBECONFIG must name the cluster that the tests may change" >&2; exit 1; }
+	$(BIN)/python -m pytest -m e2e tests/e2e $(PYTEST_ARGS)
+
 sanitize: libs
 	$(BIN)/python build_native.py asan tsan
 	$(BIN)/python -m pytest tests/sanitize $(PYTEST_ARGS)
@@ -50,6 +55,8 @@ setup: $(INSTALLED)
 lock: $(LOCKED)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --constraint requirements.lock --generate-hashes --strip-extras \
+		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o deploy/requirements.lock pyproject.toml
 
 clean:
 	rm -rf build $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib src/nvshare/shim/_core*.so
