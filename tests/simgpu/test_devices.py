@@ -16,6 +16,12 @@ for device in range(call("cuDeviceGetCount")):
     name = call("cuDeviceGetName", 64, device).split(b"\\0")[0].decode()
     print(name, call("cuDeviceTotalMem", device) >> 20, call("cuDeviceGetUuid", device).bytes.hex(), sep="|")
 """
+NVML_LIST = """
+from pynvml import *
+nvmlInit()
+for index in range(nvmlDeviceGetCount()):
+    print(nvmlDeviceGetUUID(nvmlDeviceGetHandleByIndex(index)))
+"""
 INIT = "from tests.simgpu.device import error; print(error('cuInit', 0)); raise SystemExit(3)"
 
 
@@ -30,6 +36,30 @@ def test_devices_from_text(clients: Clients, state_dir: Path) -> None:
     assert len({line.split("|")[2] for line in first}) == 3
     assert clients.run(LIST, NVSHARE_SIMGPU_DEVICES="1GiB").splitlines() == first
     assert (state_dir / "devices").read_text() == "2xFast One:16GiB/128MiB,512MiB\n"
+
+
+@pytest.mark.parametrize(
+    ("visible", "places"),
+    [
+        ("all", [0, 1, 2]),
+        ("", [0, 1, 2]),
+        ("/a/path", [0, 1, 2]),
+        ("none", []),
+        ("1", [1]),
+        ("{2},0", [0, 2]),
+        ("{1}", [1]),
+    ],
+)
+def test_visible_devices(clients: Clients, visible: str, places: list[int]) -> None:
+    """A process sees the devices that NVIDIA_VISIBLE_DEVICES names, by index or UUID; NVML agrees."""
+    known = clients.run(LIST, NVSHARE_SIMGPU_DEVICES="3x1GiB").splitlines()
+    names = [
+        f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
+        for *_, uuid in (x.split("|") for x in known)
+    ]
+    variables = {"NVIDIA_VISIBLE_DEVICES": visible.format(*names)}
+    assert clients.run(LIST, **variables).splitlines() == [known[place] for place in places]
+    assert clients.run(NVML_LIST, **variables).split() == [names[place] for place in places]
 
 
 @pytest.mark.parametrize("text", ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB"])
