@@ -2,8 +2,8 @@
 
     python bench/gpu/run.py --output FILE
 
-Every figure is a ratio within one run. The memory backend is ``native``. Needs PyTorch, one NVIDIA GPU and nvshare on the path
-(``PYTHONPATH=src`` does, after ``make libs``).
+Every figure is a ratio within one run. The memory backend is ``native``. Needs PyTorch, one NVIDIA GPU and nvshare on the
+path (``PYTHONPATH=src`` does, after ``make libs``).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def scheduler(policy: str, quantum_seconds: float) -> Iterator[dict[str, str]]:
         run_dir = paths.RunDir(Path(folder))
         command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", folder]
         command += ["--policy", policy, "--quantum", str(quantum_seconds)]
-        with open(Path(folder) / "log", "w", encoding="utf-8") as log:
+        with (Path(folder) / "log").open("w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stderr=log, stdout=log)
         deadline = time.monotonic() + 30
         while not run_dir.client_socket.exists():
@@ -143,8 +143,8 @@ def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> N
                 digests.add(result.digest)
     ratio = statistics.median(shared) / statistics.median(bare)
     rows.append(
-        f"| {workload}, one program, preload against none | {statistics.median(shared):.1f} / {statistics.median(bare):.1f} it/s "
-        f"| {ratio:.4f} | results {'equal' if len(digests) == 1 else 'DIFFER'} |"
+        f"| {workload}, one program, preload against none | "
+        f"{statistics.median(shared):.1f} / {statistics.median(bare):.1f} it/s | {ratio:.4f} | results {'equal' if len(digests) == 1 else 'DIFFER'} |"
     )
 
 
@@ -160,7 +160,8 @@ def exclusive(workload: str, rows: list[str], iterations: int, span_every: int, 
     rows.append(
         f"| {workload}, two in turns (quantum {quantum_seconds:g} s), sum of rates against one alone | "
         f"{makespan([one, other]):.2f} s / 2 x {single.ended - single.begun:.2f} s | {ratio:.4f} | "
-        f"{overlapping(one, other)} of {len(one.spans) + len(other.spans)} spans overlap (without nvshare {overlapping(*free)}), "
+        f"{overlapping(one, other)} of {len(one.spans) + len(other.spans)} spans overlap "
+        f"(without nvshare {overlapping(*free)}), "
         f"{turns(one, other)} changes of hands (without nvshare {turns(*free)}), "
         f"results {'equal' if equal else 'DIFFER'} |"
     )
