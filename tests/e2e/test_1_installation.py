@@ -37,6 +37,21 @@ def test_the_simulated_stack_comes_up(simulated: Node) -> None:
     assert [node["status"]["allocatable"][RESOURCE] for node in get("nodes")["items"]] == ["20"]
 
 
+@pytest.mark.parametrize(
+    ("part", "port", "figure"),
+    [
+        ("nvshare-scheduler", 9402, "nvshare_scheduler_connections"),
+        ("nvshare-device-plugin", 9403, "nvshare_plugin_virtual_devices"),
+    ],
+)
+def test_metrics(simulated: Node, part: str, port: int, figure: str) -> None:
+    """Both parts serve figures for Prometheus on their pod's address."""
+    pods = get("pods", namespace=SYSTEM)["items"]
+    name = next(pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"].startswith(part))
+    text = kubectl("get", "--raw", f"/api/v1/namespaces/{SYSTEM}/pods/{name}:{port}/proxy/metrics")
+    assert figure in text
+
+
 def test_nothing_has_a_role(simulated: Node) -> None:
     """The parts on the nodes need nothing of the Kubernetes API: they have no token at all."""
     for pod in get("pods", namespace=SYSTEM)["items"]:

@@ -1,0 +1,38 @@
+"""Who is who: pods by name in the scheduler's status, and those that share a GPU without nvshare's knowledge."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.kubectl import TESTS, Object, apply, eventually, scheduler_status
+from tests.e2e.node import Node
+from tests.e2e.programs import computing, delete, pod, running
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.mark.xfail(strict=True, reason="the scheduler does not ask kubelet who holds what")
+def test_pods_with_and_without_client(simulated: Node) -> None:
+    """A client is shown with its pod; a pod that dropped the library or sees no GPU is shown as one without client."""
+    pods = {
+        "obedient": None,
+        "own-preload": {"LD_PRELOAD": ""},
+        "own-devices": {"NVIDIA_VISIBLE_DEVICES": "none"},
+    }
+    apply(
+        *(pod(name, computing() if name != "own-devices" else ["sleep", "1000"], 1, own) for name, own in pods.items())
+    )
+    try:
+        for name in ("obedient", "own-preload"):
+            running(name)
+        eventually("all three are shown", lambda: _without_client() == {"own-preload", "own-devices"}, 15)
+        (client,) = [each for device in scheduler_status()["devices"] for each in device["clients"]]
+        shown = {key: client[key] for key in ("namespace", "pod", "container", "identity_source")}
+        assert shown == {"namespace": TESTS, "pod": "obedient", "container": "program", "identity_source": "kernel"}
+    finally:
+        delete(*pods)
+
+
+def _without_client() -> set[str]:
+    devices: list[Object] = scheduler_status()["devices"]
+    return {entry["pod"] for device in devices for entry in device["allocations_without_client"]}
