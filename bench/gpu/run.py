@@ -2,8 +2,8 @@
 
     python bench/gpu/run.py --output FILE
 
-Every figure is a ratio within one run. The memory backend is ``native``. Needs PyTorch, one NVIDIA GPU and nvshare on the
-path (``PYTHONPATH=src`` does, after ``make libs``).
+Every figure is a ratio within one run. The memory backend is ``native``. Needs PyTorch, one NVIDIA GPU and nvshare on
+the path (``PYTHONPATH=src`` does, after ``make libs``).
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> N
     ratio = statistics.median(shared) / statistics.median(bare)
     rows.append(
         f"| {workload}, one program, preload against none | "
-        f"{statistics.median(shared):.1f} / {statistics.median(bare):.1f} it/s | {ratio:.4f} | results {'equal' if len(digests) == 1 else 'DIFFER'} |"
+        f"{statistics.median(shared):.1f} / {statistics.median(bare):.1f} it/s | {ratio:.4f} | "
+        f"results {'equal' if len(digests) == 1 else 'DIFFER'} |"
     )
 
 

@@ -1,7 +1,7 @@
 """When work of this process was on the GPU, by the GPU's own clock.
 
-A one-thread kernel stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device), spins for a given time
-and stores it again. It is one launch, so it lies in one turn, whatever the host did meanwhile.
+A one-thread kernel stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device), spins for a given
+time and stores it again. It is one launch, so it lies in one turn, whatever the host did meanwhile.
 """
 
 from __future__ import annotations

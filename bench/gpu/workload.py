@@ -1,7 +1,7 @@
-"""One PyTorch program, as a user would write it: prints one JSON line with its rate, a hash of its result and its spans.
+"""One PyTorch program, as a user would write it: prints one JSON line with its rate, its result's hash and its spans.
 
-Run by ``run.py``; the barrier is a folder in which every program of an experiment leaves a file when it is warm, and waits
-for the file ``go``.
+Run by ``run.py``; the barrier is a folder in which every program of an experiment leaves a file when it is warm, and
+waits for the file ``go``.
 """
 
 from __future__ import annotations
