@@ -116,7 +116,7 @@ def example() -> admin_pb2.Status:
         ],
         allocations_without_client=[
             admin_pb2.Allocation(
-                identity=admin_pb2.Identity(namespace="vision", pod="own-preload", container="c", source="kernel"),
+                identity=admin_pb2.Identity(namespace="vision", pod="own-preload", container="c", source="kubelet"),
                 virtual_device_ids=["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
             )
         ],

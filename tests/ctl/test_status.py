@@ -72,7 +72,7 @@ DOCUMENT = {
                     "namespace": "vision",
                     "pod": "own-preload",
                     "container": "c",
-                    "identity_source": "kernel",
+                    "identity_source": "kubelet",
                     "virtual_device_ids": ["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
                 }
             ],

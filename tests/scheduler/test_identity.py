@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from nvshare.scheduler.identity import Description, Identity, Introduction, Source, describe
 from nvshare.scheduler.peer import Peer
@@ -31,6 +34,41 @@ def test_the_kernel_does_not_know() -> None:
 def test_nothing_is_said() -> None:
     """A version 1 client in a hidden pid namespace and outside a pod says nothing of itself."""
     assert describe(Peer(0, 0, outside_pods=False), Introduction()) == Description(0, "", Identity())
+
+
+UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"
+ID = "8" * 64
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A node where process 42 is in container ``main`` of pod ``space/pod-2``."""
+    process = tmp_path / "proc" / "42"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(f"0::/kubepods/burstable/pod{UID}/{ID}\n")
+    (process / "cmdline").write_bytes(b"python\0train.py\0")
+    (tmp_path / "log" / "pods" / f"space_pod-2_{UID}" / "main").mkdir(parents=True)
+    return tmp_path
+
+
+def test_in_a_pod(node: Path) -> None:
+    """The kernel's container with kubelet's names for it, not the ones that were claimed."""
+    assert describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node / "log") == Description(
+        42, "python train.py", Identity("space", "pod-2", "main", Source.KERNEL)
+    )
+
+
+def test_in_a_pod_without_names(node: Path) -> None:
+    """Where kubelet's folders are not to be seen the pod has a uid; a claimed name is still not believed."""
+    assert describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node).identity == Identity(
+        pod=UID, source=Source.KERNEL
+    )
+
+
+def test_outside_a_pod(node: Path) -> None:
+    """A process of a session is in no pod, whatever it says."""
+    (node / "proc" / "42" / "cgroup").write_text("0::/user.slice/session-1.scope\n")
+    assert describe(Peer(42, 0, outside_pods=True), CLAIM, node / "proc", node / "log").identity == Identity()
 
 
 def test_process_that_is_gone() -> None:

@@ -161,6 +161,8 @@ class Scheduler:
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
         command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(root), "--log-format", "json"]
+        # Not the kubelet that this machine may have; what a test says comes later and counts.
+        command += ["--pod-resources", os.fspath(root / "no-kubelet.sock")]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}", *command]
         with self.log_file.open("ab") as log:

@@ -256,7 +256,9 @@ class Identity(_message.Message):
     pod: _builtins.str
     container: _builtins.str
     source: _builtins.str
-    """kernel: from the process's cgroup; hint: from what the client said; empty: not in a pod."""
+    """kernel: from the process's cgroup; kubelet: from its list of allocations; hint: from what the client said;
+    empty: not in a pod.
+    """
     def __init__(
         self,
         *,

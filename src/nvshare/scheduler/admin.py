@@ -16,6 +16,7 @@ from nvshare.scheduler.switchboard import CommandError, UnknownDeviceError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from nvshare.scheduler.allocation_watch import AllocationWatch
     from nvshare.scheduler.switchboard import Switchboard
 
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -29,8 +30,16 @@ _PAUSE_PER_COST = 20.0
 class AdminService(admin_pb2_grpc.AdminServicer):
     """The handlers run in the event loop of the lock path, so they are short."""
 
-    def __init__(self, board: Switchboard, products: Mapping[str, str], version: str, started_at: float) -> None:
+    def __init__(
+        self,
+        board: Switchboard,
+        allocations: AllocationWatch,
+        products: Mapping[str, str],
+        version: str,
+        started_at: float,
+    ) -> None:
         """``products``: what the maker calls a device, by UUID; ``started_at`` in the event loop's time."""
+        self._allocations = allocations
         self._board = board
         self._products = products
         self._version = version
@@ -96,12 +105,13 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 
     def _status(self) -> admin_pb2.Status:
         members = self._board.members
+        unused = self._allocations.without_client()
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
             devices=[
-                status.device_message(view, self._products.get(view.device, ""), members)
+                status.device_message(view, self._products.get(view.device, ""), members, unused.get(view.device, ()))
                 for view in self._board.snapshot()
             ],
         )

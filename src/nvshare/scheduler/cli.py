@@ -103,6 +103,13 @@ def _scheduler(
         float | None,
         typer.Option(metavar="SECONDS", parser=_idle, help="End when there was no client for so long."),
     ] = None,
+    pod_resources: Annotated[
+        Path,
+        typer.Option(
+            metavar="SOCKET",
+            help="kubelet's pod resources socket, where it says what containers hold; there need not be one.",
+        ),
+    ] = paths.POD_RESOURCES_SOCKET,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -123,6 +130,7 @@ def _scheduler(
         legacy_device,
         exit_when_idle,
         _version(),
+        pod_resources,
         metrics_address,
     )
     try:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 
-from nvshare.scheduler.peer import Peer, command_of
+from nvshare.paths import HOST_LOGS
+from nvshare.scheduler import cgroups
+from nvshare.scheduler.peer import PROC, Peer, command_of
+from nvshare.scheduler.pod_names import names_of
 
 
 class Source(Enum):
@@ -18,6 +22,8 @@ class Source(Enum):
     """From what the client said of itself."""
     KERNEL = "kernel"
     """From the process's cgroup."""
+    KUBELET = "kubelet"
+    """From kubelet's list of allocated devices: of a container, whatever runs in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,16 @@ Describe = Callable[[Peer, Introduction], Description]
 """Runs in a worker thread, once for each client; may read files and raises nothing."""
 
 
-def describe(peer: Peer, introduction: Introduction) -> Description:
-    """The kernel's answer; the client's own words where its pid namespace hides it."""
+def describe(peer: Peer, introduction: Introduction, proc: Path = PROC, logs: Path = HOST_LOGS) -> Description:
+    """The kernel's answer; the client's own words where its pid namespace hides it.
+
+    The names of a pod and a container are those that kubelet gave to their logs. A pod whose names can't be found out
+    so is shown by its uid.
+    """
     known = hinted(peer, introduction)
-    return replace(known, command=command_of(peer.pid) or known.command) if peer.pid else known
+    if not peer.pid:
+        return known
+    return replace(known, command=command_of(peer.pid, proc) or known.command, identity=_identity(peer.pid, proc, logs))
 
 
 def hinted(peer: Peer, introduction: Introduction) -> Description:
@@ -66,3 +78,16 @@ def hinted(peer: Peer, introduction: Introduction) -> Description:
     else:
         identity = Identity(introduction.namespace, introduction.pod, source=Source.HINT)
     return Description(peer.pid or introduction.pid, introduction.command, identity)
+
+
+def _identity(pid: int, proc: Path, logs: Path) -> Identity:
+    try:
+        place = cgroups.place_of((proc / str(pid) / "cgroup").read_text())
+    except (OSError, UnicodeDecodeError):
+        return Identity()
+    if place is None:
+        return Identity()
+    names = names_of(place, logs)
+    if names is None:
+        return Identity(pod=place.pod_uid, source=Source.KERNEL)
+    return Identity(names.namespace, names.pod, names.container, Source.KERNEL)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CREDENTIALS = struct.Struct("3i")
-_PROC = Path("/proc")
+PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 _POD_CGROUP = re.compile(r"kubepods|pod[0-9a-f]{8}[-_][0-9a-f]{4}[-_]")
 """In the path of every pod's cgroup; the second form is what is left of it in another pod's cgroup namespace."""
@@ -33,7 +33,7 @@ def peer_of(connection: socket.socket) -> Peer:
     """The peer of a connected Unix socket. Call it early: what /proc says is gone when the process is."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _gid = _CREDENTIALS.unpack(raw)
-    return Peer(pid, uid, outside_pods=uid == 0 and pid != 0 and is_outside_pods(pid, _PROC))
+    return Peer(pid, uid, outside_pods=uid == 0 and pid != 0 and is_outside_pods(pid, PROC))
 
 
 def may_command(peer: Peer) -> bool:
@@ -43,7 +43,7 @@ def may_command(peer: Peer) -> bool:
     """
     if peer.uid != 0 or peer.pid == 0:
         return False
-    return has_no_pods(_PROC, _CGROUPS) if peer.outside_pods is None else peer.outside_pods
+    return has_no_pods(PROC, _CGROUPS) if peer.outside_pods is None else peer.outside_pods
 
 
 def is_outside_pods(pid: int, proc: Path) -> bool | None:
@@ -73,10 +73,10 @@ def has_no_pods(proc: Path, cgroups: Path) -> bool:
         return False
 
 
-def command_of(pid: int) -> str:
+def command_of(pid: int, proc: Path) -> str:
     """The command line of a process, arguments separated by spaces; empty when it can't be read."""
     try:
-        raw = (_PROC / str(pid) / "cmdline").read_bytes()[:4096]
+        raw = (proc / str(pid) / "cmdline").read_bytes()[:4096]
     except OSError:
         return ""
     text = raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")

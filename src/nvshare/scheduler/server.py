@@ -18,6 +18,7 @@ import grpc
 from nvshare.admin import admin_pb2_grpc
 from nvshare.scheduler import gpus
 from nvshare.scheduler.admin import AdminService
+from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.connection import Connection, Fault
 from nvshare.scheduler.core import Core
 from nvshare.scheduler.identity import describe
@@ -35,6 +36,7 @@ from nvshare.scheduler.worker import Worker
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
+    from pathlib import Path
 
     from structlog.typing import FilteringBoundLogger
 
@@ -62,6 +64,8 @@ class Options:
     exit_when_idle: float | None
     """Seconds without a client after which the scheduler ends; None: it does not."""
     version: str
+    pod_resources: Path
+    """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
 
@@ -169,7 +173,16 @@ class _Life:
             else IdleEnd(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
         products = {gpu.uuid: gpu.product for gpu in found.values()}
-        self._service = AdminService(self._board, products, options.version, loop.time())
+        # A worker of its own: kubelet may be slow, and clients want to be described.
+        self._allocations = AllocationWatch(
+            loop,
+            Worker(loop, "kubelet"),
+            self._board,
+            lambda device_uuid: self._reception.device(device_uuid, 0),
+            options.pod_resources,
+            log,
+        )
+        self._service = AdminService(self._board, self._allocations, products, options.version, loop.time())
         self._grpc = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
@@ -199,6 +212,7 @@ class _Life:
         for listener in self._listeners:
             listener.close()
         self._memory.stop()
+        self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
         self._board.stop()
@@ -228,7 +242,7 @@ class _Life:
 
         return Picture(
             self._board.snapshot(),
-            {},
+            {device: len(holdings) for device, holdings in self._allocations.without_client().items()},
             len(self._reception.connections),
             Counter(self._reception.drops),
             sum(listener.pauses for listener in self._listeners),

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.identity import Source
+from nvshare.scheduler.identity import Identity, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from nvshare.scheduler.identity import Identity
+    from nvshare.scheduler.allocations import Holding
     from nvshare.scheduler.switchboard import Member
     from nvshare.scheduler.views import ClientView, DeviceView
 
 
-def device_message(view: DeviceView, product: str, members: Mapping[int, Member]) -> admin_pb2.Device:
-    """One device and its clients; ``product`` is what its maker calls it, empty if that is unknown."""
+def device_message(
+    view: DeviceView, product: str, members: Mapping[int, Member], unused: Iterable[Holding]
+) -> admin_pb2.Device:
+    """One device, its clients and who holds it ``unused``; ``product`` is its maker's name for it, empty if unknown."""
     return admin_pb2.Device(
         uuid=view.device,
         name=product,
@@ -27,6 +29,7 @@ def device_message(view: DeviceView, product: str, members: Mapping[int, Member]
         quantum_left_seconds=view.quantum_left_seconds,
         recovering=view.recovering,
         clients=[_client_message(client, members[client.client]) for client in view.clients],
+        allocations_without_client=[_allocation_message(holding) for holding in unused],
     )
 
 
@@ -46,6 +49,11 @@ def _client_message(view: ClientView, member: Member) -> admin_pb2.Client:
         protocol_version=member.protocol_version,
         identity=_identity_message(shown.identity),
     )
+
+
+def _allocation_message(holding: Holding) -> admin_pb2.Allocation:
+    holder = Identity(holding.namespace, holding.pod, holding.container, Source.KUBELET)
+    return admin_pb2.Allocation(identity=_identity_message(holder), virtual_device_ids=holding.virtual_device_ids)
 
 
 def _identity_message(identity: Identity) -> admin_pb2.Identity | None:

@@ -86,6 +86,7 @@ class Switchboard:
         self._policy = policy
         self._policies: dict[str, Policy] = {}
         self._restored_policies: dict[str | None, Policy] = {}
+        self._unsized: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
 
@@ -117,12 +118,17 @@ class Switchboard:
         return next(self._numbers)
 
     def make_room(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, with so much memory if it is new; PeerError when there are too many."""
+        """Makes a device known, with so much memory (0: unknown) if it is not; PeerError when there are too many."""
         if device in self._policies:
+            if total_bytes and device in self._unsized:
+                self._unsized.discard(device)
+                self.feed(DeviceSeen(device, total_bytes))
             return
         if len(self._policies) >= MAX_DEVICES:
             raise PeerError(f"this scheduler knows {MAX_DEVICES} devices already", Fault.DEVICE)
         self._policies[device] = self._policy
+        if not total_bytes:
+            self._unsized.add(device)
         self.feed(DeviceSeen(device, total_bytes))
 
     def register(self, number: int, member: Member, registration: ClientRegistered) -> None:
@@ -147,13 +153,13 @@ class Switchboard:
         member = self._members.get(number)
         if member is not None:
             member.description = description
-            self._changed()
+            self.announce()
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
         self._perform(self._core.handle(event, self._loop.time()))
         self._arm()
-        self._changed()
+        self.announce()
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; CommandError when that is not allowed."""
@@ -182,11 +188,16 @@ class Switchboard:
         for device, policy in former.items():
             self._apply(policy, device)
 
+    def announce(self) -> None:
+        """Tells whoever watches that something is to be seen."""
+        for watcher in self._watchers:
+            watcher.set()
+
     def stop(self) -> None:
         """No timer fires any more, and whoever watches wakes up."""
         if self._timer is not None:
             self._timer.cancel()
-        self._changed()
+        self.announce()
 
     def _apply(self, policy: Policy, device: str | None) -> None:
         members = [member for member in self._members.values() if device in (None, member.device)]
@@ -242,12 +253,8 @@ class Switchboard:
         now = self._loop.time()
         if deadline is not None and now >= deadline:
             self._perform(self._core.handle_timer(now))
-            self._changed()
+            self.announce()
         self._arm()
-
-    def _changed(self) -> None:
-        for watcher in self._watchers:
-            watcher.set()
 
 
 def check_quantum(seconds: float) -> None:

@@ -1,0 +1,95 @@
+"""Asks kubelet every few seconds which containers hold virtual devices, and remembers its last answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nvshare.scheduler import translate
+from nvshare.scheduler.allocations import Holding, without_client
+from nvshare.scheduler.connection import PeerError
+from nvshare.scheduler.pod_resources import KubeletError, read_holdings
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from structlog.typing import FilteringBoundLogger
+
+    from nvshare.scheduler.arrival import Device
+    from nvshare.scheduler.switchboard import Switchboard
+    from nvshare.scheduler.worker import Worker
+
+_INTERVAL_SECONDS = 3.0
+
+
+class AllocationWatch:
+    """kubelet is asked in a worker; while an answer is outstanding nothing more is asked."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        worker: Worker,
+        board: Switchboard,
+        device: Callable[[bytes], Device],
+        socket: Path,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """``device``: what is known of the GPU with a UUID of so many bytes."""
+        self._loop = loop
+        self._worker = worker
+        self._board = board
+        self._device = device
+        self._socket = socket
+        self._log = log
+        self._failing = False
+        self._holdings: tuple[Holding, ...] = ()
+        self._timer = loop.call_soon(self._ask)
+
+    def stop(self) -> None:
+        """Asks no more."""
+        self._timer.cancel()
+
+    def without_client(self) -> dict[str, list[Holding]]:
+        """The containers that hold virtual devices of a device and have no client on it, by device."""
+        members = self._board.members.values()
+        return without_client(self._holdings, ((each.device, each.description.identity) for each in members))
+
+    def _ask(self) -> None:
+        self._worker.submit(self._read, self._answered)
+
+    def _read(self) -> tuple[Holding, ...] | KubeletError:
+        try:
+            return read_holdings(self._socket)
+        except KubeletError as error:
+            return error
+
+    def _answered(self, answer: tuple[Holding, ...] | KubeletError) -> None:
+        # What kubelet said last stays true while it restarts.
+        if isinstance(answer, KubeletError):
+            if not self._failing:
+                self._log.warning(
+                    "kubelet does not say which containers hold virtual devices",
+                    socket=str(self._socket),
+                    reason=str(answer),
+                )
+            self._failing = True
+        else:
+            self._failing = False
+            self._take(tuple(filter(None, map(self._known, answer))))
+        self._timer = self._loop.call_later(_INTERVAL_SECONDS, self._ask)
+
+    def _take(self, holdings: tuple[Holding, ...]) -> None:
+        if holdings != self._holdings:
+            self._holdings = holdings
+            self._board.announce()
+
+    def _known(self, holding: Holding) -> Holding | None:
+        """The holding with its device as it is called here, where it is made known; None if that can't be."""
+        try:
+            device = self._device(translate.device_bytes(holding.device))
+            self._board.make_room(device.name, device.total_bytes)
+        except (ValueError, PeerError):
+            return None
+        return replace(holding, device=device.name)

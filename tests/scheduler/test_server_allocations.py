@@ -1,0 +1,138 @@
+"""What the running scheduler makes of kubelet's word on who holds virtual devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+import pytest
+
+from nvshare.admin import admin_pb2
+from nvshare.kubelet import podresources_v1_pb2 as api
+from nvshare.kubelet.podresources_v1_pb2_grpc import (
+    PodResourcesListerServicer,
+    add_PodResourcesListerServicer_to_server,
+)
+from nvshare.paths import RunDir
+from tests.polling import poll_until
+from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
+
+Serve = Callable[..., Scheduler]
+GPU = "GPU-6e767368-6172-6500-0000-000000000001"
+
+
+class Kubelet(PodResourcesListerServicer):
+    """Says that these containers hold these devices, or refuses."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str, str], list[str]] = {}
+        self.refuses = False
+        self.asked = 0
+
+    def List(self, request: api.ListPodResourcesRequest, context: Any) -> api.ListPodResourcesResponse:  # noqa: N802
+        self.asked += 1
+        if self.refuses:
+            _refuse(context)
+        return api.ListPodResourcesResponse(
+            pod_resources=[
+                api.PodResources(
+                    namespace=namespace,
+                    name=pod,
+                    containers=[
+                        api.ContainerResources(
+                            name=container,
+                            devices=[api.ContainerDevices(resource_name="nvshare.com/gpu", device_ids=ids)],
+                        )
+                    ],
+                )
+                for (namespace, pod, container), ids in self.held.items()
+            ]
+        )
+
+
+def _refuse(context: Any) -> NoReturn:
+    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "not now")
+    raise AssertionError("abort raises")
+
+
+@contextmanager
+def answering(kubelet: Kubelet, socket: Path) -> Iterator[None]:
+    """One life of a kubelet."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_PodResourcesListerServicer_to_server(kubelet, server)
+    server.add_insecure_port(f"unix:{socket}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.fixture
+def socket(run_dir: RunDir) -> Path:
+    return run_dir.root / "kubelet.sock"
+
+
+def unused(scheduler: Scheduler) -> dict[str, list[tuple[str, str, str]]]:
+    """The containers without a client by device, of every device."""
+    return {
+        device.uuid: [
+            (entry.identity.namespace, entry.identity.pod, entry.identity.container)
+            for entry in device.allocations_without_client
+        ]
+        for device in scheduler.status().devices
+    }
+
+
+def test_containers_without_a_client(serve: Serve, socket: Path) -> None:
+    """They show on their GPU, also if it has had no client, and no longer than kubelet says that they hold it."""
+    kubelet = Kubelet()
+    kubelet.held["vision", "own-preload", "c"] = [f"{GPU}__3", f"{GPU}__1"]
+    kubelet.held["vision", "other-plugin", "c"] = ["GPU-1::2"]
+    with answering(kubelet, socket):
+        scheduler = serve("--pod-resources", str(socket))
+        poll_until(lambda: unused(scheduler) == {GPU: [("vision", "own-preload", "c")]}, "it shows", PATIENCE)
+        (device,) = scheduler.status().devices
+        assert device.allocations_without_client[0] == admin_pb2.Allocation(
+            identity=admin_pb2.Identity(namespace="vision", pod="own-preload", container="c", source="kubelet"),
+            virtual_device_ids=[f"{GPU}__1", f"{GPU}__3"],
+        )
+        scheduler.client().register()
+        assert scheduler.status().devices[0].total_bytes == 16 * GIB
+        kubelet.held.clear()
+        poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", PATIENCE)
+
+
+def test_watchers_hear_of_it(serve: Serve, socket: Path) -> None:
+    """Who watches the status sees an allocation come without asking again."""
+    kubelet = Kubelet()
+    with answering(kubelet, socket):
+        scheduler = serve("--pod-resources", str(socket))
+        scheduler.client().register(device_uuid=DEVICE)
+        stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest())
+        assert not next(stream).devices[0].allocations_without_client
+        kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
+        seen = next(picture for picture in stream if picture.devices[0].allocations_without_client)
+        assert seen.devices[0].allocations_without_client[0].identity.pod == "p"
+        stream.cancel()
+
+
+def test_kubelet_comes_goes_and_refuses(serve: Serve, socket: Path) -> None:
+    """Without a kubelet there is nothing to say; what it said last counts while it refuses, which is logged once."""
+    scheduler = serve("--pod-resources", str(socket))
+    kubelet = Kubelet()
+    kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
+    with answering(kubelet, socket):
+        poll_until(lambda: unused(scheduler) == {GPU: [("n", "p", "c")]}, "it shows", PATIENCE)
+        kubelet.refuses = True
+        asked = kubelet.asked
+        poll_until(lambda: kubelet.asked >= asked + 2, "it was asked twice more", PATIENCE)
+        assert unused(scheduler) == {GPU: [("n", "p", "c")]}
+        (line,) = [line for line in scheduler.log() if line["level"] == "warning"]
+        assert (line["socket"], line["reason"]) == (str(socket), "RESOURCE_EXHAUSTED: not now")
+    socket.unlink(missing_ok=True)
+    poll_until(lambda: unused(scheduler) == {GPU: []}, "nothing is known any more", PATIENCE)
