@@ -42,7 +42,7 @@ def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[s
     }
     spec = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "containers": [container],
     }
@@ -112,15 +112,19 @@ def is_untouched(before: Running) -> bool:
 
 
 def delete(*names: str) -> None:
-    """Deletes pods and waits until they are gone."""
-    kubectl("delete", "pod", "--namespace", TESTS, "--ignore-not-found", "--grace-period=0", "--force", *names)
+    """Deletes pods and waits until their processes have ended."""
+    kubectl("delete", "pod", "--namespace", TESTS, *names)
 
 
-def delete_all_but(name: str) -> None:
-    """Deletes every pod of the tests but one."""
-    others = [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"] != name]
-    if others:
-        delete(*others)
+def kill(*names: str) -> None:
+    """Deletes pods by force: they are gone from the API before their processes have ended."""
+    kubectl("delete", "pod", "--namespace", TESTS, "--grace-period=0", "--force", *names)
+
+
+def kill_all_but(name: str) -> None:
+    """Deletes every pod of the tests but one, by force."""
+    if others := [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"] != name]:
+        kill(*others)
 
 
 def _started(name: str) -> str:

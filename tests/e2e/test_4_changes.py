@@ -20,7 +20,7 @@ from tests.e2e.kubectl import (
     scheduler_status,
 )
 from tests.e2e.node import Node, check_turns
-from tests.e2e.programs import NEXT_IMAGE, Running, computing, delete, is_untouched, pod, running
+from tests.e2e.programs import NEXT_IMAGE, Running, computing, delete, is_untouched, kill, pod, running
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -79,7 +79,7 @@ def test_a_pod_that_is_killed_in_its_turn(simulated: Node, four: list[Running]) 
     since = simulated.clock_ns()
     holder, gpu = _holder(simulated, four)
     eventually("the holder computes", lambda: simulated.spans(since)[gpu], 20)
-    delete(holder.name)
+    kill(holder.name)
     four.remove(holder)
     eventually("the next one runs", lambda: len(set(_clients(simulated.spans(since)[gpu]))) == 2, 30)
     spans = simulated.spans(since)[gpu]

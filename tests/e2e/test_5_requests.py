@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.kubectl import allocatable, apply, configure, eventually, get
 from tests.e2e.node import POD, Node
-from tests.e2e.programs import delete, delete_all_but, ended, pod, probing
+from tests.e2e.programs import delete, ended, kill_all_but, pod, probing
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -16,7 +16,7 @@ PODS = 100
 @pytest.fixture(scope="module")
 def wide(simulated: Node) -> Node:
     """A hundred virtual devices for each GPU, and only for requests that different GPUs can serve."""
-    delete_all_but(POD)
+    kill_all_but(POD)
     configure({"virtual_devices": PODS, "require_distinct": True})
     eventually("the devices are there", lambda: allocatable() == 2 * PODS, 60)
     return simulated
@@ -44,4 +44,4 @@ def test_a_hundred_pods_at_once(wide: Node) -> None:
         return [each["status"]["phase"] for each in get("pods")["items"] if each["metadata"]["name"] in names]
 
     eventually("all run", lambda: states() == ["Running"] * PODS, 300)
-    delete_all_but(POD)
+    kill_all_but(POD)
