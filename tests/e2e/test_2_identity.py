@@ -11,7 +11,6 @@ from tests.e2e.programs import computing, delete, pod, running
 pytestmark = pytest.mark.timeout(180)
 
 
-@pytest.mark.xfail(strict=True, reason="the scheduler does not ask kubelet who holds what")
 def test_pods_with_and_without_client(simulated: Node) -> None:
     """A client is shown with its pod; a pod that dropped the library or sees no GPU is shown as one without client."""
     pods = {
