@@ -232,7 +232,7 @@ class Scheduler:
 
     def log(self) -> list[dict[str, object]]:
         """Every whole line of the log, this life's and those before it."""
-        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        return [json.loads(line) for line in self.log_file.read_text().rpartition("\n")[0].splitlines()]
 
     def logged(self, event: str) -> list[dict[str, object]]:
         """The lines with this text; waits until there is one."""

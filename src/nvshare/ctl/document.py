@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from google.protobuf.message import Message
 
 from nvshare.admin import admin_pb2
 
@@ -16,6 +19,41 @@ def of_status(status: admin_pb2.Status) -> Document:
         "scheduler_pid": status.scheduler_pid,
         "uptime_seconds": _seconds(status.uptime_seconds),
         "devices": [_of_device(device) for device in status.devices],
+    }
+
+
+def to_status(document: Document) -> admin_pb2.Status:
+    """The status that a document shows. Names that this version does not know are left out, so it may be another's."""
+    return admin_pb2.Status(**_fields(admin_pb2.Status, document, devices=_to_device))
+
+
+def _to_device(document: Document) -> admin_pb2.Device:
+    return admin_pb2.Device(
+        **_fields(admin_pb2.Device, document, clients=_to_client, allocations_without_client=_to_allocation)
+    )
+
+
+def _to_client(document: Document) -> admin_pb2.Client:
+    return admin_pb2.Client(**_fields(admin_pb2.Client, document), identity=_to_identity(document))
+
+
+def _to_allocation(document: Document) -> admin_pb2.Allocation:
+    return admin_pb2.Allocation(**_fields(admin_pb2.Allocation, document), identity=_to_identity(document))
+
+
+def _to_identity(document: Document) -> admin_pb2.Identity | None:
+    values = _fields(admin_pb2.Identity, {**document, "source": document.get("identity_source")})
+    return admin_pb2.Identity(**values) if values else None
+
+
+def _fields(message: type[Message], document: Document, **lists: Callable[[Document], Message]) -> Document:
+    """The values of a message's fields that have one; a field of ``lists`` is a list of what its function makes."""
+    return {
+        field.name: [lists[field.name](entry) for entry in document[field.name]]
+        if field.name in lists
+        else document[field.name]
+        for field in message.DESCRIPTOR.fields
+        if document.get(field.name) is not None
     }
 
 
