@@ -184,7 +184,7 @@ def test_short_kernels_turn_long() -> None:
     for _ in range(600):
         program.launch(100 * MILLISECOND)
         worst = max(worst, program.backlog)
-    assert worst <= 13 * SECOND
+    assert worst <= 26 * SECOND
     assert program.backlog <= 1 * SECOND
     assert program.gave_up == 0
 

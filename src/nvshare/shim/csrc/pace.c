@@ -12,8 +12,7 @@
 #define BACKLOG_NS 500000000u /* what may be queued */
 #define FIRST_WINDOW 8u       /* 100 ms each: 0.8 s before anything is known */
 #define LEAST_WINDOW 2u       /* one runs, one is queued */
-#define FREE_WINDOW 128u
-#define WARY_WINDOW 32u       /* after the device stopped keeping up: the kernels may have become long */
+#define FREE_WINDOW 256u      /* more than a training step of a small model launches ahead of the device */
 #define MOST_WINDOW 1024u     /* the driver itself blocks at about so many */
 #define MOST_INTERVAL 32u     /* while something is outstanding */
 #define EASY_INTERVAL 64u     /* while the device keeps up: an event and its query cost 1.4 us (H200), 1 % of the shortest launches */
@@ -82,7 +81,7 @@ static uint32_t grown(const struct nvs_pace *pace, uint32_t allowed, bool filled
 
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
 {
-	bool filled = nvs_pace_holds(pace), kept_up = pace->keeping_up, idle;
+	bool filled = nvs_pace_holds(pace), idle;
 	uint32_t submissions;
 	uint64_t sample;
 
@@ -92,7 +91,7 @@ void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
 	}
 	submissions = pop_batches(pace, events);
 	pace->keeping_up = pace->events == 0;
-	set_window(pace, kept_up && !pace->keeping_up ? clamp(pace->window, 0, WARY_WINDOW) : pace->window);
+	set_window(pace, pace->window);
 	if (submissions == 0)
 		return;
 	sample = (now - pace->progress_ns) / submissions;

@@ -11,6 +11,7 @@
 #include "pacing.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@
 #include "driver.h"
 #include "pass.h"
 
+#define WATCH_NS 50000 /* a sleep takes longer than short kernels: look without one for so long */
 #define FIRST_PAUSE_NS 20000
 #define LONGEST_PAUSE_NS 1000000
 
@@ -98,6 +100,10 @@ static void nvs_pacing_hold(struct nvs_pacing *pacing, const struct nvs_device *
 		    atomic_load_explicit(&device->gate.state, memory_order_relaxed) != NVS_GATE_OPEN) {
 			nvs_pace_give_up(&pacing->pace);
 			return;
+		}
+		if (now - begin < WATCH_NS) {
+			sched_yield();
+			continue;
 		}
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < LONGEST_PAUSE_NS)
