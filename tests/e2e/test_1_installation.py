@@ -37,6 +37,13 @@ def test_the_simulated_stack_comes_up(simulated: Node) -> None:
     assert [node["status"]["allocatable"][RESOURCE] for node in get("nodes")["items"]] == ["20"]
 
 
+@pytest.mark.parametrize("folder", ["deploy/examples", "deploy/simulated/examples"])
+def test_the_examples_are_accepted(node: Node, folder: str) -> None:
+    """The API has nothing against them."""
+    names = kubectl("apply", "--filename", folder, "--dry-run=server", "--output=name").split()
+    assert names
+
+
 @pytest.mark.parametrize(
     ("part", "port", "figure"),
     [

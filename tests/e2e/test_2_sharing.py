@@ -13,13 +13,14 @@ from tests.e2e.programs import computing, delete, ended, pod, probing, reports, 
 
 pytestmark = pytest.mark.timeout(240)
 
-EXAMPLE = "deploy/simulated/examples/four-pods.yaml"
+FOUR_PODS = "deploy/simulated/examples/four-pods.yaml"
+TWO_GPUS = "deploy/simulated/examples/two-gpus.yaml"
 
 
 def test_four_pods_on_two_gpus_take_turns(simulated: Node) -> None:
     """The example's four pods of 12 GiB: two on each GPU of 16 GiB, never both at once, and every result is right."""
     since = simulated.clock_ns()
-    kubectl("apply", "--namespace", TESTS, "--filename", EXAMPLE)
+    kubectl("apply", "--namespace", TESTS, "--filename", FOUR_PODS)
     eventually("the example's pods end", lambda: get("job", "four-pods")["status"].get("completionTime"), 120)
     names = [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"].startswith("four")]
     said = [reports(name) for name in names]
@@ -30,15 +31,15 @@ def test_four_pods_on_two_gpus_take_turns(simulated: Node) -> None:
     for spans in devices:
         assert len({span.client for span in spans}) == 2
         assert len(turns(spans)) >= 6, turn_list(spans)
-    kubectl("delete", "--namespace", TESTS, "--filename", EXAMPLE)
+    kubectl("delete", "--namespace", TESTS, "--filename", FOUR_PODS)
 
 
 def test_two_virtual_devices_are_of_two_gpus(simulated: Node) -> None:
-    """A container with two virtual devices sees two GPUs where the node has them."""
-    apply(pod("two", probing(), gpus=2))
-    assert ended("two") == "Succeeded"
-    assert len(set(seen_uuids("two"))) == 2
-    delete("two")
+    """The example's container with two virtual devices sees both GPUs of the node."""
+    kubectl("apply", "--namespace", TESTS, "--filename", TWO_GPUS)
+    assert ended("two-gpus") == "Succeeded"
+    assert len(set(seen_uuids("two-gpus"))) == 2
+    delete("two-gpus")
 
 
 def test_three_virtual_devices_of_two_gpus(simulated: Node) -> None:
