@@ -7,8 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
 import pytest
@@ -17,35 +15,12 @@ from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from nvshare.scheduler.probes import Probes
 from tests.polling import poll_until
+from tests.scheduler.pages import fetch, figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
 
 Serve = Callable[..., Scheduler]
 GPU = "GPU-6e767368-6172-6500-0000-000000000001"
 SERVED = "--metrics-address=127.0.0.1:0"
-
-
-def get(scheduler: Scheduler, page: str) -> tuple[int, str]:
-    """A page's status and text."""
-    (line,) = scheduler.logged("metrics")
-    return fetch(int(str(line["port"])), page)
-
-
-def fetch(port: int, page: str) -> tuple[int, str]:
-    """The page of whoever listens on a port."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{page}", timeout=PATIENCE) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def figures(scheduler: Scheduler) -> dict[str, float]:
-    """Every figure by its name with labels, as Prometheus reads it."""
-    status, text = get(scheduler, "/metrics")
-    assert status == 200
-    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, _, value in lines}
 
 
 def test_a_device_in_figures(serve: Serve) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,9 @@ from nvshare.kubelet.podresources_v1_pb2_grpc import (
     add_PodResourcesListerServicer_to_server,
 )
 from nvshare.paths import RunDir
+from nvshare.protocol import wire
 from tests.polling import poll_until
+from tests.scheduler.pages import figures
 from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -60,11 +64,11 @@ def _refuse(context: Any) -> NoReturn:
 
 
 @contextmanager
-def answering(kubelet: Kubelet, socket: Path) -> Iterator[None]:
+def answering(kubelet: Kubelet, address: Path) -> Iterator[None]:
     """One life of a kubelet."""
     server = grpc.server(ThreadPoolExecutor(1))
     add_PodResourcesListerServicer_to_server(kubelet, server)
-    server.add_insecure_port(f"unix:{socket}")
+    server.add_insecure_port(f"unix:{address}")
     server.start()
     try:
         yield
@@ -73,7 +77,8 @@ def answering(kubelet: Kubelet, socket: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def socket(run_dir: RunDir) -> Path:
+def address(run_dir: RunDir) -> Path:
+    """Where the test's kubelet listens."""
     return run_dir.root / "kubelet.sock"
 
 
@@ -88,14 +93,15 @@ def unused(scheduler: Scheduler) -> dict[str, list[tuple[str, str, str]]]:
     }
 
 
-def test_containers_without_a_client(serve: Serve, socket: Path) -> None:
+def test_containers_without_a_client(serve: Serve, address: Path) -> None:
     """They show on their GPU, also if it has had no client, and no longer than kubelet says that they hold it."""
     kubelet = Kubelet()
     kubelet.held["vision", "own-preload", "c"] = [f"{GPU}__3", f"{GPU}__1"]
     kubelet.held["vision", "other-plugin", "c"] = ["GPU-1::2"]
-    with answering(kubelet, socket):
-        scheduler = serve("--pod-resources", str(socket))
+    with answering(kubelet, address):
+        scheduler = serve("--pod-resources", str(address), "--metrics-address=127.0.0.1:0")
         poll_until(lambda: unused(scheduler) == {GPU: [("vision", "own-preload", "c")]}, "it shows", PATIENCE)
+        assert figures(scheduler)[f'nvshare_allocations_without_client{{gpu="{GPU}"}}'] == 1
         (device,) = scheduler.status().devices
         assert device.allocations_without_client[0] == admin_pb2.Allocation(
             identity=admin_pb2.Identity(namespace="vision", pod="own-preload", container="c", source="kubelet"),
@@ -107,11 +113,11 @@ def test_containers_without_a_client(serve: Serve, socket: Path) -> None:
         poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", PATIENCE)
 
 
-def test_watchers_hear_of_it(serve: Serve, socket: Path) -> None:
+def test_watchers_hear_of_it(serve: Serve, address: Path) -> None:
     """Who watches the status sees an allocation come without asking again."""
     kubelet = Kubelet()
-    with answering(kubelet, socket):
-        scheduler = serve("--pod-resources", str(socket))
+    with answering(kubelet, address):
+        scheduler = serve("--pod-resources", str(address))
         scheduler.client().register(device_uuid=DEVICE)
         stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest())
         assert not next(stream).devices[0].allocations_without_client
@@ -121,18 +127,39 @@ def test_watchers_hear_of_it(serve: Serve, socket: Path) -> None:
         stream.cancel()
 
 
-def test_kubelet_comes_goes_and_refuses(serve: Serve, socket: Path) -> None:
+def test_kubelet_comes_goes_and_refuses(serve: Serve, address: Path) -> None:
     """Without a kubelet there is nothing to say; what it said last counts while it refuses, which is logged once."""
-    scheduler = serve("--pod-resources", str(socket))
+    scheduler = serve("--pod-resources", str(address))
     kubelet = Kubelet()
     kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
-    with answering(kubelet, socket):
+    with answering(kubelet, address):
         poll_until(lambda: unused(scheduler) == {GPU: [("n", "p", "c")]}, "it shows", PATIENCE)
         kubelet.refuses = True
         asked = kubelet.asked
         poll_until(lambda: kubelet.asked >= asked + 2, "it was asked twice more", PATIENCE)
         assert unused(scheduler) == {GPU: [("n", "p", "c")]}
         (line,) = [line for line in scheduler.log() if line["level"] == "warning"]
-        assert (line["socket"], line["reason"]) == (str(socket), "RESOURCE_EXHAUSTED: not now")
-    socket.unlink(missing_ok=True)
+        assert (line["socket"], line["reason"]) == (str(address), "RESOURCE_EXHAUSTED: not now")
+    address.unlink(missing_ok=True)
     poll_until(lambda: unused(scheduler) == {GPU: []}, "nothing is known any more", PATIENCE)
+
+
+def test_kubelet_that_hangs(serve: Serve, address: Path) -> None:
+    """Clients are served and described meanwhile, and the scheduler ends when it is told to."""
+    with listening(os.fspath(address)) as hanging:
+        scheduler = serve("--pod-resources", os.fspath(address))
+        with hanging.accept()[0]:
+            client = scheduler.client().register()
+            client.send(wire.LockReleased(client.lock()))
+            assert scheduler.logged("client registered")
+            assert scheduler.terminate() == 0
+
+
+@contextmanager
+def listening(path: str) -> Iterator[socket.socket]:
+    """A socket whose connections nobody answers."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        server.settimeout(PATIENCE)
+        yield server
