@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -204,4 +205,13 @@ def test_idle_but_programs_live(serve: Serve) -> None:
         began = time.monotonic()
         poll_until(lambda: time.monotonic() > began + 0.5, "more than the given time passes")
         assert scheduler.process.poll() is None
+    assert scheduler.process.wait(PATIENCE) == 0
+
+
+def test_end_without_a_run_directory(serve: Serve) -> None:
+    """One whose run directory was removed, so that nobody can find it any more, ends as well."""
+    scheduler = serve("--exit-when-idle", "0.5")
+    client = scheduler.client().register()
+    shutil.rmtree(scheduler.run_dir.root)
+    client.close()
     assert scheduler.process.wait(PATIENCE) == 0

@@ -41,7 +41,11 @@ class IdleEnd:
 
     def _try(self) -> None:
         self._timer = None
-        lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # the run directory was removed: nobody can find this scheduler any more
+            self._end()
+            return
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
