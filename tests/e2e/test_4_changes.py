@@ -93,6 +93,9 @@ def test_a_pod_that_is_killed_in_its_turn(simulated: Node, four: list[Running]) 
 
 def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Running]) -> None:
     """Without nvshare the pods are there (holders go on, others wait); installed again, they take turns again."""
+    # In the middle of a hand-over nobody would hold.
+    kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "set", "quantum", "600")
+    eventually("every GPU has a holder that may stay", _all_held, 30)
     kubectl("delete", "--filename", SIMULATED, timeout=120)
     eventually("no virtual device is left", lambda: allocatable() == 0, 60)
     since = simulated.clock_ns()
@@ -107,6 +110,11 @@ def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Ru
 
 def _clients(spans: list[Span]) -> list[int]:
     return [span.client for span in spans]
+
+
+def _all_held() -> bool:
+    states = [[client["state"] for client in device["clients"]] for device in scheduler_status()["devices"]]
+    return all("holding" in each for each in states)
 
 
 def _holder(node: Node, pods: list[Running]) -> tuple[Running, int]:
