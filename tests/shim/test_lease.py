@@ -186,14 +186,14 @@ def test_waiter_waits_when_the_scheduler_dies() -> None:
 
 
 @pytest.mark.parametrize("waiting", [True, False])
-def test_drain_goes_on_when_the_scheduler_dies(waiting: bool) -> None:
-    """A drain is finished before the next connection, and nothing is released to a scheduler that did not grant it."""
+def test_holds_again_when_the_scheduler_dies_during_a_drain(waiting: bool) -> None:
+    """A drain is finished before the next connection; the lock could not be given back: the client holds it still."""
     lease = holding()
     lease.handle(Event.DROP_LOCK, grant=3)
     lose(lease)
     assert lease.deadline == NEVER
-    assert lease.handle(Event.DRAINED, waiting=waiting) == []
-    assert reregister(lease) == (REGISTER_WAITING if waiting else REGISTER_IDLE)
+    assert lease.handle(Event.DRAINED, waiting=waiting) == [Done(Action.OPEN_GATE)]
+    assert reregister(lease) == Done(Action.SEND_REGISTER, wire.State.HOLDING, 3)
 
 
 def test_back_off() -> None:

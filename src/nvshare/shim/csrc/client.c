@@ -3,9 +3,8 @@
  * The clients: one record and one thread for every device that the process uses. The thread alone touches the record's lease and
  * connection; others only set bits in `pending` and wake it through `wake`.
  *
- * After fork the child has no thread: its atfork handler closes what it inherited (or the parent's connection would stay open for
- * as long as the child lives), and nvs_client_start begins anew. CLOEXEC does the same for exec. `fd_lock` keeps fork away while a
- * file is open of which the record does not know yet, or no more.
+ * After fork the child's handler closes what was inherited, which would keep the parent's connection open, and nvs_client_start
+ * begins anew; CLOEXEC serves exec. `fd_lock` keeps fork away while a file is open of which the record does not know.
  */
 #define _GNU_SOURCE
 #include "client.h"
@@ -159,13 +158,15 @@ static bool read_frame(struct nvs_client *client)
 
 /* What the lease asks for */
 
+/* To a scheduler that went meanwhile the lock cannot be given back, so the lease must know. */
 static void drain(struct nvs_client *client)
 {
-	struct nvs_lease_event event = { .kind = NVS_EVENT_DRAINED };
+	struct pollfd connection = { .fd = client->socket, .events = POLLRDHUP };
 
 	nvs_gate_drain(client->device);
-	event.waiting = atomic_load(&client->device->gate.waiting) > 0;
-	feed(client, &event);
+	if (poll(&connection, 1, 0) > 0)
+		feed_kind(client, NVS_EVENT_DISCONNECTED);
+	feed(client, &(struct nvs_lease_event){ .kind = NVS_EVENT_DRAINED, .waiting = atomic_load(&client->device->gate.waiting) > 0 });
 }
 
 static void look(struct nvs_client *client)

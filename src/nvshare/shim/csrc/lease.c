@@ -2,7 +2,8 @@
 /*
  * The lease, pure: see lease.h. All transitions are in the table `rules`; what is not in it is illegal.
  *
- *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING -drained-> IDLE or WAITING
+ *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING -drained-> IDLE or WAITING;
+ *	       drained without a link: HOLDING again, because the lock could not be given back
  *	link:  DOWN -timer-> CONNECTING -connected-> REGISTERING -SCHED_ON-> UP; any loss: DOWN
  *
  * The two move independently: whatever happens to the link, a holder holds and a waiter waits, and REGISTER tells the next
@@ -229,12 +230,13 @@ HANDLER(on_waiters)
 
 HANDLER(on_drained)
 {
-	bool up = lease->link == NVS_LINK_UP;
-
+	if (lease->link == NVS_LINK_DOWN) {
+		hold(lease, lease->grant, out);
+		return true;
+	}
 	lease->lock = event->waiting || lease->wanted_again ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
-	if (up)
-		act_release(out, lease->grant);
-	if (up && lease->lock == NVS_LOCK_WAITING)
+	act_release(out, lease->grant);
+	if (lease->lock == NVS_LOCK_WAITING)
 		act(out, NVS_ACTION_SEND_REQ_LOCK);
 	lease->grant = 0;
 	lease->waiters = 0;
