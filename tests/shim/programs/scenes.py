@@ -56,6 +56,21 @@ def capture_without_lock(server: LockServer) -> None:
     assert other.result() == graph.result() == 0
 
 
+def looks_in_relaxed_mode_after_the_first_capture(server: LockServer) -> None:
+    """Pacing changes the capture mode around its questions, and gives it back, once a capture has ever begun."""
+    take_lock(use_device(server))
+    for _ in range(300):
+        assert launch(STREAM) == 0
+    assert count("cuEventRecord") > 0
+    assert count("cuThreadExchangeStreamCaptureMode") == 0
+    assert begin_capture(STREAM) == end_capture(STREAM) == 0
+    looked = count("cuEventRecord")
+    for _ in range(300):
+        assert launch(STREAM) == 0
+    assert count("cuEventRecord") > looked
+    assert count("cuThreadExchangeStreamCaptureMode") == 2 * (count("cuEventRecord") - looked)
+
+
 def revoked_while_capturing(server: LockServer) -> None:
     """The drain waits for the capture's end without synchronizing, and everything passes until then."""
     peer = use_device(server)
