@@ -35,6 +35,7 @@ test: libs
 check: libs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	git ls-files '*.c' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/mypy
 	$(BIN)/python build_native.py strict
 	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)

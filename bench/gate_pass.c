@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a hook costs when the gate is open: gate_pass DRIVER THREADS prints nanoseconds per call of cuMemsetD8_v2, straight and
- * through the hook, as the best of several rounds. DRIVER is made from idle_driver.c.
+ * What a hook costs when the gate is open: gate_pass DRIVER THREADS prints nanoseconds per call of
+ * cuMemsetD8_v2, straight and through the hook, as the best of several rounds. DRIVER is made from
+ * idle_driver.c.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -52,11 +52,13 @@ EXPORT CUresult cuEventQuery(CUevent event)
 	return event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-EXPORT __attribute__((noinline)) CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes)
+EXPORT __attribute__((noinline)) CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value,
+							size_t bytes)
 {
 	__asm__ volatile("" : : "r"(to), "r"(value), "r"(bytes));
 	return CUDA_SUCCESS;
 }
 
 /* The same by a name that is not hooked. */
-EXPORT CUresult idle_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes) __attribute__((alias("cuMemsetD8_v2")));
+EXPORT CUresult idle_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes)
+	__attribute__((alias("cuMemsetD8_v2")));

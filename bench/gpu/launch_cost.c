@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library adds to a launch, in one process: blocks of launches through the hook and past it, alternating.
+ * What the library adds to a launch, in one process: blocks of launches through the hook and past
+ * it, alternating.
  *
  *   gcc -O2 -o launch_cost bench/gpu/launch_cost.c -ldl && nvshare-ctl run -- ./launch_cost
  *
- * The hook is what dlsym gives; the driver's own function is found in libcuda's symbol table. Prints the medians in nanoseconds per
- * launch of an empty kernel and their ratio, then the same for launches that are each waited for.
+ * The hook is what dlsym gives; the driver's own function is found in libcuda's symbol table.
+ * Prints the medians in nanoseconds per launch of an empty kernel and their ratio, then the same
+ * for launches that are each waited for.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,9 +22,11 @@
 #define BLOCKS 101
 #define LAUNCHES 4000
 
-typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+			 unsigned, void *, void **, void **);
 
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
 
 static double now(void)
 {
@@ -76,11 +80,12 @@ int main(void)
 	int (*load)(void **, const void *) = dlsym(driver, "cuModuleLoadData");
 	int (*get)(void **, void *, const char *) = dlsym(driver, "cuModuleGetFunction");
 	int (*synchronize)(void) = dlsym(driver, "cuCtxSynchronize");
-	launch_fn launch[2] = { own_symbol(driver, "cuLaunchKernel"), dlsym(driver, "cuLaunchKernel") };
+	launch_fn launch[2] = { own_symbol(driver, "cuLaunchKernel"),
+				dlsym(driver, "cuLaunchKernel") };
 	static double queued[2][BLOCKS], waited[2][BLOCKS];
 
-	if (!driver || !launch[0] || !launch[1] || init(0) || retain(&context, 0) || set_current(context) || load(&module, ptx) ||
-	    get(&kernel, module, "nothing")) {
+	if (!driver || !launch[0] || !launch[1] || init(0) || retain(&context, 0) ||
+	    set_current(context) || load(&module, ptx) || get(&kernel, module, "nothing")) {
 		fprintf(stderr, "no usable GPU\n");
 		return 1;
 	}
@@ -104,9 +109,9 @@ int main(void)
 			waited[side][block] = (now() - begin) / (LAUNCHES / 10);
 		}
 	printf("hooked: %s\n", launch[0] == launch[1] ? "no (not under the preload)" : "yes");
-	printf("queued launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n", median(queued[0]), median(queued[1]),
-	       median(queued[0]) / median(queued[1]));
-	printf("waited launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n", median(waited[0]), median(waited[1]),
-	       median(waited[0]) / median(waited[1]));
+	printf("queued launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n",
+	       median(queued[0]), median(queued[1]), median(queued[0]) / median(queued[1]));
+	printf("waited launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n",
+	       median(waited[0]), median(waited[1]), median(waited[0]) / median(waited[1]));
 	return 0;
 }

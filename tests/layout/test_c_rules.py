@@ -58,13 +58,3 @@ def test_a_file_says_what_it_is(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0] == "/* SPDX-License-Identifier: Apache-2.0 */"
     assert lines[1].startswith("/*")
-
-
-@c_files
-def test_tabs_and_width(path: Path) -> None:
-    """Kernel style: tabs indent, lines end where they end, none is longer than 140 columns."""
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        place = f"{name(path)}:{number}"
-        assert line == line.rstrip(), place
-        assert not re.match(r" {4} *[^ \\]", line), place
-        assert len(line.expandtabs(8)) <= 140, place

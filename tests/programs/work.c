@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU program of several threads and two processes, whose results are known: work KERNELS.PTX THREADS ROUNDS.
+ * A GPU program of several threads and two processes, whose results are known: work KERNELS.PTX
+ * THREADS ROUNDS.
  *
- * Every thread has a stream of its own, allocates, fills, adds, copies back, compares and frees, ROUNDS times; thread 0 replays a
- * captured graph besides. A child, forked before CUDA is used, does the same once at the same time. Exit status 0 and "right" on
- * stdout: all values were as expected. Anything else is told on stderr.
+ * Every thread has a stream of its own, allocates, fills, adds, copies back, compares and frees,
+ * ROUNDS times; thread 0 replays a captured graph besides. A child, forked before CUDA is used,
+ * does the same once at the same time. Exit status 0 and "right" on stdout: all values were as
+ * expected. Anything else is told on stderr.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,13 +37,15 @@ CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
+				     unsigned long long flags);
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream);
 CUresult cuGraphExecDestroy(CUgraphExec executable);
 CUresult cuGraphDestroy(CUgraph graph);
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-			unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters,
-			void **extra);
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+			unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+			unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+			void **parameters, void **extra);
 
 struct kernels {
 	CUfunction fill;
@@ -68,7 +72,8 @@ static void check(CUresult result, const char *what)
 
 static void launch(CUfunction function, CUstream stream, void **parameters)
 {
-	CHECK(cuLaunchKernel(function, ELEMENTS / BLOCK, 1, 1, BLOCK, 1, 1, 0, stream, parameters, NULL));
+	CHECK(cuLaunchKernel(function, ELEMENTS / BLOCK, 1, 1, BLOCK, 1, 1, 0, stream, parameters,
+			     NULL));
 }
 
 static void fill(const struct kernels *kernels, CUdeviceptr address, float value, CUstream stream)
@@ -80,7 +85,8 @@ static void fill(const struct kernels *kernels, CUdeviceptr address, float value
 }
 
 /* y += factor * x */
-static void add(const struct kernels *kernels, float factor, CUdeviceptr x, CUdeviceptr y, CUstream stream)
+static void add(const struct kernels *kernels, float factor, CUdeviceptr x, CUdeviceptr y,
+		CUstream stream)
 {
 	unsigned long long count = ELEMENTS;
 	void *parameters[] = { &factor, &x, &y, &count };
@@ -89,7 +95,8 @@ static void add(const struct kernels *kernels, float factor, CUdeviceptr x, CUde
 }
 
 /* Adds x to y REPLAYS times, by a graph that is captured once. */
-static void add_by_graph(const struct kernels *kernels, CUdeviceptr x, CUdeviceptr y, CUstream stream)
+static void add_by_graph(const struct kernels *kernels, CUdeviceptr x, CUdeviceptr y,
+			 CUstream stream)
 {
 	CUgraph graph;
 	CUgraphExec executable;
@@ -135,7 +142,8 @@ static void *work(void *argument)
 			add_by_graph(worker->kernels, x, y, stream);
 		CHECK(cuMemcpyDtoHAsync_v2(values, y, sizeof(values), stream));
 		CHECK(cuStreamSynchronize(stream));
-		expect(values, (float)(worker->number + 2 * round + (with_graph ? 2 * REPLAYS : 0)));
+		expect(values,
+		       (float)(worker->number + 2 * round + (with_graph ? 2 * REPLAYS : 0)));
 		CHECK(cuMemFree_v2(x));
 		CHECK(cuMemFree_v2(y));
 	}
@@ -159,7 +167,9 @@ static void run(const char *ptx, int threads, int rounds)
 	CHECK(cuModuleGetFunction(&kernels.fill, module, "nvs_fill_f32"));
 	CHECK(cuModuleGetFunction(&kernels.axpy, module, "nvs_axpy"));
 	for (int i = 0; i < threads; i++) {
-		workers[i] = (struct worker){ .number = i, .rounds = rounds, .context = context, .kernels = &kernels };
+		workers[i] = (struct worker){
+			.number = i, .rounds = rounds, .context = context, .kernels = &kernels
+		};
 		pthread_create(&workers[i].id, NULL, work, &workers[i]);
 	}
 	for (int i = 0; i < threads; i++)
@@ -189,7 +199,8 @@ int main(int argc, char **argv)
 	pid_t child;
 
 	if (threads < 1 || threads > MAX_THREADS) {
-		fprintf(stderr, "usage: work KERNELS.PTX THREADS ROUNDS, with 1 to %d threads\n", MAX_THREADS);
+		fprintf(stderr, "usage: work KERNELS.PTX THREADS ROUNDS, with 1 to %d threads\n",
+			MAX_THREADS);
 		return 2;
 	}
 	child = fork();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver that does nothing but count who came in, for tests of the hooks: every entry point of entrypoints.tsv exists (less those
- * that the build leaves out) and succeeds. Two devices; a context is 0x1000 + ordinal, a stream 0x100 * (1 + ordinal) + anything.
+ * A driver that does nothing but count who came in, for tests of the hooks: every entry point of
+ * entrypoints.tsv exists (less those that the build leaves out) and succeeds. Two devices; a
+ * context is 0x1000 + ordinal, a stream 0x100 * (1 + ordinal) + anything.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -13,7 +14,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { /* spy_entries.inc: ENTRY(symbol, base, since, variant, gated, (parameters)), and HAND for those with a body below */
+/*
+ * spy_entries.inc: ENTRY(symbol, base, since, variant, gated, (parameters)), and HAND for those
+ * with a body below
+ */
+enum {
 #define ENTRY(symbol, base, since, variant, gated, parameters) AT_##symbol,
 #define HAND(symbol, base, since, variant, gated, parameters) AT_##symbol,
 #include "spy_entries.inc"
@@ -51,10 +56,10 @@ static CUresult submit(int at)
 	return CUDA_SUCCESS;
 }
 
-#define ENTRY(symbol, base, since, variant, gated, parameters)                    \
-	EXPORT CUresult symbol parameters                                         \
-	{                                                                         \
-		return gated ? submit(AT_##symbol) : enter(AT_##symbol);          \
+#define ENTRY(symbol, base, since, variant, gated, parameters)           \
+	EXPORT CUresult symbol parameters                                \
+	{                                                                \
+		return gated ? submit(AT_##symbol) : enter(AT_##symbol); \
 	}
 #define HAND(symbol, base, since, variant, gated, parameters) EXPORT CUresult symbol parameters;
 #include "spy_entries.inc"
@@ -67,8 +72,10 @@ static const struct {
 	bool per_thread;
 	void *function;
 } entries[] = {
-#define ENTRY(symbol, base, since, variant, gated, parameters) { #symbol, base, since, variant, (void *)symbol },
-#define HAND(symbol, base, since, variant, gated, parameters) { #symbol, base, since, variant, (void *)symbol },
+#define ENTRY(symbol, base, since, variant, gated, parameters) \
+	{ #symbol, base, since, variant, (void *)symbol },
+#define HAND(symbol, base, since, variant, gated, parameters) \
+	{ #symbol, base, since, variant, (void *)symbol },
 #include "spy_entries.inc"
 };
 
@@ -81,8 +88,9 @@ static int spy_find(const char *symbol)
 }
 
 /*
- * For the tests: how often a symbol was entered, which stream is being captured, which symbol does not return; whether anything may
- * be submitted now, how often something was when it might not, and how much was since the last synchronization.
+ * For the tests: how often a symbol was entered, which stream is being captured, which symbol does
+ * not return; whether anything may be submitted now, how often something was when it might not, and
+ * how much was since the last synchronization.
  */
 
 EXPORT int spy_count(const char *symbol)
@@ -183,7 +191,9 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-	*captureStatus = hStream && atomic_load(&capturing) == hStream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+	*captureStatus = hStream && atomic_load(&capturing) == hStream
+				 ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+				 : CU_STREAM_CAPTURE_STATUS_NONE;
 	return enter(AT_cuStreamIsCapturing);
 }
 
@@ -199,12 +209,15 @@ static void *look_up(const char *symbol, int version, cuuint64_t flags)
 	int best = -1;
 
 	for (int i = 0; i < COUNT; i++) {
-		bool wanted = entries[i].per_thread == !!(flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+		bool wanted = entries[i].per_thread ==
+			      !!(flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 
-		if (strcmp(entries[i].base, symbol) || entries[i].since > version || (!wanted && entries[i].per_thread))
+		if (strcmp(entries[i].base, symbol) || entries[i].since > version ||
+		    (!wanted && entries[i].per_thread))
 			continue;
 		if (best < 0 || entries[i].per_thread > entries[best].per_thread ||
-		    (entries[i].per_thread == entries[best].per_thread && entries[i].since > entries[best].since))
+		    (entries[i].per_thread == entries[best].per_thread &&
+		     entries[i].since > entries[best].since))
 			best = i;
 	}
 	return best < 0 ? NULL : entries[best].function;
@@ -217,11 +230,13 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int driverVersion, cuu
 	return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolFound)
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
+			     CUdriverProcAddressQueryResult *symbolFound)
 {
 	*pfn = look_up(symbol, driverVersion, flags);
 	enter(AT_cuGetProcAddress_v2);
 	if (symbolFound)
-		*symbolFound = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		*symbolFound =
+			*pfn ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binary interface of the CUDA driver, as far as nvshare looks at it: handles, result codes, the numbers of flags and
- * attributes, and the layout of the structures that it reads or writes. Every type that a signature of entrypoints.tsv names is
- * declared here; a structure that nobody looks into stays incomplete. Enumerations of the driver are plain ints.
+ * The binary interface of the CUDA driver, as far as nvshare looks at it: handles, result codes,
+ * the numbers of flags and attributes, and the layout of the structures that it reads or writes.
+ * Every type that a signature of entrypoints.tsv names is declared here; a structure that nobody
+ * looks into stays incomplete. Enumerations of the driver are plain ints.
  *
- * Names of types and constants are the driver's, because programs and documentation speak of them; the names of fields are ours.
- * Layouts are those of 64-bit Linux and are asserted at the end of the file.
+ * Names of types and constants are the driver's, because programs and documentation speak of them;
+ * the names of fields are ours. Layouts are those of 64-bit Linux and are asserted at the end of
+ * the file.
  */
 #ifndef NVSHARE_CUDA_ABI_H
 #define NVSHARE_CUDA_ABI_H
@@ -132,7 +134,7 @@ typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 typedef int CUdevice_v1;
 typedef int CUdevice;
-typedef unsigned int CUdeviceptr_v1;         /* entry points from before CUDA 3.2 */
+typedef unsigned int CUdeviceptr_v1; /* entry points from before CUDA 3.2 */
 typedef unsigned long long CUdeviceptr_v2;
 typedef CUdeviceptr_v2 CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle_v1;
@@ -173,7 +175,10 @@ typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
 typedef struct CUcoredumpCallbackEntry_st *CUcoredumpCallbackHandle;
 typedef struct CUIcheckpointOperation_st *CUcheckpointOperationHandle;
 
-/* The two streams that have a number instead of an object; NULL means the first, or the second in a _ptsz or _ptds entry point. */
+/*
+ * The two streams that have a number instead of an object; NULL means the first, or the second in a
+ * _ptsz or _ptds entry point.
+ */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
@@ -457,9 +462,12 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 typedef size_t (*CUoccupancyB2DSize)(int block_size);
 typedef struct CUgraphNodeParams_st CUgraphNodeParams;
 struct CUasyncNotificationInfo_st;
-typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const CUgraphNodeParams *original,
-					     const CUgraphNodeParams *recaptured, CUgraphRecaptureStatus status);
-typedef void (*CUasyncCallback)(struct CUasyncNotificationInfo_st *info, void *data, CUasyncCallbackHandle handle);
+typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node,
+					     const CUgraphNodeParams *original,
+					     const CUgraphNodeParams *recaptured,
+					     CUgraphRecaptureStatus status);
+typedef void (*CUasyncCallback)(struct CUasyncNotificationInfo_st *info, void *data,
+				CUasyncCallbackHandle handle);
 typedef void (*CUlogsCallback)(void *data, CUlogLevel level, char *message, size_t length);
 typedef void (*CUcoredumpStatusCallback)(void *data, int pid, CUdevice device);
 
@@ -485,7 +493,8 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC_v1;
 typedef struct CUDA_TEXTURE_DESC_st CUDA_TEXTURE_DESC_v1;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1;
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1;
-typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1;
+typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_v1;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1;
@@ -530,7 +539,8 @@ typedef CUmemLocation_v1 CUmemLocation;
 
 typedef struct CUmemAllocationProp_st {
 	CUmemAllocationType type;
-	CUmemAllocationHandleType handle_types; /* that the allocation may be exported as; a bit mask */
+	/* that the allocation may be exported as; a bit mask */
+	CUmemAllocationHandleType handle_types;
 	CUmemLocation location;
 	void *win32_metadata;
 	struct {
@@ -671,7 +681,9 @@ typedef struct CUDA_MEMCPY3D_v1_st {
 	unsigned int depth;
 } CUDA_MEMCPY3D_v1;
 
-/* The peer form has contexts where the plain one has reserved words; otherwise they are the same. */
+/*
+ * The peer form has contexts where the plain one has reserved words; otherwise they are the same.
+ */
 typedef struct CUDA_MEMCPY3D_st {
 	size_t src_x_bytes;
 	size_t src_y;
@@ -881,7 +893,7 @@ struct CUgraphNodeParams_st {
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
 	cuuint64_t flags;
 	CUstream upload_stream;
-	CUgraphNode error_node;          /* answered */
+	CUgraphNode error_node;		 /* answered */
 	CUgraphInstantiateResult result; /* answered */
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
 

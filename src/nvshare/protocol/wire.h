@@ -2,9 +2,10 @@
 /*
  * The wire between a client (libnvshare.so) and the scheduler, protocol version 2.
  *
- * This is the only description of the layout: the shim includes it, and Python reads the part between the two
- * "cdef" marks with cffi, so that part holds plain declarations only. Every frame has the same size. Both ends run on one
- * machine, so numbers are in the machine's byte order. A version 1 frame begins with its type, 1 to 8, never with the magic.
+ * This is the only description of the layout: the shim includes it, and Python reads the part
+ * between the two "cdef" marks with cffi, so that part holds plain declarations only. Every frame
+ * has the same size. Both ends run on one machine, so numbers are in the machine's byte order. A
+ * version 1 frame begins with its type, 1 to 8, never with the magic.
  */
 #ifndef NVSHARE_WIRE_H
 #define NVSHARE_WIRE_H
@@ -27,8 +28,12 @@ enum nvs_wire_type {
 	NVS_DROP_LOCK = 6,     /* scheduler: drain and give grant `grant` back */
 	NVS_LOCK_RELEASED = 7, /* client: grant `grant` is given back, nothing of mine runs */
 	NVS_FOOTPRINT = 9,     /* client: my footprint is now footprint_bytes */
-	NVS_WAITERS = 10,      /* scheduler, to a holder: `waiters` clients wait; give way once idle for idle_microseconds */
-	NVS_REFUSED = 11       /* scheduler: not registered, because of `text`; the connection ends */
+	/*
+	 * scheduler, to a holder: `waiters` clients wait; give way once idle for idle_microseconds
+	 */
+	NVS_WAITERS = 10,
+	/* scheduler: not registered, because of `text`; the connection ends */
+	NVS_REFUSED = 11
 };
 
 enum nvs_wire_state {
@@ -45,22 +50,27 @@ enum nvs_wire_backend {
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
-	uint8_t type;                /* enum nvs_wire_type */
-	uint8_t state;               /* REGISTER: enum nvs_wire_state */
-	uint8_t backend;             /* REGISTER: enum nvs_wire_backend */
-	uint8_t reserved[3];         /* zero */
-	uint32_t pid;                /* REGISTER: the pid as the client sees it; a hint */
-	uint32_t waiters;            /* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
-	uint32_t idle_microseconds;  /* WAITERS: how long a holder is idle before it gives way */
-	uint32_t reserved_word;      /* zero */
-	uint64_t client_id;          /* SCHED_ON */
-	uint64_t epoch;              /* SCHED_ON: this scheduler's life; REGISTER: the last one known, 0 for none */
-	uint64_t grant;              /* LOCK_OK, DROP_LOCK, LOCK_RELEASED; REGISTER when HOLDING (0: runs without a grant) */
-	uint64_t footprint_bytes;    /* REGISTER, FOOTPRINT: bytes allocated on the device */
-	uint64_t total_bytes;        /* REGISTER: memory of the device */
+	uint8_t type;	     /* enum nvs_wire_type */
+	uint8_t state;	     /* REGISTER: enum nvs_wire_state */
+	uint8_t backend;     /* REGISTER: enum nvs_wire_backend */
+	uint8_t reserved[3]; /* zero */
+	uint32_t pid;	     /* REGISTER: the pid as the client sees it; a hint */
+	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
+	uint32_t waiters;
+	uint32_t idle_microseconds; /* WAITERS: how long a holder is idle before it gives way */
+	uint32_t reserved_word;	    /* zero */
+	uint64_t client_id;	    /* SCHED_ON */
+	/* SCHED_ON: this scheduler's life; REGISTER: the last one known, 0 for none */
+	uint64_t epoch;
+	/* LOCK_OK, DROP_LOCK, LOCK_RELEASED; REGISTER when HOLDING (0: runs without a grant) */
+	uint64_t grant;
+	uint64_t footprint_bytes; /* REGISTER, FOOTPRINT: bytes allocated on the device */
+	uint64_t total_bytes;	  /* REGISTER: memory of the device */
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES]; /* REGISTER: as cuDeviceGetUuid_v2 gives it */
-	char text[NVS_WIRE_TEXT_BYTES];           /* REGISTER: command name; REFUSED: the reason; NUL-terminated UTF-8 */
-	char name_hint[NVS_WIRE_NAME_BYTES];      /* REGISTER: the host name that the client sees (in a pod, the pod's name) */
+	/* REGISTER: command name; REFUSED: the reason; NUL-terminated UTF-8 */
+	char text[NVS_WIRE_TEXT_BYTES];
+	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
+	char name_hint[NVS_WIRE_NAME_BYTES];
 };
 /* cdef end */
 

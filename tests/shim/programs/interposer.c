@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another preloaded library that stands before the driver's functions, and finds the next ones as such libraries do. */
+/*
+ * Another preloaded library that stands before the driver's functions, and finds the next ones as
+ * such libraries do.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,7 +14,8 @@ void *interposer_next(const char *symbol);
 
 void *interposer_next(const char *symbol)
 {
-	void *volatile found = dlsym(RTLD_NEXT, symbol); /* not a tail call: the caller must be this library */
+	/* not a tail call: the caller must be this library */
+	void *volatile found = dlsym(RTLD_NEXT, symbol);
 
 	return found;
 }

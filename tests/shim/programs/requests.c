@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the driver what a CUDA runtime asked it: requests LOG... reads lines "v1|v2 NAME VERSION FLAGS" (the name may be empty) and
- * prints for each the result, the object and the symbol that it led to.
+ * Asks the driver what a CUDA runtime asked it: requests LOG... reads lines "v1|v2 NAME VERSION
+ * FLAGS" (the name may be empty) and prints for each the result, the object and the symbol that it
+ * led to.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,7 +13,8 @@
 #include "abi.h"
 
 typedef CUresult (*ask_v1)(const char *name, void **function, int version, cuuint64_t flags);
-typedef CUresult (*ask_v2)(const char *name, void **function, int version, cuuint64_t flags, int *status);
+typedef CUresult (*ask_v2)(const char *name, void **function, int version, cuuint64_t flags,
+			   int *status);
 
 static void replay(void *driver, char *line)
 {
@@ -24,14 +26,17 @@ static void replay(void *driver, char *line)
 
 	*version++ = '\0';
 	if (line[1] == '1')
-		result = ((ask_v1)dlsym(driver, "cuGetProcAddress"))(name, &found, atoi(version), (cuuint64_t)atoi(strchr(version, ' ')));
+		result = ((ask_v1)dlsym(driver, "cuGetProcAddress"))(
+			name, &found, atoi(version), (cuuint64_t)atoi(strchr(version, ' ')));
 	else
-		result = ((ask_v2)dlsym(driver, "cuGetProcAddress_v2"))(name, &found, atoi(version), (cuuint64_t)atoi(strchr(version, ' ')),
-									&status);
+		result = ((ask_v2)dlsym(driver, "cuGetProcAddress_v2"))(
+			name, &found, atoi(version), (cuuint64_t)atoi(strchr(version, ' ')),
+			&status);
 	if (!found || !dladdr(found, &info))
 		printf("%d %d none -\n", result, status);
 	else
-		printf("%d %d %s %s\n", result, status, strrchr(info.dli_fname, '/') + 1, info.dli_sname);
+		printf("%d %d %s %s\n", result, status, strrchr(info.dli_fname, '/') + 1,
+		       info.dli_sname);
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the book of allocations: a hash table in shards. Each shard's lock protects its chains and is held for a look-up only;
- * malloc and free are called outside of it.
+ * Owns the book of allocations: a hash table in shards. Each shard's lock protects its chains and
+ * is held for a look-up only; malloc and free are called outside of it.
  */
 #include "account.h"
 
@@ -25,7 +25,8 @@ static struct shard shards[SHARDS] = { [0 ... SHARDS - 1] = { .lock = PTHREAD_MU
 
 static uint32_t hash(int kind, uint64_t key)
 {
-	return (uint32_t)((((key >> 4) ^ key << 60) + (uint64_t)kind) * 0x9e3779b97f4a7c15ULL >> 32);
+	return (uint32_t)((((key >> 4) ^ key << 60) + (uint64_t)kind) * 0x9e3779b97f4a7c15ULL >>
+			  32);
 }
 
 static struct shard *shard_of(int kind, uint64_t key)

@@ -2,9 +2,10 @@
 /*
  * Owns the list of captures that are going on.
  *
- * nvs_list_lock protects the list and the counts beside it; nvs_list_changed is signalled when they change. nvs_ending is held
- * for reading by calls that pass a closed gate because they are captured, and for writing around what ends a capture, so that
- * none of them is submitted after all. Neither is held while the dynamic loader is called.
+ * nvs_list_lock protects the list and the counts beside it; nvs_list_changed is signalled when they
+ * change. nvs_ending is held for reading by calls that pass a closed gate because they are
+ * captured, and for writing around what ends a capture, so that none of them is submitted after
+ * all. Neither is held while the dynamic loader is called.
  */
 #define _GNU_SOURCE
 #include "capture.h"
@@ -17,7 +18,10 @@
 #include "marks.h"
 #include "pass.h"
 
-/* A thread's own default stream has the same number in all threads: there `owner` makes the difference. */
+/*
+ * A thread's own default stream has the same number in all threads: there `owner` makes the
+ * difference.
+ */
 struct nvs_capture {
 	struct nvs_capture *next;
 	CUstream stream;
@@ -32,7 +36,7 @@ static pthread_mutex_t nvs_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t nvs_list_changed = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t nvs_ending = PTHREAD_RWLOCK_INITIALIZER;
 static struct nvs_capture *nvs_list;
-static int nvs_forbidden; /* synchronizations that go on */
+static int nvs_forbidden;  /* synchronizations that go on */
 static int nvs_forbidding; /* drains that wait for the captures' end */
 
 struct nvs_capture *nvs_capture_begin(CUstream stream)
@@ -45,7 +49,8 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	*capture = (struct nvs_capture){ .stream = stream };
 	if (stream == CU_STREAM_PER_THREAD)
 		capture->owner = nvs_mark_take();
-	if (!stream || stream == CU_STREAM_PER_THREAD || NVS_CALL(cuStreamGetCtx, stream, &capture->context) != CUDA_SUCCESS)
+	if (!stream || stream == CU_STREAM_PER_THREAD ||
+	    NVS_CALL(cuStreamGetCtx, stream, &capture->context) != CUDA_SUCCESS)
 		NVS_CALL(cuCtxGetCurrent, &capture->context);
 	pthread_mutex_lock(&nvs_list_lock);
 	/* Among captures that already go on another one may begin: they may need it to end. */
@@ -55,7 +60,9 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	nvs_list = capture;
 	atomic_fetch_add(&nvs_captures, 1);
 	pthread_mutex_unlock(&nvs_list_lock);
-	/* Threads that look at events now may not know yet that they have to do it in relaxed mode. */
+	/*
+	 * Threads that look at events now may not know yet that they have to do it in relaxed mode.
+	 */
 	if (!atomic_exchange(&nvs_capture_ever, true))
 		nvs_marks_wait_looks();
 	errno = saved;
@@ -63,14 +70,16 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 }
 
 /* Takes out the first capture that matches; NULL in `one`, `context`, `owner` or `stream`: any. */
-static bool nvs_list_remove(const struct nvs_capture *one, CUstream stream, CUcontext context, const struct nvs_mark *owner)
+static bool nvs_list_remove(const struct nvs_capture *one, CUstream stream, CUcontext context,
+			    const struct nvs_mark *owner)
 {
 	struct nvs_capture **link, *found;
 
 	pthread_mutex_lock(&nvs_list_lock);
 	for (link = &nvs_list; *link; link = &(*link)->next)
 		if ((!one || *link == one) && (!stream || (*link)->stream == stream) &&
-		    (!context || (*link)->context == context) && (!owner || (*link)->owner == owner))
+		    (!context || (*link)->context == context) &&
+		    (!owner || (*link)->owner == owner))
 			break;
 	found = *link;
 	if (found) {

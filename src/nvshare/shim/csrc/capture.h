@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of CUDA graphs that are going on in this process. While one is, nothing may be synchronized (the driver would end the
- * capture with an error), and what is captured is not submitted.
+ * Captures of CUDA graphs that are going on in this process. While one is, nothing may be
+ * synchronized (the driver would end the capture with an error), and what is captured is not
+ * submitted.
  */
 #ifndef NVSHARE_CAPTURE_H
 #define NVSHARE_CAPTURE_H

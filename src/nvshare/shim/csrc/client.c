@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clients: one record and one thread for every device that the process uses. The thread alone touches the record's lease and
- * connection; others only set bits in `pending` and wake it through `wake`.
+ * The clients: one record and one thread for every device that the process uses. The thread alone
+ * touches the record's lease and connection; others only set bits in `pending` and wake it through
+ * `wake`.
  *
- * After fork the child's handler closes what was inherited, which would keep the parent's connection open, and nvs_client_start
- * begins anew; CLOEXEC serves exec. `fd_lock` keeps fork away while a file is open of which the record does not know.
+ * After fork the child's handler closes what was inherited, which would keep the parent's
+ * connection open, and nvs_client_start begins anew; CLOEXEC serves exec. `fd_lock` keeps fork away
+ * while a file is open of which the record does not know.
  */
 #define _GNU_SOURCE
 #include "client.h"
@@ -31,21 +33,25 @@
 #include "messages.h"
 #include "thread.h"
 
-#define FIRST_FD 256       /* out of the way of the program's own small numbers */
+#define FIRST_FD 256	   /* out of the way of the program's own small numbers */
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
 
-enum { PENDING_WANT = 1, PENDING_FOOTPRINT = 2 };
+enum {
+	PENDING_WANT = 1,
+	PENDING_FOOTPRINT = 2
+};
 
 struct nvs_client {
-	struct nvs_device *device;  /* NULL: not started in this process */
-	_Atomic bool running;       /* the thread was created */
+	struct nvs_device *device; /* NULL: not started in this process */
+	_Atomic bool running;	   /* the thread was created */
 	_Atomic unsigned int pending;
-	int socket, wake;           /* -1: none */
+	int socket, wake; /* -1: none */
 	struct nvs_lease lease;
-	size_t received;            /* bytes in `input` */
+	size_t received; /* bytes in `input` */
 	struct nvs_frame input;
-	uint64_t footprint_sent, footprint_at; /* the newest that the scheduler knows; when the next may go */
-	bool broken;                /* writing failed: the connection is to be ended */
+	/* the newest that the scheduler knows; when the next may go */
+	uint64_t footprint_sent, footprint_at;
+	bool broken; /* writing failed: the connection is to be ended */
 };
 
 static struct nvs_client clients[NVS_MAX_DEVICES];
@@ -86,10 +92,12 @@ static void dial(struct nvs_client *client)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	bool connected;
 
-	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path), "the path is copied as it is");
+	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path),
+		       "the path is copied as it is");
 	memcpy(address.sun_path, nvs_config()->socket_path, sizeof(address.sun_path));
 	pthread_mutex_lock(&fd_lock);
-	client->socket = out_of_the_way(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	client->socket =
+		out_of_the_way(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	pthread_mutex_unlock(&fd_lock);
 	connected = client->socket >= 0 && address.sun_path[0] &&
 		    !connect(client->socket, (struct sockaddr *)&address, sizeof(address));
@@ -98,10 +106,14 @@ static void dial(struct nvs_client *client)
 	feed_kind(client, connected ? NVS_EVENT_CONNECTED : NVS_EVENT_CONNECT_FAILED);
 }
 
-/* A frame is sent as a whole or not at all; where there is no room for one, nobody has read hundreds. */
+/*
+ * A frame is sent as a whole or not at all; where there is no room for one, nobody has read
+ * hundreds.
+ */
 static void post(struct nvs_client *client, const struct nvs_frame *frame)
 {
-	if (send(client->socket, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(*frame))
+	if (send(client->socket, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    (ssize_t)sizeof(*frame))
 		client->broken = true;
 }
 
@@ -146,7 +158,8 @@ static bool read_frame(struct nvs_client *client)
 	event = nvs_lease_event_of(frame);
 	if (client->received < sizeof(*frame)) {
 		/* What is no frame at all may be shorter than one and is not waited for. */
-		if (frame->magic != NVS_WIRE_MAGIC || (client->received > 1 && frame->version != NVS_WIRE_VERSION))
+		if (frame->magic != NVS_WIRE_MAGIC ||
+		    (client->received > 1 && frame->version != NVS_WIRE_VERSION))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
 		return false;
 	}
@@ -166,7 +179,9 @@ static void drain(struct nvs_client *client)
 	nvs_gate_drain(client->device);
 	if (poll(&connection, 1, 0) > 0)
 		feed_kind(client, NVS_EVENT_DISCONNECTED);
-	feed(client, &(struct nvs_lease_event){ .kind = NVS_EVENT_DRAINED, .waiting = atomic_load(&client->device->gate.waiting) > 0 });
+	feed(client, &(struct nvs_lease_event){
+			     .kind = NVS_EVENT_DRAINED,
+			     .waiting = atomic_load(&client->device->gate.waiting) > 0 });
 }
 
 static void look(struct nvs_client *client)
@@ -181,7 +196,10 @@ static void look(struct nvs_client *client)
 static void open_gate(struct nvs_client *client)
 {
 	nvs_gate_open(client->device);
-	/* Whoever asked until now found the gate closed before this; only this thread closes it again. */
+	/*
+	 * Whoever asked until now found the gate closed before this; only this thread closes it
+	 * again.
+	 */
 	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT);
 }
 
@@ -200,7 +218,10 @@ static void carry_out(struct nvs_client *client, const struct nvs_lease_action *
 		post_register(client, action);
 		break;
 	case NVS_ACTION_SEND_REQ_LOCK:
-		/* Whether the client fits beside others is decided by its footprint, so the newest one goes first. */
+		/*
+		 * Whether the client fits beside others is decided by its footprint, so the newest
+		 * one goes first.
+		 */
 		post_footprint(client, nvs_now_us());
 		nvs_message_request(&frame);
 		post(client, &frame);
@@ -236,13 +257,15 @@ static bool feed(struct nvs_client *client, const struct nvs_lease_event *event)
 	int link = lease->link, lock = lease->lock;
 
 	if (!nvs_lease_handle(lease, event, nvs_now_us(), &actions)) {
-		nvs_debug("device %d: %s came while link %s, lock %s", client->device->ordinal, nvs_lease_event_name(event->kind),
-			  nvs_link_name(link), nvs_lock_name(lock));
+		nvs_debug("device %d: %s came while link %s, lock %s", client->device->ordinal,
+			  nvs_lease_event_name(event->kind), nvs_link_name(link),
+			  nvs_lock_name(lock));
 		return false;
 	}
 	if (lease->link != link || lease->lock != lock)
-		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal, nvs_lease_event_name(event->kind),
-			  nvs_link_name(lease->link), nvs_lock_name(lease->lock), (unsigned long long)lease->grant);
+		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
+			  nvs_lease_event_name(event->kind), nvs_link_name(lease->link),
+			  nvs_lock_name(lease->lock), (unsigned long long)lease->grant);
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
 	return true;
@@ -252,7 +275,8 @@ static bool feed(struct nvs_client *client, const struct nvs_lease_event *event)
 
 static bool footprint_due(const struct nvs_client *client)
 {
-	return client->lease.link == NVS_LINK_UP && atomic_load(&client->pending) & PENDING_FOOTPRINT;
+	return client->lease.link == NVS_LINK_UP &&
+	       atomic_load(&client->pending) & PENDING_FOOTPRINT;
 }
 
 static void handle_pending(struct nvs_client *client)
@@ -277,7 +301,8 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 	if (footprint_due(client) && client->footprint_at < deadline)
 		deadline = client->footprint_at;
 	left = deadline > now ? deadline - now : 0;
-	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000) * 1000 };
+	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
+				     .tv_nsec = (long)(left % 1000000) * 1000 };
 	fds[0] = (struct pollfd){ .fd = client->wake, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = client->socket, .events = POLLIN };
 	if (ppoll(fds, 2, deadline == NVS_LEASE_NEVER ? NULL : &timeout, NULL) <= 0)
@@ -289,7 +314,8 @@ static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 	uint64_t count;
 
 	if (fds[0].revents & POLLNVAL)
-		client->wake = -1; /* the program closed it, as it does with every file; ppoll passes over -1 */
+		/* the program closed it, as it does with every file; ppoll passes over -1 */
+		client->wake = -1;
 	else if (fds[0].revents)
 		(void)!read(client->wake, &count, sizeof(count));
 	/* Those who asked before the scheduler's frame came are told first. */
@@ -325,7 +351,8 @@ static bool start_thread(struct nvs_client *client)
 
 static void do_without_thread(struct nvs_device *device)
 {
-	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler", device->ordinal);
+	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
+		device->ordinal);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
 		nvs_gate_open(device);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the settings and is the only reader of the environment. They are written once, inside pthread_once, and constant after it.
- * The names are those of paths.py; a test compares the two.
+ * Owns the settings and is the only reader of the environment. They are written once, inside
+ * pthread_once, and constant after it. The names are those of paths.py; a test compares the two.
  */
 #include "config.h"
 
@@ -30,10 +30,13 @@ struct choice {
 	int value;
 };
 
-static const struct choice memories[] = { { "managed", NVS_BACKEND_MANAGED }, { "native", NVS_BACKEND_NATIVE }, { NULL, 0 } };
-static const struct choice policies[] = {
-	{ "wait", NVS_ON_MISSING_WAIT }, { "run", NVS_ON_MISSING_RUN }, { "fail", NVS_ON_MISSING_FAIL }, { NULL, 0 }
-};
+static const struct choice memories[] = { { "managed", NVS_BACKEND_MANAGED },
+					  { "native", NVS_BACKEND_NATIVE },
+					  { NULL, 0 } };
+static const struct choice policies[] = { { "wait", NVS_ON_MISSING_WAIT },
+					  { "run", NVS_ON_MISSING_RUN },
+					  { "fail", NVS_ON_MISSING_FAIL },
+					  { NULL, 0 } };
 static const struct choice switches[] = { { "0", false }, { "1", true }, { NULL, 0 } };
 
 static struct nvs_config settings;
@@ -46,7 +49,9 @@ static const char *variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* The value of the variable; the first choice when it is not set, or is wrong, which is said once. */
+/*
+ * The value of the variable; the first choice when it is not set, or is wrong, which is said once.
+ */
 static int choose(const char *name, const struct choice *choices)
 {
 	const char *value = variable(name);
@@ -59,7 +64,8 @@ static int choose(const char *name, const struct choice *choices)
 
 		if (!strcmp(choice->text, value))
 			return choice->value;
-		snprintf(allowed + length, sizeof(allowed) - length, "%s%s", length ? ", " : "", choice->text);
+		snprintf(allowed + length, sizeof(allowed) - length, "%s%s", length ? ", " : "",
+			 choice->text);
 	}
 	nvs_log("%s=%.200s is not one of %s; using %s", name, value, allowed, choices->text);
 	return choices->value;
@@ -78,13 +84,15 @@ static void find_socket(void)
 	else if (runtime)
 		length = snprintf(path, sizeof(path), "%s/nvshare/" CLIENT_SOCKET, runtime);
 	else
-		length = snprintf(path, sizeof(path), "/tmp/nvshare-%u/" CLIENT_SOCKET, (unsigned int)getuid());
+		length = snprintf(path, sizeof(path), "/tmp/nvshare-%u/" CLIENT_SOCKET,
+				  (unsigned int)getuid());
 
 	if (length > 0 && (size_t)length < sizeof(settings.socket_path))
 		memcpy(settings.socket_path, path, (size_t)length + 1);
 	else
-		nvs_log("the scheduler's socket %.300s has a path of %d bytes, and at most %zu are possible; set %s", path, length,
-			sizeof(settings.socket_path) - 1, RUN_DIR);
+		nvs_log("the scheduler's socket %.300s has a path of %d bytes, and at most %zu are "
+			"possible; set %s",
+			path, length, sizeof(settings.socket_path) - 1, RUN_DIR);
 }
 
 static void read_environment(void)

@@ -9,14 +9,18 @@
 #include <sys/un.h>
 
 struct nvs_config {
-	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the scheduler; empty: it would be too long */
-	int memory;          /* enum nvs_wire_backend */
-	int on_missing;      /* enum nvs_on_missing */
+	/* of the scheduler; empty: it would be too long */
+	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int memory;	/* enum nvs_wire_backend */
+	int on_missing; /* enum nvs_on_missing */
 	bool debug;
 	bool single_oversub; /* one process may allocate more than the device has */
 };
 
-/* Reads the environment at the first call, which must not come before the process uses a device. Never NULL. */
+/*
+ * Reads the environment at the first call, which must not come before the process uses a device.
+ * Never NULL.
+ */
 const struct nvs_config *nvs_config(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the list of contexts. nvs_contexts_lock protects it, nvs_contexts_changed is signalled when a synchronization ends; the lock
- * is not held while the driver is called. Entries are used again but never freed, so that look-ups need no lock.
+ * Owns the list of contexts. nvs_contexts_lock protects it, nvs_contexts_changed is signalled when
+ * a synchronization ends; the lock is not held while the driver is called. Entries are used again
+ * but never freed, so that look-ups need no lock.
  */
 #define _GNU_SOURCE
 #include "contexts.h"
@@ -41,7 +42,8 @@ static struct nvs_context *nvs_context_find_primary(int ordinal)
 	struct nvs_context *entry;
 
 	for (entry = atomic_load(&nvs_contexts); entry; entry = entry->next)
-		if (entry->primary && atomic_load(&entry->context) && atomic_load(&entry->ordinal) == ordinal)
+		if (entry->primary && atomic_load(&entry->context) &&
+		    atomic_load(&entry->ordinal) == ordinal)
 			return entry;
 	return NULL;
 }
@@ -147,15 +149,20 @@ static bool nvs_context_alive(const struct nvs_context *entry)
 
 	if (!entry->primary)
 		return true;
-	return NVS_CALL(cuDevicePrimaryCtxGetState, atomic_load(&entry->ordinal), &flags, &active) == CUDA_SUCCESS && active;
+	return NVS_CALL(cuDevicePrimaryCtxGetState, atomic_load(&entry->ordinal), &flags,
+			&active) == CUDA_SUCCESS &&
+	       active;
 }
 
 static void nvs_context_synchronize(const struct nvs_context *entry)
 {
 	CUcontext popped;
 
-	/* An error means that the context is gone or broken for good; nothing runs in it any more. */
-	if (!nvs_context_alive(entry) || NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
+	/*
+	 * An error means that the context is gone or broken for good; nothing runs in it any more.
+	 */
+	if (!nvs_context_alive(entry) ||
+	    NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
 		return;
 	NVS_CALL(cuCtxSynchronize);
 	NVS_CALL(cuCtxPopCurrent_v2, &popped);
@@ -171,7 +178,8 @@ void nvs_contexts_synchronize(const struct nvs_device *device)
 		pthread_mutex_lock(&nvs_contexts_lock);
 		while (entry->pins < 0)
 			pthread_cond_wait(&nvs_contexts_changed, &nvs_contexts_lock);
-		if (atomic_load(&entry->context) && atomic_load(&entry->ordinal) == device->ordinal) {
+		if (atomic_load(&entry->context) &&
+		    atomic_load(&entry->ordinal) == device->ordinal) {
 			entry->pins++;
 			pinned = true;
 		}

@@ -15,7 +15,10 @@ struct nvs_device;
 
 /* A context exists. Primary ones stay known for good: they come and go at the same address. */
 void nvs_context_created(CUcontext context, int ordinal, bool primary);
-/* Before a context is destroyed: waits until nobody synchronizes it. If that fails, it must be reported as created again. */
+/*
+ * Before a context is destroyed: waits until nobody synchronizes it. If that fails, it must be
+ * reported as created again.
+ */
 void nvs_context_ending(CUcontext context);
 /* Before a primary context may end, and after it. */
 void nvs_context_primary_ending(int ordinal);
@@ -27,7 +30,10 @@ CUcontext nvs_context_primary(int ordinal);
 /* Changes whenever a context ends: events made before may be gone with it. */
 uint32_t nvs_context_generation(void);
 
-/* Waits until all contexts of the device have completed what was submitted. No capture may be going on. */
+/*
+ * Waits until all contexts of the device have completed what was submitted. No capture may be going
+ * on.
+ */
 void nvs_contexts_synchronize(const struct nvs_device *device);
 /* In a forked child. */
 void nvs_contexts_forked(void);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the records of the devices that this process uses, and answers which one a stream belongs to.
+ * Owns the records of the devices that this process uses, and answers which one a stream belongs
+ * to.
  *
- * nvs_use_lock protects the creation of records; nvs_ready publishes them. A record is never freed. The driver is not called while
- * the lock is held.
+ * nvs_use_lock protects the creation of records; nvs_ready publishes them. A record is never freed.
+ * The driver is not called while the lock is held.
  */
 #define _GNU_SOURCE
 #include "device.h"
@@ -33,7 +34,9 @@ struct nvs_device *nvs_device_known(int ordinal)
 {
 	uint64_t ready = atomic_load_explicit(&nvs_ready, memory_order_acquire);
 
-	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES && ready >> ordinal & 1 ? &nvs_devices[ordinal] : NULL;
+	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES && ready >> ordinal & 1
+		       ? &nvs_devices[ordinal]
+		       : NULL;
 }
 
 /* The child has one thread, no connection and no lock; what it asks for next is all its own. */
@@ -73,7 +76,8 @@ struct nvs_device *nvs_device_use(int ordinal)
 
 	if (nvs_device_known(ordinal) || ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return nvs_device_known(ordinal);
-	if (NVS_CALL(cuDeviceGetUuid_v2, &uuid, ordinal) != CUDA_SUCCESS && NVS_CALL(cuDeviceGetUuid, &uuid, ordinal) != CUDA_SUCCESS)
+	if (NVS_CALL(cuDeviceGetUuid_v2, &uuid, ordinal) != CUDA_SUCCESS &&
+	    NVS_CALL(cuDeviceGetUuid, &uuid, ordinal) != CUDA_SUCCESS)
 		return NULL;
 	if (NVS_CALL(cuDeviceTotalMem_v2, &bytes, ordinal) != CUDA_SUCCESS)
 		return NULL;
@@ -135,8 +139,10 @@ struct nvs_device *nvs_device_of(void *stream)
 	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return nvs_device_current();
 	mark = nvs_mark_mine;
-	slot = (unsigned int)(((uintptr_t)stream >> 4) * 0x9e3779b97f4a7c15ULL >> 60) % NVS_STREAM_CACHE;
-	if (mark && mark->streams[slot].stream == stream && mark->streams[slot].generation == generation)
+	slot = (unsigned int)(((uintptr_t)stream >> 4) * 0x9e3779b97f4a7c15ULL >> 60) %
+	       NVS_STREAM_CACHE;
+	if (mark && mark->streams[slot].stream == stream &&
+	    mark->streams[slot].generation == generation)
 		return mark->streams[slot].device;
 	device = nvs_device_ask(stream);
 	if (mark && device) {

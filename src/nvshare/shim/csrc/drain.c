@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the end of a turn: closing a gate, waiting for calls in flight, for captures and for the device's work. Runs in the device's
- * client thread and has no state.
+ * Owns the end of a turn: closing a gate, waiting for calls in flight, for captures and for the
+ * device's work. Runs in the device's client thread and has no state.
  */
 #include <errno.h>
 
@@ -12,10 +12,11 @@
 #include "marks.h"
 
 /*
- * The order matters. First no capture may be going on, because the synchronization would break it; as long as one is, the gate
- * is CLOSING and lets everything pass, since the capturing thread may wait for other threads' work, and the lock is still
- * held. Then the gate is CLOSED, and what still was on its way through it is waited for. Only then does the synchronization see
- * everything that was ever submitted.
+ * The order matters. First no capture may be going on, because the synchronization would break it;
+ * as long as one is, the gate is CLOSING and lets everything pass, since the capturing thread may
+ * wait for other threads' work, and the lock is still held. Then the gate is CLOSED, and what still
+ * was on its way through it is waited for. Only then does the synchronization see everything that
+ * was ever submitted.
  */
 void nvs_gate_drain(struct nvs_device *device)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the slots with the driver's functions and the table that leads from their addresses to our hooks.
+ * Owns the slots with the driver's functions and the table that leads from their addresses to our
+ * hooks.
  *
- * No lock: threads that find the tables empty fill them with the same values at the same time, and publish last. (A lock would be
- * held around calls of the dynamic loader, whose own lock is held around constructors that may call CUDA.)
+ * No lock: threads that find the tables empty fill them with the same values at the same time, and
+ * publish last. (A lock would be held around calls of the dynamic loader, whose own lock is held
+ * around constructors that may call CUDA.)
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -29,8 +31,9 @@ static const struct nvs_hook nvs_hooks[] = {
 
 _Static_assert(NVS_HOOK_COUNT * 2 < NVS_BUCKETS, "the table of addresses must stay half empty");
 
-static void *nvs_addresses[NVS_HOOK_COUNT];   /* the driver's function behind each hook */
-static uint16_t nvs_by_address[NVS_BUCKETS];  /* open addressing; number of a hook plus one, 0: empty */
+static void *nvs_addresses[NVS_HOOK_COUNT]; /* the driver's function behind each hook */
+/* open addressing; number of a hook plus one, 0: empty */
+static uint16_t nvs_by_address[NVS_BUCKETS];
 static bool nvs_loaded;
 
 static unsigned int nvs_bucket(const void *address)
@@ -56,10 +59,14 @@ static void nvs_index_addresses(void)
 		__atomic_store_n(&nvs_by_address[i], table[i], __ATOMIC_RELAXED);
 }
 
-/* Slots hold addresses and must not dangle: the driver stays in memory for as long as the process lives. */
+/*
+ * Slots hold addresses and must not dangle: the driver stays in memory for as long as the process
+ * lives.
+ */
 static void nvs_driver_keep(const char *soname)
 {
-	void *(*open)(const char *, int) = (void *(*)(const char *, int))nvs_symbol_after((const void *)nvs_driver_keep, "dlopen");
+	void *(*open)(const char *, int) = (void *(*)(const char *, int))nvs_symbol_after(
+		(const void *)nvs_driver_keep, "dlopen");
 
 	if (open)
 		open(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -72,10 +79,11 @@ void nvs_driver_load(void)
 	void *address;
 	size_t i = 0;
 
-	if (__atomic_load_n(&nvs_loaded, __ATOMIC_ACQUIRE) || !nvs_object_find("libcuda.so", &driver))
+	if (__atomic_load_n(&nvs_loaded, __ATOMIC_ACQUIRE) ||
+	    !nvs_object_find("libcuda.so", &driver))
 		return;
 	nvs_driver_keep(driver.soname);
-#define CALL(symbol, parameters)                  \
+#define CALL(symbol, parameters)                       \
 	address = nvs_object_symbol(&driver, #symbol); \
 	__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, __ATOMIC_RELAXED);
 #define HOOK(symbol, parameters) \

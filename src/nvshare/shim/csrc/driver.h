@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The real driver: its functions, in typed slots made from hooks.def, and the hooks that stand for them.
+ * The real driver: its functions, in typed slots made from hooks.def, and the hooks that stand for
+ * them.
  */
 #ifndef NVSHARE_DRIVER_H
 #define NVSHARE_DRIVER_H
@@ -20,27 +21,32 @@ extern struct nvs_real nvs_real;
 #define HOOK(symbol, parameters) CUresult nvs_hook_##symbol parameters;
 #include "hooks.def"
 
-/* An exported function: callers outside find it as `symbol`, we as nvs_hook_symbol, whoever else defines that name. */
-#define NVS_HOOK(symbol, ...)                                                                                         \
-	extern CUresult symbol(__VA_ARGS__) __attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
+/*
+ * An exported function: callers outside find it as `symbol`, we as nvs_hook_symbol, whoever else
+ * defines that name.
+ */
+#define NVS_HOOK(symbol, ...)                                                       \
+	extern CUresult symbol(__VA_ARGS__)                                         \
+		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
 	CUresult nvs_hook_##symbol(__VA_ARGS__)
 
 /* The driver's function of that name; NULL: no driver is loaded, or it has none. */
-#define NVS_REAL(symbol)                                                                                        \
-	__extension__({                                                                                         \
-		__typeof__(nvs_real.symbol) nvs_real_ = __atomic_load_n(&nvs_real.symbol, __ATOMIC_RELAXED);    \
-		if (__builtin_expect(!nvs_real_, 0)) {                                                          \
-			nvs_driver_load();                                                                      \
-			nvs_real_ = __atomic_load_n(&nvs_real.symbol, __ATOMIC_RELAXED);                        \
-		}                                                                                               \
-		nvs_real_;                                                                                      \
+#define NVS_REAL(symbol)                                                                 \
+	__extension__({                                                                  \
+		__typeof__(nvs_real.symbol) nvs_real_ =                                  \
+			__atomic_load_n(&nvs_real.symbol, __ATOMIC_RELAXED);             \
+		if (__builtin_expect(!nvs_real_, 0)) {                                   \
+			nvs_driver_load();                                               \
+			nvs_real_ = __atomic_load_n(&nvs_real.symbol, __ATOMIC_RELAXED); \
+		}                                                                        \
+		nvs_real_;                                                               \
 	})
 
 /* Calls the driver's function; CUDA_ERROR_NOT_FOUND when it has none. */
-#define NVS_CALL(symbol, ...)                                                                 \
-	__extension__({                                                                       \
-		__typeof__(nvs_real.symbol) nvs_call_ = NVS_REAL(symbol);                     \
-		nvs_call_ ? nvs_call_(__VA_ARGS__) : (CUresult)CUDA_ERROR_NOT_FOUND;          \
+#define NVS_CALL(symbol, ...)                                                        \
+	__extension__({                                                              \
+		__typeof__(nvs_real.symbol) nvs_call_ = NVS_REAL(symbol);            \
+		nvs_call_ ? nvs_call_(__VA_ARGS__) : (CUresult)CUDA_ERROR_NOT_FOUND; \
 	})
 
 struct nvs_hook {
@@ -49,8 +55,9 @@ struct nvs_hook {
 };
 
 /*
- * Fills the slots when a driver has been loaded since the last call. Takes the dynamic loader's lock, so it must not be called
- * for the first time while a lock of ours is held: a hook calls a driver's function before it takes one.
+ * Fills the slots when a driver has been loaded since the last call. Takes the dynamic loader's
+ * lock, so it must not be called for the first time while a lock of ours is held: a hook calls a
+ * driver's function before it takes one.
  */
 void nvs_driver_load(void);
 /* The hook of that name; NULL: not hooked. */

@@ -6,8 +6,12 @@
 
 #include <stddef.h>
 
-/* glibc's. Weak, because the library must load under musl, which has none; neither is there a driver, so nothing is lost. */
-extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object) __attribute__((weak));
+/*
+ * glibc's. Weak, because the library must load under musl, which has none; neither is there a
+ * driver, so nothing is lost.
+ */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+			     void *object) __attribute__((weak));
 
 bool nvs_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the gates' states and the threads' marks: the slow paths of pass.h, and opening. Closing for a drain is in drain.c.
+ * Owns the gates' states and the threads' marks: the slow paths of pass.h, and opening. Closing for
+ * a drain is in drain.c.
  *
- * No lock. A gate's state is written by its client thread (and in a forked child); waiting threads sleep on gate.wakeups. The
- * list of marks only grows, and a mark's owner is the thread that set `taken`.
+ * No lock. A gate's state is written by its client thread (and in a forked child); waiting threads
+ * sleep on gate.wakeups. The list of marks only grows, and a mark's owner is the thread that set
+ * `taken`.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -25,7 +27,8 @@
 #include "marks.h"
 #include "pass.h"
 
-__thread struct nvs_mark *nvs_mark_mine __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread struct nvs_mark *nvs_mark_mine
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 _Atomic bool nvs_gate_fenced;
 
 static _Atomic(struct nvs_mark *) nvs_marks;
@@ -51,10 +54,12 @@ void nvs_marks_prepare(void)
 
 static struct nvs_mark *nvs_mark_find_free(void)
 {
-	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_acquire); mark; mark = mark->next) {
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_acquire); mark;
+	     mark = mark->next) {
 		bool taken = false;
 
-		if (atomic_compare_exchange_strong_explicit(&mark->taken, &taken, true, memory_order_acquire, memory_order_relaxed))
+		if (atomic_compare_exchange_strong_explicit(
+			    &mark->taken, &taken, true, memory_order_acquire, memory_order_relaxed))
 			return mark;
 	}
 	return NULL;
@@ -70,7 +75,8 @@ static struct nvs_mark *nvs_mark_make(void)
 	mark = memset(memory, 0, sizeof(*mark));
 	atomic_store_explicit(&mark->taken, true, memory_order_relaxed);
 	mark->next = atomic_load_explicit(&nvs_marks, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&nvs_marks, &mark->next, mark, memory_order_seq_cst, memory_order_relaxed))
+	while (!atomic_compare_exchange_weak_explicit(&nvs_marks, &mark->next, mark,
+						      memory_order_seq_cst, memory_order_relaxed))
 		;
 	return mark;
 }
@@ -100,7 +106,8 @@ static void nvs_marks_order(void)
 void nvs_marks_wait_looks(void)
 {
 	nvs_marks_order();
-	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark; mark = mark->next)
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark;
+	     mark = mark->next)
 		while (atomic_load_explicit(&mark->looking, memory_order_seq_cst))
 			sched_yield();
 }
@@ -110,11 +117,16 @@ void nvs_marks_wait(const struct nvs_device *device)
 	uint64_t bit = 1ULL << device->ordinal;
 
 	nvs_marks_order();
-	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark; mark = mark->next) {
-		/* A call may block in the driver for as long as the work before it takes: look less often after a while. */
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_seq_cst); mark;
+	     mark = mark->next) {
+		/*
+		 * A call may block in the driver for as long as the work before it takes: look less
+		 * often after a while.
+		 */
 		struct timespec pause = { .tv_nsec = 20000 };
 
-		for (int looks = 0; atomic_load_explicit(&mark->devices, memory_order_seq_cst) & bit; looks++) {
+		for (int looks = 0;
+		     atomic_load_explicit(&mark->devices, memory_order_seq_cst) & bit; looks++) {
 			if (looks < 100) {
 				sched_yield();
 				continue;
@@ -128,7 +140,8 @@ void nvs_marks_wait(const struct nvs_device *device)
 
 void nvs_marks_forked(void)
 {
-	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_relaxed); mark; mark = mark->next) {
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_relaxed); mark;
+	     mark = mark->next) {
 		atomic_store_explicit(&mark->devices, 0, memory_order_relaxed);
 		atomic_store_explicit(&mark->looking, false, memory_order_relaxed);
 		atomic_store_explicit(&mark->taken, mark == nvs_mark_mine, memory_order_relaxed);
@@ -142,10 +155,16 @@ static bool nvs_gate_passes(struct nvs_pass *pass, int state)
 	case NVS_GATE_OPEN:
 		return true;
 	case NVS_GATE_CLOSING:
-		/* The lock is still held and the drain waits for the captures' end, which may need this call. */
+		/*
+		 * The lock is still held and the drain waits for the captures' end, which may need
+		 * this call.
+		 */
 		return nvs_captures_going_on();
 	case NVS_GATE_CLOSED:
-		/* What is captured is not submitted. The second device of a peer copy shares the first one's stream. */
+		/*
+		 * What is captured is not submitted. The second device of a peer copy shares the
+		 * first one's stream.
+		 */
 		if (!pass->capturing && nvs_captures_going_on())
 			pass->capturing = nvs_capture_pass(pass->stream);
 		return pass->capturing;
@@ -167,7 +186,10 @@ static void nvs_gate_wait(struct nvs_device *device, int seen)
 	atomic_fetch_sub(&gate->waiting, 1);
 }
 
-/* The first device of the mask whose gate does not let the call pass now, and the state that it was seen in; NULL: all do. */
+/*
+ * The first device of the mask whose gate does not let the call pass now, and the state that it was
+ * seen in; NULL: all do.
+ */
 static struct nvs_device *nvs_gate_obstacle(struct nvs_pass *pass, uint64_t mask, int *seen)
 {
 	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
@@ -196,7 +218,10 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 	for (;;) {
 		struct nvs_device *obstacle;
 
-		/* All or none: a call that waits for one device must not keep another one from being drained. */
+		/*
+		 * All or none: a call that waits for one device must not keep another one from
+		 * being drained.
+		 */
 		atomic_store_explicit(&mark->devices, mask, memory_order_relaxed);
 		nvs_gate_order();
 		obstacle = nvs_gate_obstacle(pass, mask, &seen);
@@ -244,7 +269,8 @@ void nvs_gate_hold(struct nvs_pass *pass, struct nvs_device *device)
 
 	*pass = (struct nvs_pass){ .mark = mark };
 	if (mark && !mark->depth++)
-		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal, memory_order_seq_cst);
+		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal,
+				      memory_order_seq_cst);
 }
 
 void nvs_gate_leave_slowly(struct nvs_pass *pass)
@@ -257,7 +283,8 @@ void nvs_gate_leave_slowly(struct nvs_pass *pass)
 	mask = atomic_load_explicit(&mark->devices, memory_order_relaxed);
 	for (int ordinal = 0; mask; ordinal++, mask >>= 1)
 		if (mask & 1)
-			atomic_fetch_add_explicit(&mark->submissions[ordinal], 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&mark->submissions[ordinal], 1,
+						  memory_order_relaxed);
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
 	if (pass->capturing)
 		nvs_capture_passed();
@@ -287,7 +314,9 @@ uint64_t nvs_gate_submissions(struct nvs_device *device)
 {
 	uint64_t sum = 0;
 
-	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_acquire); mark; mark = mark->next)
-		sum += atomic_load_explicit(&mark->submissions[device->ordinal], memory_order_relaxed);
+	for (struct nvs_mark *mark = atomic_load_explicit(&nvs_marks, memory_order_acquire); mark;
+	     mark = mark->next)
+		sum += atomic_load_explicit(&mark->submissions[device->ordinal],
+					    memory_order_relaxed);
 	return sum;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: a device counts as used before its first context exists, and a drain knows all of them. No state of its own.
+ * Contexts: a device counts as used before its first context exists, and a drain knows all of them.
+ * No state of its own.
  */
 #include "capture.h"
 #include "contexts.h"
@@ -9,26 +10,26 @@
 #include "memory.h"
 #include "pass.h"
 
-#define NVS_CREATE(symbol, arguments, ...)                                  \
-	NVS_HOOK(symbol, __VA_ARGS__)                                       \
-	{                                                                   \
-		CUresult result;                                            \
-                                                                            \
-		if (!NVS_REAL(symbol))                                      \
-			return CUDA_ERROR_NOT_FOUND;                        \
-		nvs_device_use(dev);                                        \
-		result = NVS_REAL(symbol) arguments;                        \
-		if (result == CUDA_SUCCESS)                                 \
-			nvs_context_created(*pctx, dev, false);             \
-		return result;                                              \
+#define NVS_CREATE(symbol, arguments, ...)                      \
+	NVS_HOOK(symbol, __VA_ARGS__)                           \
+	{                                                       \
+		CUresult result;                                \
+                                                                \
+		if (!NVS_REAL(symbol))                          \
+			return CUDA_ERROR_NOT_FOUND;            \
+		nvs_device_use(dev);                            \
+		result = NVS_REAL(symbol) arguments;            \
+		if (result == CUDA_SUCCESS)                     \
+			nvs_context_created(*pctx, dev, false); \
+		return result;                                  \
 	}
 
 NVS_CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 NVS_CREATE(cuCtxCreate_v2, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
-NVS_CREATE(cuCtxCreate_v3, (pctx, paramsArray, numParams, flags, dev), CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
-	   unsigned int flags, CUdevice_v1 dev)
-NVS_CREATE(cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
-	   CUdevice dev)
+NVS_CREATE(cuCtxCreate_v3, (pctx, paramsArray, numParams, flags, dev), CUcontext *pctx,
+	   CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice_v1 dev)
+NVS_CREATE(cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), CUcontext *pctx,
+	   CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
 
 NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 {
@@ -43,8 +44,12 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 	return result;
 }
 
-/* A green context lives in its device's primary one, whose synchronization includes it, and which it keeps alive. */
-NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+/*
+ * A green context lives in its device's primary one, whose synchronization includes it, and which
+ * it keeps alive.
+ */
+NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
+	 unsigned int flags)
 {
 	CUcontext primary;
 	CUresult result;
@@ -53,7 +58,8 @@ NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice d
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_device_use(dev);
 	result = NVS_REAL(cuGreenCtxCreate)(phCtx, desc, dev, flags);
-	if (result == CUDA_SUCCESS && NVS_CALL(cuDevicePrimaryCtxRetain, &primary, dev) == CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS &&
+	    NVS_CALL(cuDevicePrimaryCtxRetain, &primary, dev) == CUDA_SUCCESS) {
 		nvs_context_created(primary, dev, true);
 		NVS_CALL(cuDevicePrimaryCtxRelease_v2, dev);
 	}
@@ -111,7 +117,9 @@ static CUresult nvs_end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordin
 	nvs_context_primary_ending(ordinal);
 	result = real(ordinal);
 	nvs_context_primary_ended(ordinal);
-	if (context && NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS && !active) {
+	if (context &&
+	    NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
+	    !active) {
 		nvs_capture_context_ended(context);
 		nvs_memory_context_gone(context);
 	}

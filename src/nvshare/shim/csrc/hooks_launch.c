@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gated functions that concern several devices, or have something to do after the call: copies between contexts, launches on several
- * devices at once, launches of graphs. No state.
+ * Gated functions that concern several devices, or have something to do after the call: copies
+ * between contexts, launches on several devices at once, launches of graphs. No state.
  */
 #include "driver.h"
 #include "memory.h"
 #include "pass.h"
 
-static CUresult nvs_enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other, CUstream stream)
+static CUresult nvs_enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other,
+			       CUstream stream)
 {
 	const struct nvs_device *devices[2];
 	uint64_t mask = 0;
@@ -23,42 +24,48 @@ static CUresult nvs_enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext o
 }
 
 /* `one` and `other` are the contexts of the copy. */
-#define NVS_PAIR(symbol, one, other, stream, arguments, ...)                        \
-	NVS_HOOK(symbol, __VA_ARGS__)                                               \
-	{                                                                           \
-		struct nvs_pass pass;                                               \
-		CUresult result;                                                    \
-                                                                                    \
-		if (!NVS_REAL(symbol))                                              \
-			return CUDA_ERROR_NOT_FOUND;                                \
-		result = nvs_enter_pair(&pass, one, other, stream);                 \
-		if (result != CUDA_SUCCESS)                                         \
-			return result;                                              \
-		result = NVS_REAL(symbol) arguments;                                \
-		nvs_gate_leave(&pass, result);                                      \
-		return result;                                                      \
+#define NVS_PAIR(symbol, one, other, stream, arguments, ...)        \
+	NVS_HOOK(symbol, __VA_ARGS__)                               \
+	{                                                           \
+		struct nvs_pass pass;                               \
+		CUresult result;                                    \
+                                                                    \
+		if (!NVS_REAL(symbol))                              \
+			return CUDA_ERROR_NOT_FOUND;                \
+		result = nvs_enter_pair(&pass, one, other, stream); \
+		if (result != CUDA_SUCCESS)                         \
+			return result;                              \
+		result = NVS_REAL(symbol) arguments;                \
+		nvs_gate_leave(&pass, result);                      \
+		return result;                                      \
 	}
 
-NVS_PAIR(cuMemcpyPeer, dstContext, srcContext, NULL, (dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-	 CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
-NVS_PAIR(cuMemcpyPeer_ptds, dstContext, srcContext, CU_STREAM_PER_THREAD, (dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-	 CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
-NVS_PAIR(cuMemcpyPeerAsync, dstContext, srcContext, hStream, (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream),
-	 CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount,
-	 CUstream hStream)
+NVS_PAIR(cuMemcpyPeer, dstContext, srcContext, NULL,
+	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,
+	 CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
+NVS_PAIR(cuMemcpyPeer_ptds, dstContext, srcContext, CU_STREAM_PER_THREAD,
+	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,
+	 CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
+NVS_PAIR(cuMemcpyPeerAsync, dstContext, srcContext, hStream,
+	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream),
+	 CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice,
+	 CUcontext srcContext, size_t ByteCount, CUstream hStream)
 NVS_PAIR(cuMemcpyPeerAsync_ptsz, dstContext, srcContext, NVS_PER_THREAD(hStream),
-	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), CUdeviceptr_v2 dstDevice, CUcontext dstContext,
-	 CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
-NVS_PAIR(cuMemcpy3DPeer, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, NULL, (pCopy),
-	 const CUDA_MEMCPY3D_PEER_v1 *pCopy)
-NVS_PAIR(cuMemcpy3DPeer_ptds, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, CU_STREAM_PER_THREAD, (pCopy),
-	 const CUDA_MEMCPY3D_PEER_v1 *pCopy)
-NVS_PAIR(cuMemcpy3DPeerAsync, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, hStream, (pCopy, hStream),
+	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream),
+	 CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice,
+	 CUcontext srcContext, size_t ByteCount, CUstream hStream)
+NVS_PAIR(cuMemcpy3DPeer, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, NULL,
+	 (pCopy), const CUDA_MEMCPY3D_PEER_v1 *pCopy)
+NVS_PAIR(cuMemcpy3DPeer_ptds, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL,
+	 CU_STREAM_PER_THREAD, (pCopy), const CUDA_MEMCPY3D_PEER_v1 *pCopy)
+NVS_PAIR(cuMemcpy3DPeerAsync, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL,
+	 hStream, (pCopy, hStream), const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream hStream)
+NVS_PAIR(cuMemcpy3DPeerAsync_ptsz, pCopy ? pCopy->dst_context : NULL,
+	 pCopy ? pCopy->src_context : NULL, NVS_PER_THREAD(hStream), (pCopy, hStream),
 	 const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream hStream)
-NVS_PAIR(cuMemcpy3DPeerAsync_ptsz, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, NVS_PER_THREAD(hStream),
-	 (pCopy, hStream), const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream hStream)
 
-NVS_HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS_v1 *launchParamsList, unsigned int numDevices, unsigned int flags)
+NVS_HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS_v1 *launchParamsList,
+	 unsigned int numDevices, unsigned int flags)
 {
 	uint64_t mask = 0;
 	struct nvs_pass pass;
@@ -71,31 +78,34 @@ NVS_HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS_v1 *launchPara
 
 		mask |= device ? 1ULL << device->ordinal : 0;
 	}
-	result = mask ? nvs_gate_enter_mask(&pass, mask, launchParamsList[0].stream) : nvs_gate_enter(&pass, NULL);
+	result = mask ? nvs_gate_enter_mask(&pass, mask, launchParamsList[0].stream)
+		      : nvs_gate_enter(&pass, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = NVS_REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags);
+	result =
+		NVS_REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags);
 	nvs_gate_leave(&pass, result);
 	return result;
 }
 
 /* A graph with memory nodes allocates when it is launched: the account must look again. */
-#define NVS_GRAPH_LAUNCH(symbol, stream)                                                                          \
-	NVS_HOOK(symbol, CUgraphExec hGraphExec, CUstream hStream)                                                \
-	{                                                                                                         \
-		struct nvs_pass pass;                                                                             \
-		CUresult result;                                                                                  \
-                                                                                                                  \
-		if (!NVS_REAL(symbol))                                                                            \
-			return CUDA_ERROR_NOT_FOUND;                                                              \
-		result = nvs_gate_enter(&pass, stream);                                                           \
-		if (result != CUDA_SUCCESS)                                                                       \
-			return result;                                                                            \
-		result = NVS_REAL(symbol)(hGraphExec, hStream);                                                   \
-		nvs_gate_leave(&pass, result);                                                                    \
-		if (atomic_load_explicit(&nvs_memory_graphs_allocate, memory_order_relaxed) && pass.device)       \
-			nvs_memory_graphs_ran(pass.device);                                                       \
-		return result;                                                                                    \
+#define NVS_GRAPH_LAUNCH(symbol, stream)                                                       \
+	NVS_HOOK(symbol, CUgraphExec hGraphExec, CUstream hStream)                             \
+	{                                                                                      \
+		struct nvs_pass pass;                                                          \
+		CUresult result;                                                               \
+                                                                                               \
+		if (!NVS_REAL(symbol))                                                         \
+			return CUDA_ERROR_NOT_FOUND;                                           \
+		result = nvs_gate_enter(&pass, stream);                                        \
+		if (result != CUDA_SUCCESS)                                                    \
+			return result;                                                         \
+		result = NVS_REAL(symbol)(hGraphExec, hStream);                                \
+		nvs_gate_leave(&pass, result);                                                 \
+		if (atomic_load_explicit(&nvs_memory_graphs_allocate, memory_order_relaxed) && \
+		    pass.device)                                                               \
+			nvs_memory_graphs_ran(pass.device);                                    \
+		return result;                                                                 \
 	}
 
 NVS_GRAPH_LAUNCH(cuGraphLaunch, hStream)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of plain device memory and of arrays. Each call asks the account first, then the backend or the driver, and enters what it
- * got in the book. A free takes the entry out first, so that of two frees one finds it, and puts it back if the driver refuses.
- * What is not in the book is the driver's alone. No state.
+ * Hooks of plain device memory and of arrays. Each call asks the account first, then the backend or
+ * the driver, and enters what it got in the book. A free takes the entry out first, so that of two
+ * frees one finds it, and puts it back if the driver refuses. What is not in the book is the
+ * driver's alone. No state.
  */
 #include "arrays.h"
 #include "device.h"
@@ -17,10 +18,12 @@ static CUcontext current_context(void)
 }
 
 /* After the driver's answer: enters the allocation in the book, or gives its reservation back. */
-static CUresult settle(CUresult result, struct nvs_device *device, int kind, uint64_t key, uint64_t bytes, uint64_t reserved,
-		       bool plain)
+static CUresult settle(CUresult result, struct nvs_device *device, int kind, uint64_t key,
+		       uint64_t bytes, uint64_t reserved, bool plain)
 {
-	struct nvs_entry entry = { .kind = kind, .device = device->ordinal, .key = key, .bytes = bytes, .plain = plain };
+	struct nvs_entry entry = {
+		.kind = kind, .device = device->ordinal, .key = key, .bytes = bytes, .plain = plain
+	};
 
 	if (result != CUDA_SUCCESS) {
 		nvs_memory_settle(device, reserved, 0);
@@ -51,7 +54,8 @@ NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	if (!nvs_memory_reserve(device, bytesize))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = NVS_CALL(cuMemAlloc, dptr, bytesize);
-	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0, bytesize, bytesize, false);
+	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      bytesize, bytesize, false);
 }
 
 NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
@@ -70,36 +74,41 @@ NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 	return settle(result, device, NVS_ENTRY_POINTER, pointer, bytesize, bytesize, true);
 }
 
-NVS_HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes, unsigned int Height,
-	 unsigned int ElementSizeBytes)
+NVS_HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+	 unsigned int Height, unsigned int ElementSizeBytes)
 {
 	uint64_t bytes = (uint64_t)WidthInBytes * Height, charged = 0;
 	struct nvs_device *device = nvs_device_of(NULL);
 	CUresult result;
 
 	if (!device || !dptr || !pPitch || !bytes)
-		return NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+		return NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height,
+				ElementSizeBytes);
 	if (!nvs_memory_reserve(device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	if (result == CUDA_SUCCESS)
 		charged = (uint64_t)*pPitch * Height;
-	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0, charged, bytes, false);
+	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      charged, bytes, false);
 }
 
-NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-	 unsigned int ElementSizeBytes)
+NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes,
+	 size_t Height, unsigned int ElementSizeBytes)
 {
 	struct nvs_device *device = nvs_device_of(NULL);
 	CUdeviceptr pointer = 0;
 	size_t bytes, pitch = 0;
 	CUresult result;
 
-	if (!device || !dptr || !pPitch || !WidthInBytes || !Height || __builtin_mul_overflow(WidthInBytes, Height, &bytes))
-		return NVS_CALL(cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	if (!device || !dptr || !pPitch || !WidthInBytes || !Height ||
+	    __builtin_mul_overflow(WidthInBytes, Height, &bytes))
+		return NVS_CALL(cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height,
+				ElementSizeBytes);
 	if (!nvs_memory_reserve(device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height, ElementSizeBytes);
+	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height,
+						    ElementSizeBytes);
 	if (result == CUDA_SUCCESS) {
 		*dptr = pointer;
 		*pPitch = pitch;
@@ -118,7 +127,8 @@ NVS_HOOK(cuMemAllocManaged, CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int 
 	if (!nvs_memory_reserve(device, bytesize))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
-	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0, bytesize, bytesize, false);
+	return settle(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      bytesize, bytesize, false);
 }
 
 NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
@@ -135,22 +145,26 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	bool known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
 
 	if (known && entry.plain)
-		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true, &entry);
+		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
+				&entry);
 	return released(NVS_CALL(cuMemFree_v2, dptr), known, &entry);
 }
 
-/* Arrays: the driver makes them in every backend; what they take is computed from their descriptor. */
-#define CREATE_ARRAY(kind, handle, bytes, call)                                                               \
-	struct nvs_device *device = nvs_device_of(NULL);                                                      \
-	uint64_t size = handle && device ? (bytes) : 0;                                                       \
-	CUresult result;                                                                                      \
-	                                                                                                      \
-	if (!size)                                                                                            \
-		return call;                                                                                  \
-	if (!nvs_memory_reserve(device, size))                                                                \
-		return CUDA_ERROR_OUT_OF_MEMORY;                                                              \
-	result = call;                                                                                        \
-	return settle(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, size, false)
+/*
+ * Arrays: the driver makes them in every backend; what they take is computed from their descriptor.
+ */
+#define CREATE_ARRAY(kind, handle, bytes, call)                                                    \
+	struct nvs_device *device = nvs_device_of(NULL);                                           \
+	uint64_t size = handle && device ? (bytes) : 0;                                            \
+	CUresult result;                                                                           \
+                                                                                                   \
+	if (!size)                                                                                 \
+		return call;                                                                       \
+	if (!nvs_memory_reserve(device, size))                                                     \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
+	result = call;                                                                             \
+	return settle(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
+		      size, false)
 
 NVS_HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
 {
@@ -176,11 +190,12 @@ NVS_HOOK(cuArray3DCreate_v2, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v2 
 		     NVS_CALL(cuArray3DCreate_v2, pHandle, pAllocateArray));
 }
 
-NVS_HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v2 *pMipmappedArrayDesc,
-	 unsigned int numMipmapLevels)
+NVS_HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
+	 const CUDA_ARRAY3D_DESCRIPTOR_v2 *pMipmappedArrayDesc, unsigned int numMipmapLevels)
 {
-	CREATE_ARRAY(NVS_ENTRY_MIPMAP, pHandle, nvs_array3d_bytes(pMipmappedArrayDesc, numMipmapLevels),
-		     NVS_CALL(cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels));
+	CREATE_ARRAY(
+		NVS_ENTRY_MIPMAP, pHandle, nvs_array3d_bytes(pMipmappedArrayDesc, numMipmapLevels),
+		NVS_CALL(cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 
 NVS_HOOK(cuArrayDestroy, CUarray hArray)
@@ -199,7 +214,10 @@ NVS_HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 	return released(NVS_CALL(cuMipmappedArrayDestroy, hMipmappedArray), known, &entry);
 }
 
-/* What another process or another interface allocated is in their account: opening it took nothing, closing it gives nothing. */
+/*
+ * What another process or another interface allocated is in their account: opening it took nothing,
+ * closing it gives nothing.
+ */
 NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
 {
 	return NVS_CALL(cuIpcCloseMemHandle, dptr);

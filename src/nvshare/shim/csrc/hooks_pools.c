@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of stream-ordered memory. While a stream is being captured, allocating and freeing make nodes of a graph and take nothing.
- * No state.
+ * Hooks of stream-ordered memory. While a stream is being captured, allocating and freeing make
+ * nodes of a graph and take nothing. No state.
  */
 #include "capture.h"
 #include "device.h"
@@ -14,7 +14,8 @@ static bool is_captured(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
-	return nvs_captures_going_on() && NVS_CALL(cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+	return nvs_captures_going_on() &&
+	       NVS_CALL(cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -32,11 +33,16 @@ static CUcontext context_of(CUstream stream)
 	return NVS_CALL(cuStreamGetCtx, stream, &context) == CUDA_SUCCESS ? context : NULL;
 }
 
-static void enter(struct nvs_device *device, CUdeviceptr pointer, size_t bytes, CUmemoryPool handle, CUstream stream)
+static void enter(struct nvs_device *device, CUdeviceptr pointer, size_t bytes, CUmemoryPool handle,
+		  CUstream stream)
 {
 	struct nvs_pool *pool = nvs_pool_use(handle, pointer);
 	struct nvs_entry entry = {
-		.kind = NVS_ENTRY_POINTER, .device = device->ordinal, .key = pointer, .bytes = bytes, .context = context_of(stream),
+		.kind = NVS_ENTRY_POINTER,
+		.device = device->ordinal,
+		.key = pointer,
+		.bytes = bytes,
+		.context = context_of(stream),
 	};
 
 	if (pool)
@@ -59,19 +65,19 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 }
 
 /* `handle`: NULL for the present pool of the stream's device. */
-#define ALLOCATE(stream, handle, call)                                                        \
-	struct nvs_device *device = nvs_device_of(stream);                                    \
-	CUresult result;                                                                      \
-	                                                                                      \
-	if (!is_counted(device, dptr, stream))                                                \
-		return call;                                                                  \
-	if (!nvs_memory_reserve(device, bytesize))                                            \
-		return CUDA_ERROR_OUT_OF_MEMORY;                                              \
-	result = call;                                                                        \
-	if (result == CUDA_SUCCESS)                                                           \
+#define ALLOCATE(stream, handle, call)                                                         \
+	struct nvs_device *device = nvs_device_of(stream);                                     \
+	CUresult result;                                                                       \
+                                                                                               \
+	if (!is_counted(device, dptr, stream))                                                 \
+		return call;                                                                   \
+	if (!nvs_memory_reserve(device, bytesize))                                             \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                               \
+	result = call;                                                                         \
+	if (result == CUDA_SUCCESS)                                                            \
 		enter(device, *dptr, bytesize, (handle) ? (handle) : pool_of(device), stream); \
-	else                                                                                  \
-		nvs_memory_settle(device, bytesize, 0);                                       \
+	else                                                                                   \
+		nvs_memory_settle(device, bytesize, 0);                                        \
 	return result
 
 NVS_HOOK(cuMemAllocAsync, CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
@@ -81,28 +87,32 @@ NVS_HOOK(cuMemAllocAsync, CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStrea
 
 NVS_HOOK(cuMemAllocAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	ALLOCATE(NVS_PER_THREAD(hStream), (CUmemoryPool)NULL, NVS_CALL(cuMemAllocAsync_ptsz, dptr, bytesize, hStream));
+	ALLOCATE(NVS_PER_THREAD(hStream), (CUmemoryPool)NULL,
+		 NVS_CALL(cuMemAllocAsync_ptsz, dptr, bytesize, hStream));
 }
 
-NVS_HOOK(cuMemAllocFromPoolAsync, CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+NVS_HOOK(cuMemAllocFromPoolAsync, CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+	 CUstream hStream)
 {
 	ALLOCATE(hStream, pool, NVS_CALL(cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream));
 }
 
-NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+	 CUstream hStream)
 {
-	ALLOCATE(NVS_PER_THREAD(hStream), pool, NVS_CALL(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream));
+	ALLOCATE(NVS_PER_THREAD(hStream), pool,
+		 NVS_CALL(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream));
 }
 
-#define FREE(stream, call)                                                                                \
-	struct nvs_entry entry;                                                                           \
-	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);           \
-	CUresult result = call;                                                                           \
-	                                                                                                  \
-	if (known && result == CUDA_SUCCESS)                                                              \
-		nvs_memory_discharge(&entry);                                                             \
-	else if (known)                                                                                   \
-		nvs_account_add(&entry);                                                                  \
+#define FREE(stream, call)                                                                      \
+	struct nvs_entry entry;                                                                 \
+	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
+	CUresult result = call;                                                                 \
+                                                                                                \
+	if (known && result == CUDA_SUCCESS)                                                    \
+		nvs_memory_discharge(&entry);                                                   \
+	else if (known)                                                                         \
+		nvs_account_add(&entry);                                                        \
 	return result
 
 NVS_HOOK(cuMemFreeAsync, CUdeviceptr_v2 dptr, CUstream hStream)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of what the program is told about memory: the total is the device's, what is free is what it may still have, and a
- * pointer of a disguised backend looks like plain device memory. No state.
+ * Hooks of what the program is told about memory: the total is the device's, what is free is what
+ * it may still have, and a pointer of a disguised backend looks like plain device memory. No state.
  */
 #include "device.h"
 #include "driver.h"
 #include "memory.h"
 
-static void look(const struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes, uint64_t *total)
+static void look(const struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
+		 uint64_t *total)
 {
 	uint64_t footprint = atomic_load(&device->footprint_bytes);
 
@@ -54,7 +55,8 @@ static bool is_disguised(CUdeviceptr pointer, struct nvs_entry *entry)
 {
 	CUdeviceptr start;
 
-	if (NVS_CALL(cuPointerGetAttribute, &start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, pointer) != CUDA_SUCCESS)
+	if (NVS_CALL(cuPointerGetAttribute, &start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+		     pointer) != CUDA_SUCCESS)
 		return false;
 	return nvs_account_find(NVS_ENTRY_POINTER, start, entry) && entry->plain &&
 	       nvs_memory_of(nvs_device_known(entry->device))->disguised;
@@ -62,8 +64,10 @@ static bool is_disguised(CUdeviceptr pointer, struct nvs_entry *entry)
 
 static bool betrays(CUpointer_attribute attribute)
 {
-	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
-	       attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED || attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
+	       attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
+	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
 }
 
 /* `data` was filled by the driver. */
@@ -74,7 +78,10 @@ static void disguise(CUpointer_attribute attribute, void *data, const struct nvs
 	else if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
 		*(void **)data = NULL;
 	else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED)
-		*(unsigned char *)data = 0; /* a truth value of the program's own size, of which the driver set the lowest byte */
+		/*
+		 * a truth value of the program's own size, of which the driver set the lowest byte
+		 */
+		*(unsigned char *)data = 0;
 	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 		*(int *)data = entry->device;
 }
@@ -95,7 +102,8 @@ NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdev
 	return result;
 }
 
-NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr_v2 ptr)
+NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
+	 void **data, CUdeviceptr_v2 ptr)
 {
 	CUresult result = NVS_CALL(cuPointerGetAttributes, numAttributes, attributes, data, ptr);
 	struct nvs_entry entry;

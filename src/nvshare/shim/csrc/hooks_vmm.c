@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of the program's own virtual memory management. Device memory lives as long as a handle of it or a mapping does, so the
- * book has a block for each cuMemCreate, numbered by us because a handle's number may come back while the old block is still
- * mapped, and handles and mappings that hold it. What was imported is the exporter's. State: the numbers of blocks.
+ * Hooks of the program's own virtual memory management. Device memory lives as long as a handle of
+ * it or a mapping does, so the book has a block for each cuMemCreate, numbered by us because a
+ * handle's number may come back while the old block is still mapped, and handles and mappings that
+ * hold it. What was imported is the exporter's. State: the numbers of blocks.
  */
 #include <stdatomic.h>
 
@@ -22,11 +23,13 @@ static void hold_block(uint64_t block, int change)
 
 static struct nvs_device *device_of(const CUmemAllocationProp_v1 *prop)
 {
-	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? nvs_device_use(prop->location.id) : NULL;
+	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+		       ? nvs_device_use(prop->location.id)
+		       : NULL;
 }
 
-NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size, const CUmemAllocationProp_v1 *prop,
-	 unsigned long long flags)
+NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
+	 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
 	struct nvs_device *device = device_of(prop);
 	struct nvs_entry entry = { .kind = NVS_ENTRY_BLOCK, .bytes = size, .holds = 1 };
@@ -44,7 +47,9 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size, cons
 	entry.device = device->ordinal;
 	entry.key = atomic_fetch_add(&blocks, 1) + 1;
 	nvs_memory_charge(&entry, size);
-	entry = (struct nvs_entry){ .kind = NVS_ENTRY_HANDLE, .key = *handle, .owner = entry.key, .holds = 1 };
+	entry = (struct nvs_entry){
+		.kind = NVS_ENTRY_HANDLE, .key = *handle, .owner = entry.key, .holds = 1
+	};
 	nvs_account_add(&entry);
 	return result;
 }
@@ -66,7 +71,10 @@ NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
 	return result;
 }
 
-/* A handle that was released may be had again from an address; its block then counts by its mappings alone. */
+/*
+ * A handle that was released may be had again from an address; its block then counts by its
+ * mappings alone.
+ */
 NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, void *addr)
 {
 	CUresult result = NVS_CALL(cuMemRetainAllocationHandle, handle, addr);
@@ -77,7 +85,8 @@ NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, v
 	return result;
 }
 
-NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset, CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
+	 CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
 	CUresult result = NVS_CALL(cuMemMap, ptr, size, offset, handle, flags);
 	struct nvs_entry entry, mapping = { .kind = NVS_ENTRY_MAPPING, .key = ptr, .bytes = size };
@@ -97,13 +106,17 @@ static void rename_mappings(CUdeviceptr_v2 ptr, size_t size, int from, int to)
 {
 	struct nvs_entry entry;
 
-	for (uint64_t offset = 0; offset < size && nvs_account_take(from, ptr + offset, &entry); offset += entry.bytes) {
+	for (uint64_t offset = 0; offset < size && nvs_account_take(from, ptr + offset, &entry);
+	     offset += entry.bytes) {
 		entry.kind = to;
 		nvs_account_add(&entry);
 	}
 }
 
-/* The mappings leave the book before the driver does its part, because afterwards others may map at these addresses. */
+/*
+ * The mappings leave the book before the driver does its part, because afterwards others may map at
+ * these addresses.
+ */
 NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
 {
 	struct nvs_entry entry;
@@ -115,13 +128,16 @@ NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
 		rename_mappings(ptr, size, NVS_ENTRY_LEAVING, NVS_ENTRY_MAPPING);
 		return result;
 	}
-	for (uint64_t offset = 0; offset < size && nvs_account_take(NVS_ENTRY_LEAVING, ptr + offset, &entry); offset += entry.bytes)
+	for (uint64_t offset = 0;
+	     offset < size && nvs_account_take(NVS_ENTRY_LEAVING, ptr + offset, &entry);
+	     offset += entry.bytes)
 		hold_block(entry.owner, -1);
 	return result;
 }
 
 /* A multicast object is made of what is bound to it, and that is accounted. */
-NVS_HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
+NVS_HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle,
+	 const CUmulticastObjectProp *prop)
 {
 	return NVS_CALL(cuMulticastCreate, mcHandle, prop);
 }

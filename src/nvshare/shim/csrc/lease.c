@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lease, pure: see lease.h. All transitions are in the table `rules`; what is not in it is illegal.
+ * The lease, pure: see lease.h. All transitions are in the table `rules`; what is not in it is
+ * illegal.
  *
- *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING -drained-> IDLE or WAITING;
- *	       drained without a link: HOLDING again, because the lock could not be given back
+ *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING
+ *	       DRAINING -drained-> IDLE or WAITING; without a link HOLDING again, because the
+ *	       lock could not be given back
  *	link:  DOWN -timer-> CONNECTING -connected-> REGISTERING -SCHED_ON-> UP; any loss: DOWN
  *
- * The two move independently: whatever happens to the link, a holder holds and a waiter waits, and REGISTER tells the next
- * scheduler so. The exception is a scheduler that is missing from the start, or refuses: then on_missing decides.
+ * The two move independently: whatever happens to the link, a holder holds and a waiter waits, and
+ * REGISTER tells the next scheduler so. The exception is a scheduler that is missing from the
+ * start, or refuses: then on_missing decides.
  */
 #include "lease.h"
 
@@ -19,8 +22,9 @@
 #define LEAST_IDLE_US 1000u
 
 #define UNUSED __attribute__((unused))
-#define HANDLER(name)                                                                                               \
-	static bool name(struct nvs_lease *lease UNUSED, const struct nvs_lease_event *event UNUSED, uint64_t now UNUSED, \
+#define HANDLER(name)                                                                     \
+	static bool name(struct nvs_lease *lease UNUSED,                                  \
+			 const struct nvs_lease_event *event UNUSED, uint64_t now UNUSED, \
 			 struct nvs_lease_actions *out UNUSED)
 
 static void act(struct nvs_lease_actions *out, int kind)
@@ -30,7 +34,8 @@ static void act(struct nvs_lease_actions *out, int kind)
 
 static void act_release(struct nvs_lease_actions *out, uint64_t grant)
 {
-	out->list[out->count++] = (struct nvs_lease_action){ .kind = NVS_ACTION_SEND_LOCK_RELEASED, .grant = grant };
+	out->list[out->count++] =
+		(struct nvs_lease_action){ .kind = NVS_ACTION_SEND_LOCK_RELEASED, .grant = grant };
 }
 
 static bool watching(const struct nvs_lease *lease)
@@ -220,7 +225,8 @@ HANDLER(on_waiters)
 	bool watched = watching(lease);
 
 	lease->waiters = event->waiters;
-	lease->idle_microseconds = event->idle_microseconds < LEAST_IDLE_US ? LEAST_IDLE_US : event->idle_microseconds;
+	lease->idle_microseconds =
+		event->idle_microseconds < LEAST_IDLE_US ? LEAST_IDLE_US : event->idle_microseconds;
 	if (watching(lease) && !watched) {
 		lease->settled = false;
 		lease->look_at = now;
@@ -289,7 +295,8 @@ HANDLER(on_timer)
 /* No connection is made while draining: there is no claim that would be true for long. */
 static const struct {
 	int event, links, locks;
-	bool (*handler)(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out);
+	bool (*handler)(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+			struct nvs_lease_actions *out);
 } rules[] = {
 	{ NVS_EVENT_WANTED, ANY_LINK, IDLE, on_wanted },
 	{ NVS_EVENT_WANTED, ANY_LINK, WAITING | HOLDING, ignore },
@@ -305,19 +312,23 @@ static const struct {
 	{ NVS_EVENT_LOCK_OK, UP, IDLE | WAITING, on_lock_ok },
 	{ NVS_EVENT_LOCK_OK, UP, HOLDING, on_lock_ok_holding },
 	{ NVS_EVENT_DROP_LOCK, UP, HOLDING, on_drop_lock },
-	{ NVS_EVENT_DROP_LOCK, UP, IDLE | WAITING | DRAINING, ignore }, /* crossed with LOCK_RELEASED */
+	/* crossed with LOCK_RELEASED */
+	{ NVS_EVENT_DROP_LOCK, UP, IDLE | WAITING | DRAINING, ignore },
 	{ NVS_EVENT_WAITERS, UP, HOLDING, on_waiters },
-	{ NVS_EVENT_WAITERS, UP, IDLE | WAITING | DRAINING, ignore }, /* crossed with LOCK_RELEASED */
+	/* crossed with LOCK_RELEASED */
+	{ NVS_EVENT_WAITERS, UP, IDLE | WAITING | DRAINING, ignore },
 	{ NVS_EVENT_DRAINED, DOWN | UP, DRAINING, on_drained },
 	{ NVS_EVENT_LOOKED, ANY_LINK, ANY_LOCK, on_looked },
 	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
 };
 
-bool nvs_lease_handle(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out)
+bool nvs_lease_handle(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+		      struct nvs_lease_actions *out)
 {
 	out->count = 0;
 	for (unsigned int i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (rules[i].event == event->kind && rules[i].links & 1 << lease->link && rules[i].locks & 1 << lease->lock)
+		if (rules[i].event == event->kind && rules[i].links & 1 << lease->link &&
+		    rules[i].locks & 1 << lease->lock)
 			return rules[i].handler(lease, event, now, out);
 	return false;
 }
@@ -341,10 +352,8 @@ void nvs_lease_init(struct nvs_lease *lease, int on_missing, uint32_t pid, uint6
 struct nvs_lease_event nvs_lease_event_of(const struct nvs_frame *frame)
 {
 	static const int kinds[] = {
-		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,
-		[NVS_LOCK_OK] = NVS_EVENT_LOCK_OK,
-		[NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK,
-		[NVS_WAITERS] = NVS_EVENT_WAITERS,
+		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,   [NVS_LOCK_OK] = NVS_EVENT_LOCK_OK,
+		[NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK, [NVS_WAITERS] = NVS_EVENT_WAITERS,
 		[NVS_REFUSED] = NVS_EVENT_REFUSED,
 	};
 	struct nvs_lease_event event = {
@@ -379,8 +388,9 @@ const char *nvs_lock_name(int lock)
 const char *nvs_lease_event_name(int kind)
 {
 	static const char *const names[NVS_EVENT_KINDS] = {
-		"wanted", "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON", "LOCK_OK",
-		"DROP_LOCK", "WAITERS", "REFUSED", "drained", "looked", "timer",
+		"wanted",   "connected", "connect-failed", "disconnected", "bad-frame",
+		"SCHED_ON", "LOCK_OK",	 "DROP_LOCK",	   "WAITERS",	   "REFUSED",
+		"drained",  "looked",	 "timer",
 	};
 
 	return names[kind];

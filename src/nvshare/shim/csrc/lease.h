@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lease: what a client knows of the lock of its device and of its connection, and what it does next. Pure: no lock, no clock,
- * no system call; events and the time go in, actions come out, to be carried out in their order. Times are microseconds of any
- * monotonic clock. It belongs to one thread.
+ * The lease: what a client knows of the lock of its device and of its connection, and what it does
+ * next. Pure: no lock, no clock, no system call; events and the time go in, actions come out, to be
+ * carried out in their order. Times are microseconds of any monotonic clock. It belongs to one
+ * thread.
  */
 #ifndef NVSHARE_LEASE_H
 #define NVSHARE_LEASE_H
@@ -17,10 +18,10 @@
 #define NVS_LEASE_MAX_ACTIONS 6
 
 enum nvs_link_state {
-	NVS_LINK_DOWN = 0,        /* no connection; the next attempt is at retry_at */
+	NVS_LINK_DOWN = 0,	  /* no connection; the next attempt is at retry_at */
 	NVS_LINK_CONNECTING = 1,  /* CONNECT was asked for */
 	NVS_LINK_REGISTERING = 2, /* REGISTER was sent */
-	NVS_LINK_UP = 3,          /* the scheduler knows us */
+	NVS_LINK_UP = 3,	  /* the scheduler knows us */
 };
 
 enum nvs_lock_state {
@@ -33,49 +34,50 @@ enum nvs_lock_state {
 /* What a client does that finds no scheduler. */
 enum nvs_on_missing {
 	NVS_ON_MISSING_WAIT = 0, /* waits for one */
-	NVS_ON_MISSING_RUN = 1,  /* runs without a lock until there is one */
+	NVS_ON_MISSING_RUN = 1,	 /* runs without a lock until there is one */
 	NVS_ON_MISSING_FAIL = 2, /* lets submissions fail until there is one */
 };
 
 enum nvs_lease_event_kind {
-	NVS_EVENT_WANTED = 0,         /* a submission found the gate closed */
+	NVS_EVENT_WANTED = 0, /* a submission found the gate closed */
 	NVS_EVENT_CONNECTED = 1,
 	NVS_EVENT_CONNECT_FAILED = 2,
-	NVS_EVENT_DISCONNECTED = 3,   /* the connection ended */
-	NVS_EVENT_BAD_FRAME = 4,      /* the scheduler sent what it must not */
+	NVS_EVENT_DISCONNECTED = 3, /* the connection ended */
+	NVS_EVENT_BAD_FRAME = 4,    /* the scheduler sent what it must not */
 	NVS_EVENT_SCHED_ON = 5,
 	NVS_EVENT_LOCK_OK = 6,
 	NVS_EVENT_DROP_LOCK = 7,
 	NVS_EVENT_WAITERS = 8,
 	NVS_EVENT_REFUSED = 9,
-	NVS_EVENT_DRAINED = 10,       /* the gate is closed and all that was submitted has completed */
-	NVS_EVENT_LOOKED = 11,        /* LOOK was done */
-	NVS_EVENT_TIMER = 12,         /* the deadline has come; also when in doubt */
+	/* the gate is closed and all that was submitted has completed */
+	NVS_EVENT_DRAINED = 10,
+	NVS_EVENT_LOOKED = 11, /* LOOK was done */
+	NVS_EVENT_TIMER = 12,  /* the deadline has come; also when in doubt */
 	NVS_EVENT_KINDS = 13,
 };
 
 struct nvs_lease_event {
-	int kind;                   /* enum nvs_lease_event_kind */
-	uint32_t waiters;           /* WAITERS */
+	int kind;		    /* enum nvs_lease_event_kind */
+	uint32_t waiters;	    /* WAITERS */
 	uint32_t idle_microseconds; /* WAITERS */
-	bool waiting;               /* DRAINED: threads wait at the gate already */
-	bool settled;               /* LOOKED: all of `submissions` had completed */
-	uint64_t submissions;       /* LOOKED: the count when the look began */
-	uint64_t epoch;             /* SCHED_ON */
-	uint64_t grant;             /* LOCK_OK, DROP_LOCK */
+	bool waiting;		    /* DRAINED: threads wait at the gate already */
+	bool settled;		    /* LOOKED: all of `submissions` had completed */
+	uint64_t submissions;	    /* LOOKED: the count when the look began */
+	uint64_t epoch;		    /* SCHED_ON */
+	uint64_t grant;		    /* LOCK_OK, DROP_LOCK */
 };
 
 enum nvs_lease_action_kind {
 	NVS_ACTION_CONNECT = 0,
 	NVS_ACTION_DISCONNECT = 1,
-	NVS_ACTION_SEND_REGISTER = 2,      /* `state`, `grant`, and the lease's epoch */
+	NVS_ACTION_SEND_REGISTER = 2, /* `state`, `grant`, and the lease's epoch */
 	NVS_ACTION_SEND_REQ_LOCK = 3,
 	NVS_ACTION_SEND_LOCK_RELEASED = 4, /* `grant` */
 	NVS_ACTION_OPEN_GATE = 5,
-	NVS_ACTION_DRAIN = 6,              /* close the gate and answer with DRAINED */
+	NVS_ACTION_DRAIN = 6, /* close the gate and answer with DRAINED */
 	NVS_ACTION_FAIL_GATE = 7,
-	NVS_ACTION_CLOSE_GATE = 8,         /* take FAIL_GATE back */
-	NVS_ACTION_LOOK = 9,               /* is the device idle? Answer with LOOKED */
+	NVS_ACTION_CLOSE_GATE = 8, /* take FAIL_GATE back */
+	NVS_ACTION_LOOK = 9,	   /* is the device idle? Answer with LOOKED */
 	NVS_ACTION_WARN_MISSING = 10,
 	NVS_ACTION_WARN_LOST = 11,
 	NVS_ACTION_WARN_BAD_FRAME = 12,
@@ -83,8 +85,8 @@ enum nvs_lease_action_kind {
 };
 
 struct nvs_lease_action {
-	int kind;       /* enum nvs_lease_action_kind */
-	int state;      /* SEND_REGISTER: enum nvs_wire_state */
+	int kind;	/* enum nvs_lease_action_kind */
+	int state;	/* SEND_REGISTER: enum nvs_wire_state */
 	uint64_t grant; /* SEND_REGISTER, SEND_LOCK_RELEASED */
 };
 
@@ -94,34 +96,36 @@ struct nvs_lease_actions {
 };
 
 struct nvs_lease {
-	int link;                   /* enum nvs_link_state */
-	int lock;                   /* enum nvs_lock_state */
-	int on_missing;             /* enum nvs_on_missing */
-	int registered_as;          /* enum nvs_wire_state: what REGISTER said */
-	uint32_t jitter;            /* spreads the attempts of many clients */
-	uint32_t failures;          /* attempts since the link was last up */
-	bool seen;                  /* some scheduler registered us once */
-	bool missing;               /* on_missing applies */
-	bool failing;               /* the gate fails */
-	bool warned;                /* of a missing scheduler */
-	bool refused;               /* and said so */
-	bool bad_told;              /* of a bad frame */
-	bool numbered;              /* `grant` is the number by which the present scheduler knows our grant */
-	bool wanted_again;          /* while draining */
-	bool settled;               /* result of the last look */
+	int link;	   /* enum nvs_link_state */
+	int lock;	   /* enum nvs_lock_state */
+	int on_missing;	   /* enum nvs_on_missing */
+	int registered_as; /* enum nvs_wire_state: what REGISTER said */
+	uint32_t jitter;   /* spreads the attempts of many clients */
+	uint32_t failures; /* attempts since the link was last up */
+	bool seen;	   /* some scheduler registered us once */
+	bool missing;	   /* on_missing applies */
+	bool failing;	   /* the gate fails */
+	bool warned;	   /* of a missing scheduler */
+	bool refused;	   /* and said so */
+	bool bad_told;	   /* of a bad frame */
+	/* `grant` is the number by which the present scheduler knows our grant */
+	bool numbered;
+	bool wanted_again; /* while draining */
+	bool settled;	   /* result of the last look */
 	uint32_t waiters;
 	uint32_t idle_microseconds;
-	uint64_t submissions;       /* at the last look */
-	uint64_t epoch;             /* of the last scheduler */
-	uint64_t grant;             /* while holding or draining; 0: runs without one */
-	uint64_t retry_at;          /* DOWN: the next attempt */
-	uint64_t look_at;           /* the next look at idleness */
+	uint64_t submissions; /* at the last look */
+	uint64_t epoch;	      /* of the last scheduler */
+	uint64_t grant;	      /* while holding or draining; 0: runs without one */
+	uint64_t retry_at;    /* DOWN: the next attempt */
+	uint64_t look_at;     /* the next look at idleness */
 };
 
 /* A client that has just met its device; the first deadline is `now`. */
 void nvs_lease_init(struct nvs_lease *lease, int on_missing, uint32_t pid, uint64_t now);
 /* False: the event can't happen in this state; nothing was changed. */
-bool nvs_lease_handle(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now, struct nvs_lease_actions *out);
+bool nvs_lease_handle(struct nvs_lease *lease, const struct nvs_lease_event *event, uint64_t now,
+		      struct nvs_lease_actions *out);
 /* When TIMER is due, NVS_LEASE_NEVER for not at all. */
 uint64_t nvs_lease_deadline(const struct nvs_lease *lease);
 /* What a frame from the scheduler means: BAD_FRAME when it is none that a scheduler may send. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes log lines. Owns nothing and locks nothing: a line is put together on the stack and written at once.
+ * Writes log lines. Owns nothing and locks nothing: a line is put together on the stack and written
+ * at once.
  */
 #include "log.h"
 

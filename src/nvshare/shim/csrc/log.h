@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines on stderr. Each is one write(2) that begins with "nvshare: ". Any thread may call these; errno is left alone.
+ * Lines on stderr. Each is one write(2) that begins with "nvshare: ". Any thread may call these;
+ * errno is left alone.
  */
 #ifndef NVSHARE_LOG_H
 #define NVSHARE_LOG_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns what each device's account adds up to. A device's lock protects its sums and is held for additions only; the sum of what
- * is charged is the device's footprint_bytes, which is written under that lock and read without.
+ * Owns what each device's account adds up to. A device's lock protects its sums and is held for
+ * additions only; the sum of what is charged is the device's footprint_bytes, which is written
+ * under that lock and read without.
  */
 #include "memory.h"
 
@@ -17,13 +18,14 @@
 
 struct sums {
 	pthread_mutex_t lock;
-	uint64_t reserved;    /* by calls that have not returned */
-	uint64_t graph_bytes; /* charged for graphs */
-	bool refused;         /* and said so */
+	uint64_t reserved;				  /* by calls that have not returned */
+	uint64_t graph_bytes;				  /* charged for graphs */
+	bool refused;					  /* and said so */
 	const struct nvs_memory_backend *_Atomic backend; /* NULL: not chosen yet */
 };
 
-static struct sums sums[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+static struct sums sums[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
+					      1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
 _Atomic bool nvs_memory_graphs_allocate;
 
@@ -33,10 +35,13 @@ static const struct nvs_memory_backend *choose_backend(const struct nvs_device *
 
 	if (nvs_config()->memory == NVS_BACKEND_NATIVE)
 		return &nvs_memory_native;
-	NVS_CALL(cuDeviceGetAttribute, &managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, device->ordinal);
+	NVS_CALL(cuDeviceGetAttribute, &managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+		 device->ordinal);
 	if (managed)
 		return &nvs_memory_managed;
-	nvs_log("device %d has no managed memory; its memory is only counted (NVSHARE_MEMORY=native)", device->ordinal);
+	nvs_log("device %d has no managed memory; its memory is only counted "
+		"(NVSHARE_MEMORY=native)",
+		device->ordinal);
 	return &nvs_memory_native;
 }
 
@@ -57,10 +62,12 @@ enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device)
 }
 
 /* The first refusal is said; programs that try again with less would fill the screen. */
-static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_t used, uint64_t asked)
+static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_t used,
+			uint64_t asked)
 {
-	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes", device->ordinal,
-		(unsigned long long)allocatable, (unsigned long long)used, (unsigned long long)asked);
+	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes",
+		device->ordinal, (unsigned long long)allocatable, (unsigned long long)used,
+		(unsigned long long)asked);
 }
 
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
@@ -130,7 +137,8 @@ void nvs_memory_graphs_ran(struct nvs_device *device)
 	struct sums *sum = &sums[device->ordinal];
 	cuuint64_t bytes;
 
-	if (NVS_CALL(cuDeviceGetGraphMemAttribute, device->ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) != CUDA_SUCCESS)
+	if (NVS_CALL(cuDeviceGetGraphMemAttribute, device->ordinal,
+		     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) != CUDA_SUCCESS)
 		return;
 	pthread_mutex_lock(&sum->lock);
 	change_footprint(device, (int64_t)(bytes - sum->graph_bytes));

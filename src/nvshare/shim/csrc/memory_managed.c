@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backend `managed`: plain device memory becomes unified memory, which the driver moves between device and host by page
- * faults, so that several processes together may have more than the device. One process alone may not, unless it was told so: it
- * would thrash even with the lock. No state, no lock.
+ * The backend `managed`: plain device memory becomes unified memory, which the driver moves between
+ * device and host by page faults, so that several processes together may have more than the device.
+ * One process alone may not, unless it was told so: it would thrash even with the lock. No state,
+ * no lock.
  */
 #include "config.h"
 #include "device.h"
@@ -10,14 +11,15 @@
 #include "memory.h"
 
 #define RESERVE_BYTES (1536ull << 20) /* for contexts and modules, which do not move */
-#define PITCH_BYTES 512u              /* as the driver aligns the rows of cuMemAllocPitch */
+#define PITCH_BYTES 512u	      /* as the driver aligns the rows of cuMemAllocPitch */
 
 static CUresult managed_alloc(CUdeviceptr *pointer, size_t bytes)
 {
 	return NVS_CALL(cuMemAllocManaged, pointer, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
-static CUresult managed_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element)
+static CUresult managed_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width,
+				    size_t height, unsigned int element)
 {
 	size_t row, bytes;
 	CUresult result;
@@ -52,9 +54,11 @@ static uint64_t managed_allocatable(const struct nvs_device *device)
 	return nvs_config()->single_oversub ? UINT64_MAX : managed_capacity(device);
 }
 
-static uint64_t managed_free_bytes(const struct nvs_device *device, uint64_t footprint, uint64_t driver_free)
+static uint64_t managed_free_bytes(const struct nvs_device *device, uint64_t footprint,
+				   uint64_t driver_free)
 {
-	uint64_t capacity = nvs_config()->single_oversub ? device->total_bytes : managed_capacity(device);
+	uint64_t capacity =
+		nvs_config()->single_oversub ? device->total_bytes : managed_capacity(device);
 
 	(void)driver_free; /* what others use is moved out when it is needed */
 	return capacity > footprint ? capacity - footprint : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backend `native`: memory stays what the driver makes it and is only counted. No state, no lock.
+ * The backend `native`: memory stays what the driver makes it and is only counted. No state, no
+ * lock.
  */
 #include "device.h"
 #include "driver.h"
@@ -11,7 +12,8 @@ static CUresult native_alloc(CUdeviceptr *pointer, size_t bytes)
 	return NVS_CALL(cuMemAlloc_v2, pointer, bytes);
 }
 
-static CUresult native_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element)
+static CUresult native_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
+				   unsigned int element)
 {
 	return NVS_CALL(cuMemAllocPitch_v2, pointer, pitch, width, height, element);
 }
@@ -28,7 +30,8 @@ static uint64_t native_allocatable(const struct nvs_device *device)
 	return UINT64_MAX;
 }
 
-static uint64_t native_free_bytes(const struct nvs_device *device, uint64_t footprint, uint64_t driver_free)
+static uint64_t native_free_bytes(const struct nvs_device *device, uint64_t footprint,
+				  uint64_t driver_free)
 {
 	uint64_t left = device->total_bytes > footprint ? device->total_bytes - footprint : 0;
 

@@ -23,8 +23,8 @@ static void begin(struct nvs_frame *frame, uint8_t type)
 	frame->type = type;
 }
 
-void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device, const struct nvs_lease *lease,
-			  const struct nvs_lease_action *action)
+void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
+			  const struct nvs_lease *lease, const struct nvs_lease_action *action)
 {
 	begin(frame, NVS_REGISTER);
 	frame->state = (uint8_t)action->state;
@@ -65,7 +65,8 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
 
-	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path, what[nvs_config()->on_missing]);
+	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
+		what[nvs_config()->on_missing]);
 }
 
 static void warn_bad_frame(const struct nvs_frame *frame)
@@ -73,12 +74,15 @@ static void warn_bad_frame(const struct nvs_frame *frame)
 	const char *path = nvs_config()->socket_path;
 
 	if (frame->magic != NVS_WIRE_MAGIC)
-		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again", path, NVS_WIRE_VERSION);
+		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again",
+			path, NVS_WIRE_VERSION);
 	else if (frame->version != NVS_WIRE_VERSION)
-		nvs_log("the scheduler at %s speaks protocol %d, this library %d; trying again", path, frame->version,
-			NVS_WIRE_VERSION);
+		nvs_log("the scheduler at %s speaks protocol %d, this library %d; trying again",
+			path, frame->version, NVS_WIRE_VERSION);
 	else
-		nvs_log("the scheduler at %s sent a frame of type %d, which it must not now; connecting again", path, frame->type);
+		nvs_log("the scheduler at %s sent a frame of type %d, which it must not now; "
+			"connecting again",
+			path, frame->type);
 }
 
 /* A terminal shows the reason, so nothing in it may be an order to the terminal. */
@@ -88,7 +92,9 @@ static void warn_refused(const struct nvs_frame *frame)
 	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
 
 	for (size_t i = 0; i < length; i++)
-		reason[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f ? '?' : frame->text[i];
+		reason[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f
+				    ? '?'
+				    : frame->text[i];
 	reason[length] = '\0';
 	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
 }
@@ -98,7 +104,8 @@ void nvs_message_warn(int action, const struct nvs_frame *frame)
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
 	else if (action == NVS_ACTION_WARN_LOST)
-		nvs_log("lost the scheduler at %s; going on as it is and connecting again", nvs_config()->socket_path);
+		nvs_log("lost the scheduler at %s; going on as it is and connecting again",
+			nvs_config()->socket_path);
 	else if (action == NVS_ACTION_WARN_BAD_FRAME)
 		warn_bad_frame(frame);
 	else

@@ -13,8 +13,8 @@
 struct nvs_device;
 
 /* `action` is SEND_REGISTER. */
-void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device, const struct nvs_lease *lease,
-			  const struct nvs_lease_action *action);
+void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
+			  const struct nvs_lease *lease, const struct nvs_lease_action *action);
 void nvs_message_request(struct nvs_frame *frame);
 void nvs_message_release(struct nvs_frame *frame, uint64_t grant);
 /* The device's footprint as it is now. */

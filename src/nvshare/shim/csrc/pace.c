@@ -2,20 +2,26 @@
 /*
  * Pacing, pure: see pace.h. A structure belongs to one thread, so nothing here is locked.
  *
- * The window begins small and doubles as long as the estimate allows: up to FREE_WINDOW by itself, beyond it only when the
- * program filled it, so that a program with short kernels that turns to long ones has not much queued. The estimate is the
- * largest time per submission seen lately. While events were outstanding all the time it is exact; when everything
- * had completed, the device may have been idle, and the time seen is only an upper bound.
+ * The window begins small and doubles as long as the estimate allows: up to FREE_WINDOW by itself,
+ * beyond it only when the program filled it, so that a program with short kernels that turns to
+ * long ones has not much queued. The estimate is the largest time per submission seen lately. While
+ * events were outstanding all the time it is exact; when everything had completed, the device may
+ * have been idle, and the time seen is only an upper bound.
  */
 #include "pace.h"
 
 #define BACKLOG_NS 500000000u /* what may be queued */
-#define FIRST_WINDOW 8u       /* 100 ms each: 0.8 s before anything is known */
-#define LEAST_WINDOW 2u       /* one runs, one is queued */
-#define FREE_WINDOW 256u      /* more than a training step of a small model launches ahead of the device */
-#define MOST_WINDOW 1024u     /* the driver itself blocks at about so many */
-#define MOST_INTERVAL 32u     /* while something is outstanding */
-#define EASY_INTERVAL 64u     /* while the device keeps up: an event and its query cost 1.4 us (H200), 1 % of the shortest launches */
+#define FIRST_WINDOW 8u	      /* 100 ms each: 0.8 s before anything is known */
+#define LEAST_WINDOW 2u	      /* one runs, one is queued */
+#define FREE_WINDOW \
+	256u /* more than a training step of a small model launches ahead of the device */
+#define MOST_WINDOW 1024u /* the driver itself blocks at about so many */
+#define MOST_INTERVAL 32u /* while something is outstanding */
+/*
+ * While the device keeps up: an event and its query cost 1.4 us (H200), 1 % of the shortest
+ * launches.
+ */
+#define EASY_INTERVAL 64u
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {
@@ -27,7 +33,9 @@ static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 static void set_window(struct nvs_pace *pace, uint32_t window)
 {
 	pace->window = window;
-	pace->interval = pace->keeping_up && window >= FREE_WINDOW ? EASY_INTERVAL : clamp(window / 4, 1, MOST_INTERVAL);
+	pace->interval = pace->keeping_up && window >= FREE_WINDOW
+				 ? EASY_INTERVAL
+				 : clamp(window / 4, 1, MOST_INTERVAL);
 }
 
 static uint32_t pop_batches(struct nvs_pace *pace, uint32_t events)
@@ -42,7 +50,9 @@ static uint32_t pop_batches(struct nvs_pace *pace, uint32_t events)
 	return submissions;
 }
 
-/* `idle`: the device may have been idle for some of the time, so that the sample is an upper bound. */
+/*
+ * `idle`: the device may have been idle for some of the time, so that the sample is an upper bound.
+ */
 static void learn(struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 {
 	uint64_t faded = pace->estimate_ns - pace->estimate_ns / 8;
@@ -58,12 +68,14 @@ static uint32_t window_for(uint64_t submission_ns)
 }
 
 /*
- * An upper bound forbids growth. A mere pause of the program may be its reason, so it halves the window at most, which leaves room
- * for what was submitted at the old pace, and leaves the first window in any case.
+ * An upper bound forbids growth. A mere pause of the program may be its reason, so it halves the
+ * window at most, which leaves room for what was submitted at the old pace, and leaves the first
+ * window in any case.
  */
 static uint32_t allowed_window(const struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 {
-	uint32_t allowed = window_for(pace->estimate_ns), bound = window_for(sample_ns), least = pace->window / 2;
+	uint32_t allowed = window_for(pace->estimate_ns), bound = window_for(sample_ns),
+		 least = pace->window / 2;
 
 	if (!idle)
 		return allowed;
@@ -76,7 +88,8 @@ static uint32_t grown(const struct nvs_pace *pace, uint32_t allowed, bool filled
 {
 	if (allowed <= pace->window)
 		return allowed;
-	return pace->window < FREE_WINDOW || filled ? clamp(allowed, 0, 2 * pace->window) : pace->window;
+	return pace->window < FREE_WINDOW || filled ? clamp(allowed, 0, 2 * pace->window)
+						    : pace->window;
 }
 
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)

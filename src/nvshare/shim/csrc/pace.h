@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pacing: bounds, in time, how much submitted work of one thread on one device may be outstanding, so that a drain ends soon
- * (kernels under 100 ms: within about a second), while a program whose launches are the bottleneck is never held back.
+ * Pacing: bounds, in time, how much submitted work of one thread on one device may be outstanding,
+ * so that a drain ends soon (kernels under 100 ms: within about a second), while a program whose
+ * launches are the bottleneck is never held back.
  *
- * Pure: no lock, no clock, no driver call. A structure filled with zeros is a fresh one; it belongs to one thread. Times are
- * nanoseconds of any monotonic clock. How a submission uses it, after the real call succeeded and outside of captures:
+ * Pure: no lock, no clock, no driver call. A structure filled with zeros is a fresh one; it belongs
+ * to one thread. Times are nanoseconds of any monotonic clock. How a submission uses it, after the
+ * real call succeeded and outside of captures:
  *
  *	if (nvs_pace_submitted(pace)) {                      most calls end here
  *		query the events from the oldest on, up to the first that has not completed: n have
@@ -20,7 +22,8 @@
  *		}
  *	}
  *
- * The caller keeps the events themselves, in a ring of NVS_PACE_EVENTS in the order of recording; pace->events are in use.
+ * The caller keeps the events themselves, in a ring of NVS_PACE_EVENTS in the order of recording;
+ * pace->events are in use.
  */
 #ifndef NVSHARE_PACE_H
 #define NVSHARE_PACE_H
@@ -30,19 +33,21 @@
 
 /* cdef begin */
 #define NVS_PACE_EVENTS 64
-#define NVS_PACE_HOLD_LIMIT_NS 8000000000 /* more than the kernels between two events take, at 100 ms each */
+#define NVS_PACE_HOLD_LIMIT_NS \
+	8000000000 /* more than the kernels between two events take, at 100 ms each */
 
 struct nvs_pace {
 	uint32_t since_record; /* submissions since the newest event */
 	uint32_t interval;     /* submissions between two events */
 	uint32_t window;       /* submissions that may be outstanding; 0: fresh */
-	uint32_t outstanding;  /* submissions up to the newest event that are not known to have completed */
-	uint32_t oldest;       /* index of the oldest event in batches[] */
-	uint32_t events;       /* events not known to have completed */
-	uint64_t estimate_ns;  /* time per submission: the most that was seen lately; 0: unknown */
-	uint64_t progress_ns;  /* when a completion was last seen */
-	bool keeping_up;       /* at the last look all but the newest event had completed */
-	bool blind;            /* a hold was given up: none before something completes */
+	/* submissions up to the newest event that are not known to have completed */
+	uint32_t outstanding;
+	uint32_t oldest;      /* index of the oldest event in batches[] */
+	uint32_t events;      /* events not known to have completed */
+	uint64_t estimate_ns; /* time per submission: the most that was seen lately; 0: unknown */
+	uint64_t progress_ns; /* when a completion was last seen */
+	bool keeping_up;      /* at the last look all but the newest event had completed */
+	bool blind;	      /* a hold was given up: none before something completes */
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
 };
 
@@ -54,7 +59,9 @@ bool nvs_pace_has_room(const struct nvs_pace *pace);
 void nvs_pace_recorded(struct nvs_pace *pace);
 /* The thread should wait for the oldest event before it submits more. */
 bool nvs_pace_holds(const struct nvs_pace *pace);
-/* The thread can't wait, or waited for too long: what it waits for may need what it submits next. */
+/*
+ * The thread can't wait, or waited for too long: what it waits for may need what it submits next.
+ */
 void nvs_pace_give_up(struct nvs_pace *pace);
 /* cdef end */
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the events of pacing: a ring for each thread and device, hanging from the thread's mark, so that no lock is needed.
+ * Owns the events of pacing: a ring for each thread and device, hanging from the thread's mark, so
+ * that no lock is needed.
  *
- * The driver forbids questions about events to every thread while some thread captures a graph in global mode, and ends the
- * capture if they are asked; therefore nothing is done while a capture is known to go on, and the thread asks in relaxed mode in
- * case that one begins meanwhile. Changing the mode twice costs half as much as the rest (H200), so a process that never captured
- * does without: the first capture waits for the threads that are asking.
+ * The driver forbids questions about events to every thread while some thread captures a graph in
+ * global mode, and ends the capture if they are asked; therefore nothing is done while a capture is
+ * known to go on, and the thread asks in relaxed mode in case that one begins meanwhile. Changing
+ * the mode twice costs half as much as the rest (H200), so a process that never captured does
+ * without: the first capture waits for the threads that are asking.
  */
 #define _GNU_SOURCE
 #include "pacing.h"
@@ -33,7 +35,10 @@ static uint64_t nvs_now(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Forgets the events of a context that has ended; gives back those of one that is only not current any more. */
+/*
+ * Forgets the events of a context that has ended; gives back those of one that is only not current
+ * any more.
+ */
 static void nvs_pacing_rebase(struct nvs_pacing *pacing, CUcontext context)
 {
 	uint32_t generation = nvs_context_generation();
@@ -97,7 +102,8 @@ static void nvs_pacing_hold(struct nvs_pacing *pacing, const struct nvs_device *
 			continue;
 		}
 		if (now - begin > NVS_PACE_HOLD_LIMIT_NS || nvs_captures_going_on() ||
-		    atomic_load_explicit(&device->gate.state, memory_order_relaxed) != NVS_GATE_OPEN) {
+		    atomic_load_explicit(&device->gate.state, memory_order_relaxed) !=
+			    NVS_GATE_OPEN) {
 			nvs_pace_give_up(&pacing->pace);
 			return;
 		}
@@ -111,7 +117,8 @@ static void nvs_pacing_hold(struct nvs_pacing *pacing, const struct nvs_device *
 	}
 }
 
-static void nvs_pacing_step(struct nvs_pacing *pacing, const struct nvs_device *device, void *stream)
+static void nvs_pacing_step(struct nvs_pacing *pacing, const struct nvs_device *device,
+			    void *stream)
 {
 	CUcontext context;
 

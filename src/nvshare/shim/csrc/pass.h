@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a hook goes through the gate: nvs_gate_enter before the driver's function, nvs_gate_leave after it.
+ * How a hook goes through the gate: nvs_gate_enter before the driver's function, nvs_gate_leave
+ * after it.
  *
- * A thread that goes through says so first, in a mark of its own, and looks at the gate then. Whoever closes the gate changes its
- * state first, makes every processor see that (membarrier), and looks at the marks then. So either the thread finds the gate
- * closed or the closer finds the mark. The mark costs a store because only a compiler barrier stands between it and the look
- * at the gate; where membarrier is not to be had, nvs_gate_fenced asks for a real one.
+ * A thread that goes through says so first, in a mark of its own, and looks at the gate then.
+ * Whoever closes the gate changes its state first, makes every processor see that (membarrier), and
+ * looks at the marks then. So either the thread finds the gate closed or the closer finds the mark.
+ * The mark costs a store because only a compiler barrier stands between it and the look at the
+ * gate; where membarrier is not to be had, nvs_gate_fenced asks for a real one.
  */
 #ifndef NVSHARE_PASS_H
 #define NVSHARE_PASS_H
@@ -24,12 +26,16 @@
 
 #define NVS_STREAM_CACHE 16
 
-/* One for each thread that ever submitted; never freed, used again after the thread's end. Others read the atomic fields only. */
+/*
+ * One for each thread that ever submitted; never freed, used again after the thread's end. Others
+ * read the atomic fields only.
+ */
 struct nvs_mark {
 	_Atomic uint64_t devices; /* a bit for every device that a call in flight may submit to */
-	unsigned int depth;       /* calls in flight: a driver may call its own exported functions */
-	_Atomic bool taken;       /* by a living thread */
-	_Atomic bool looking;     /* asks about events, in the thread's own capture mode */
+	/* calls in flight: a driver may call its own exported functions */
+	unsigned int depth;
+	_Atomic bool taken;   /* by a living thread */
+	_Atomic bool looking; /* asks about events, in the thread's own capture mode */
 	struct nvs_mark *next;
 	struct {
 		void *stream;
@@ -42,20 +48,24 @@ struct nvs_mark {
 
 /* A call on its way through the gate. */
 struct nvs_pass {
-	struct nvs_mark *mark;     /* NULL: nothing to do at the end */
+	struct nvs_mark *mark;	   /* NULL: nothing to do at the end */
 	struct nvs_device *device; /* NULL: none or several, or a call inside another one */
 	void *stream;
-	bool capturing;            /* passed a closed gate because the stream is being captured */
+	bool capturing; /* passed a closed gate because the stream is being captured */
 };
 
-extern __thread struct nvs_mark *nvs_mark_mine __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct nvs_mark *nvs_mark_mine
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern _Atomic bool nvs_gate_fenced;
 
 CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream);
 void nvs_gate_leave_slowly(struct nvs_pass *pass);
 /* For a call that submits to the devices of `mask`, a bit for every ordinal. */
 CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream);
-/* Lets a drain wait for the call without waiting for the gate: for the end of a context, which may take as long as its work. */
+/*
+ * Lets a drain wait for the call without waiting for the gate: for the end of a context, which may
+ * take as long as its work.
+ */
 void nvs_gate_hold(struct nvs_pass *pass, struct nvs_device *device);
 
 /* Between setting the mark and looking at the gate. */
@@ -67,16 +77,22 @@ static inline void nvs_gate_order(void)
 		atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Waits until the stream's device may be used; anything but CUDA_SUCCESS is the hook's answer, without nvs_gate_leave. */
+/*
+ * Waits until the stream's device may be used; anything but CUDA_SUCCESS is the hook's answer,
+ * without nvs_gate_leave.
+ */
 static inline CUresult nvs_gate_enter(struct nvs_pass *pass, void *stream)
 {
 	struct nvs_mark *mark = nvs_mark_mine;
 	struct nvs_device *device = atomic_load_explicit(&nvs_device_only, memory_order_acquire);
 
 	if (__builtin_expect(mark && device && !mark->depth, 1)) {
-		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal, memory_order_relaxed);
+		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal,
+				      memory_order_relaxed);
 		nvs_gate_order();
-		if (__builtin_expect(atomic_load_explicit(&device->gate.state, memory_order_acquire) == NVS_GATE_OPEN, 1)) {
+		if (__builtin_expect(atomic_load_explicit(&device->gate.state,
+							  memory_order_acquire) == NVS_GATE_OPEN,
+				     1)) {
 			mark->depth = 1;
 			*pass = (struct nvs_pass){ mark, device, stream, false };
 			return CUDA_SUCCESS;
@@ -96,7 +112,8 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 		return;
 	}
 	count = &mark->submissions[pass->device->ordinal];
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	mark->depth = 0;
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
 	if (result == CUDA_SUCCESS && nvs_pacing_due(mark->pacing[pass->device->ordinal]))

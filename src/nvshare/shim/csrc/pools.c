@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the records of memory pools. `lock` protects the list and every record's sums; a record is freed with the last allocation
- * of a destroyed pool. The driver is asked before the lock is taken.
+ * Owns the records of memory pools. `lock` protects the list and every record's sums; a record is
+ * freed with the last allocation of a destroyed pool. The driver is asked before the lock is taken.
  */
 #include "pools.h"
 
@@ -13,10 +13,14 @@
 #include "memory.h"
 
 struct nvs_pool {
-	CUmemoryPool handle;  /* NULL: destroyed */
+	CUmemoryPool handle; /* NULL: destroyed */
 	struct nvs_device *device;
-	uint64_t live;        /* bytes of its allocations in the book */
-	uint64_t kept;        /* what it keeps through a synchronization, as last measured: reserved, at most the threshold */
+	uint64_t live; /* bytes of its allocations in the book */
+	/*
+	 * what it keeps through a synchronization, as last measured: reserved, at most the
+	 * threshold
+	 */
+	uint64_t kept;
 	uint64_t charged;
 	uint32_t allocations;
 	struct nvs_pool *next;
@@ -38,9 +42,12 @@ static uint64_t measure(CUmemoryPool handle)
 {
 	cuuint64_t reserved = 0, threshold = 0;
 
-	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) != CUDA_SUCCESS || !threshold)
+	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+		     &threshold) != CUDA_SUCCESS ||
+	    !threshold)
 		return 0;
-	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+		     &reserved) != CUDA_SUCCESS)
 		return 0;
 	return reserved < threshold ? reserved : threshold;
 }
@@ -50,11 +57,13 @@ static struct nvs_device *device_of(CUdeviceptr sample)
 	unsigned int type = 0;
 	int ordinal;
 
-	if (NVS_CALL(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, sample) != CUDA_SUCCESS)
+	if (NVS_CALL(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, sample) !=
+	    CUDA_SUCCESS)
 		return NULL;
 	if (type != CU_MEMORYTYPE_DEVICE)
 		return NULL;
-	if (NVS_CALL(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, sample) != CUDA_SUCCESS)
+	if (NVS_CALL(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+		     sample) != CUDA_SUCCESS)
 		return NULL;
 	return nvs_device_use(ordinal);
 }
@@ -107,7 +116,8 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 	return pool;
 }
 
-void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_device *reserved_on, uint64_t reserved)
+void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_device *reserved_on,
+		     uint64_t reserved)
 {
 	bool grown;
 	uint64_t kept = 0;

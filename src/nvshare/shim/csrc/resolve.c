@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the interposed dlsym, up to its assembler entry in dlsym.S, and the look-up of symbols in loaded objects.
+ * Owns the interposed dlsym, up to its assembler entry in dlsym.S, and the look-up of symbols in
+ * loaded objects.
  *
- * dlsym(RTLD_NEXT, ...) is resolved by its caller's return address, so the entry jumps to the real one and leaves no frame of
- * its own. Only names of hooked entry points come to nvs_dlsym_hooked().
+ * dlsym(RTLD_NEXT, ...) is resolved by its caller's return address, so the entry jumps to the real
+ * one and leaves no frame of its own. Only names of hooked entry points come to nvs_dlsym_hooked().
  *
- * No lock: the only state is the address of the real dlsym, which every thread that looks for it finds to be the same.
+ * No lock: the only state is the address of the real dlsym, which every thread that looks for it
+ * finds to be the same.
  */
 #define _GNU_SOURCE
 #include "resolve.h"
@@ -28,10 +30,14 @@ struct nvs_dlsym_answer {
 	uintptr_t answered; /* 0: go on to the real dlsym */
 };
 
-struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller) __attribute__((visibility("hidden")));
+struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
+	__attribute__((visibility("hidden")));
 void *nvs_dlsym_find(void) __attribute__((visibility("hidden")));
 
-/* glibc relocates these addresses in place; musl and the kernel's vdso leave them relative to the object. */
+/*
+ * glibc relocates these addresses in place; musl and the kernel's vdso leave them relative to the
+ * object.
+ */
 static const void *nvs_at(uintptr_t base, ElfW(Addr) address)
 {
 	return (const void *)(address < base ? base + address : address);
@@ -82,7 +88,8 @@ static bool nvs_object_holds(const struct dl_phdr_info *info, const void *addres
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
-		if (segment->p_type == PT_LOAD && at - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
+		if (segment->p_type == PT_LOAD &&
+		    at - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
 			return true;
 	}
 	return false;
@@ -101,8 +108,10 @@ static void *nvs_object_match(const struct nvs_object *object, uint32_t index, c
 
 static void *nvs_gnu_symbol(const struct nvs_object *object, const char *name)
 {
-	const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1], bloom_words = object->gnu_hash[2];
-	const uint32_t *buckets = object->gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1],
+		       bloom_words = object->gnu_hash[2];
+	const uint32_t *buckets =
+		object->gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
 	const uint32_t *chains = buckets + bucket_count;
 	uint32_t hash = 5381, index;
 
@@ -140,7 +149,8 @@ static void *nvs_sysv_symbol(const struct nvs_object *object, const char *name)
 	hash &= 0x0fffffff;
 	if (!bucket_count)
 		return NULL;
-	for (ElfW(Word) index = buckets[hash % bucket_count]; index != STN_UNDEF; index = chains[index]) {
+	for (ElfW(Word) index = buckets[hash % bucket_count]; index != STN_UNDEF;
+	     index = chains[index]) {
 		void *found = nvs_object_match(object, index, name);
 
 		if (found)
@@ -222,10 +232,12 @@ void *nvs_dlsym_find(void)
 }
 
 /*
- * What RTLD_NEXT means for an object behind us in load order is the driver's own function, and for one before us our hook; both
- * get the hook, which ends at the driver. Anything else in between is found by the real dlsym.
+ * What RTLD_NEXT means for an object behind us in load order is the driver's own function, and for
+ * one before us our hook; both get the hook, which ends at the driver. Anything else in between is
+ * found by the real dlsym.
  */
-static bool nvs_dlsym_next(const struct nvs_hook *hook, const void *caller, nvs_dlsym_fn real, void **answer)
+static bool nvs_dlsym_next(const struct nvs_hook *hook, const void *caller, nvs_dlsym_fn real,
+			   void **answer)
 {
 	void *found = nvs_symbol_after(caller, hook->name);
 
@@ -254,7 +266,8 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	answer.answered = 1;
 	answer.value = real(handle, name);
 	if (answer.value == hook->replacement && !nvs_hook_real(hook))
-		answer.value = real(RTLD_NEXT, name); /* the driver lacks it: what would be found without us, or the error */
+		/* the driver lacks it: what would be found without us, or the error */
+		answer.value = real(RTLD_NEXT, name);
 	replacement = answer.value ? nvs_hook_at(answer.value) : NULL;
 	if (replacement)
 		answer.value = replacement;

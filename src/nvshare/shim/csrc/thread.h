@@ -7,7 +7,9 @@
 
 #include <stdbool.h>
 
-/* Runs `body` in a detached thread that takes none of the program's signals; false: there is none. */
+/*
+ * Runs `body` in a detached thread that takes none of the program's signals; false: there is none.
+ */
 bool nvs_thread_create(void *(*body)(void *argument), void *argument);
 
 #endif

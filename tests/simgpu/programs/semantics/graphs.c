@@ -5,7 +5,9 @@
 void graphs(void)
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 kernel = { .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
-	CUDA_MEMSET_NODE_PARAMS_v1 set = { .element_bytes = 4, .width = 4, .height = 1, .value = 6 };
+	CUDA_MEMSET_NODE_PARAMS_v1 set = {
+		.element_bytes = 4, .width = 4, .height = 1, .value = 6
+	};
 	CUgraph graph, clone;
 	CUgraphExec exec;
 	CUgraphNode a, b, c, listed[8];
@@ -62,7 +64,8 @@ void graphs(void)
 
 void graph_memory(void)
 {
-	CUDA_MEM_ALLOC_NODE_PARAMS params = { .pool = { .type = CU_MEM_ALLOCATION_TYPE_PINNED }, .bytes = MIB(4) };
+	CUDA_MEM_ALLOC_NODE_PARAMS params = { .pool = { .type = CU_MEM_ALLOCATION_TYPE_PINNED },
+					      .bytes = MIB(4) };
 	CUgraph graph;
 	CUgraphExec exec;
 	CUgraphNode a, b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `semantics KERNELS.ptx [CASE]`: asks, and prints the answers. On a real GPU its output is what real_answers.txt keeps; on the
- * simulated one a test compares.
+ * `semantics KERNELS.ptx [CASE]`: asks, and prints the answers. On a real GPU its output is what
+ * real_answers.txt keeps; on the simulated one a test compares.
  */
 #include "semantics.h"
 

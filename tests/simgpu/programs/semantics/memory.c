@@ -78,7 +78,8 @@ void registering(void)
 
 void pointers(void)
 {
-	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
 					     CU_POINTER_ATTRIBUTE_IS_MANAGED };
 	unsigned int type = 77, managed = 77;
 	int ordinal = 77;
@@ -96,9 +97,11 @@ void pointers(void)
 	TRUTH(type == CU_MEMORYTYPE_DEVICE);
 	SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, m));
 	TRUTH(type == CU_MEMORYTYPE_DEVICE);
-	SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)pinned));
+	SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+				   (CUdeviceptr)(uintptr_t)pinned));
 	TRUTH(type == CU_MEMORYTYPE_HOST);
-	SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)local));
+	SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+				   (CUdeviceptr)(uintptr_t)local));
 	SHOW(cuPointerGetAttribute(&type, 999, p));
 	SHOW(cuPointerGetAttribute(NULL, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
 	SHOW(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, p + 5));
@@ -118,7 +121,8 @@ void pointers(void)
 
 void pools(void)
 {
-	CUmemPoolProps_v1 props = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+	CUmemPoolProps_v1 props = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
 	CUmemoryPool pool, standard, chosen;
 	CUdeviceptr p, q;
 	uint64_t value;
@@ -164,7 +168,10 @@ void pools(void)
 
 void shaped_copies(void)
 {
-	CUDA_MEMCPY2D_v2 plane = { .src_type = CU_MEMORYTYPE_HOST, .dst_type = CU_MEMORYTYPE_DEVICE, .width_bytes = 16, .height = 4 };
+	CUDA_MEMCPY2D_v2 plane = { .src_type = CU_MEMORYTYPE_HOST,
+				   .dst_type = CU_MEMORYTYPE_DEVICE,
+				   .width_bytes = 16,
+				   .height = 4 };
 	unsigned char host[256], back[256];
 	CUdeviceptr p;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process begins: initialization, devices, contexts, forks, and how entry points are looked up. */
+/*
+ * How a process begins: initialization, devices, contexts, forks, and how entry points are looked
+ * up.
+ */
 #include "semantics.h"
 
 void before_init(void)
@@ -108,14 +111,32 @@ void resolving(void)
 		int version;
 		cuuint64_t flags;
 	} questions[] = {
-		{ "cuMemAlloc", 2000, 0 },	  { "cuMemAlloc", 12000, 0 },	     { "cuMemAlloc_v2", 12000, 0 },  { "", 0, 0 },
-		{ "", 12040, 0 },		  { "nonsense", 12000, 0 },	     { "cuInit", 0, 0 },	     { "cuInit", 1000, 0 },
-		{ "cuMemAllocAsync", 11000, 0 },  { "cuMemAllocAsync", 11020, 2 },   { "cuMemAllocAsync", 11020, 1 },
-		{ "cuMemAllocAsync", 11020, 3 },  { "cuMemAllocAsync", 11020, 4 },   { "cuStreamBeginCapture", 10000, 2 },
-		{ "cuStreamBeginCapture", 12000, 2 }, { "cuGetProcAddress", 11030, 0 }, { "cuGetProcAddress", 12000, 0 },
-		{ "cuLaunchKernel", 3000, 0 },	  { "cuLaunchKernel", 4000, 2 },     { "cuLaunchKernel", 7000, 2 },
-		{ "cuCtxCreate", 99999, 0 }, { "cuInit", 13010, 0 }, { "cuInit", 13050, 0 }, { "cuInit", 14000, 0 },
-		{ "cuInit", 20000, 0 }, { "cuStreamBeginCapture", 12000, 3 },
+		{ "cuMemAlloc", 2000, 0 },
+		{ "cuMemAlloc", 12000, 0 },
+		{ "cuMemAlloc_v2", 12000, 0 },
+		{ "", 0, 0 },
+		{ "", 12040, 0 },
+		{ "nonsense", 12000, 0 },
+		{ "cuInit", 0, 0 },
+		{ "cuInit", 1000, 0 },
+		{ "cuMemAllocAsync", 11000, 0 },
+		{ "cuMemAllocAsync", 11020, 2 },
+		{ "cuMemAllocAsync", 11020, 1 },
+		{ "cuMemAllocAsync", 11020, 3 },
+		{ "cuMemAllocAsync", 11020, 4 },
+		{ "cuStreamBeginCapture", 10000, 2 },
+		{ "cuStreamBeginCapture", 12000, 2 },
+		{ "cuGetProcAddress", 11030, 0 },
+		{ "cuGetProcAddress", 12000, 0 },
+		{ "cuLaunchKernel", 3000, 0 },
+		{ "cuLaunchKernel", 4000, 2 },
+		{ "cuLaunchKernel", 7000, 2 },
+		{ "cuCtxCreate", 99999, 0 },
+		{ "cuInit", 13010, 0 },
+		{ "cuInit", 13050, 0 },
+		{ "cuInit", 14000, 0 },
+		{ "cuInit", 20000, 0 },
+		{ "cuStreamBeginCapture", 12000, 3 },
 	};
 	CUdriverProcAddressQueryResult found;
 	void *address;
@@ -126,13 +147,22 @@ void resolving(void)
 
 		found = 77;
 		address = (void *)1;
-		first = cuGetProcAddress_v2(questions[i].name, &address, questions[i].version, questions[i].flags, &found);
-		printf("%s: v2 %s %d %d = %d, %s, status %d\n", now, questions[i].name, questions[i].version, (int)questions[i].flags,
-		       (int)first, !address ? "NULL" : address == (void *)1 ? "untouched" : "address", found);
+		first = cuGetProcAddress_v2(questions[i].name, &address, questions[i].version,
+					    questions[i].flags, &found);
+		printf("%s: v2 %s %d %d = %d, %s, status %d\n", now, questions[i].name,
+		       questions[i].version, (int)questions[i].flags, (int)first,
+		       !address		      ? "NULL"
+		       : address == (void *)1 ? "untouched"
+					      : "address",
+		       found);
 		address = (void *)1;
-		second = cuGetProcAddress(questions[i].name, &address, questions[i].version, questions[i].flags);
-		printf("%s: v1 %s %d %d = %d, %s\n", now, questions[i].name, questions[i].version, (int)questions[i].flags, (int)second,
-		       !address ? "NULL" : address == (void *)1 ? "untouched" : "address");
+		second = cuGetProcAddress(questions[i].name, &address, questions[i].version,
+					  questions[i].flags);
+		printf("%s: v1 %s %d %d = %d, %s\n", now, questions[i].name, questions[i].version,
+		       (int)questions[i].flags, (int)second,
+		       !address		      ? "NULL"
+		       : address == (void *)1 ? "untouched"
+					      : "address");
 	}
 	SHOW(cuGetProcAddress_v2("cuMemAlloc", &address, 12000, 0, NULL));
 	TRUTH(address == (void *)cuMemAlloc_v2);

@@ -4,12 +4,14 @@
 
 CUmemAllocationProp_v1 on_device(void)
 {
-	return (CUmemAllocationProp_v1){ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+	return (CUmemAllocationProp_v1){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					 .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
 }
 
 CUmemAccessDesc_v1 all_rights(void)
 {
-	return (CUmemAccessDesc_v1){ { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	return (CUmemAccessDesc_v1){ { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
 }
 
 void virtual_memory(void)

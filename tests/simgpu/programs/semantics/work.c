@@ -46,7 +46,8 @@ void launches(void)
 		uint64_t n;
 	} packed;
 	size_t size = sizeof(packed);
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
+	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE,
+			  &size, CU_LAUNCH_PARAM_END };
 	CUlaunchConfig config = { .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
 
 	begin();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays: plain storage in rows, without the layout of a texture, and the copies of bytes of a row. Protected by sim.lock. */
+/*
+ * Arrays: plain storage in rows, without the layout of a texture, and the copies of bytes of a row.
+ * Protected by sim.lock.
+ */
 #include <stdlib.h>
 
 #include "capture.h"
@@ -39,7 +42,8 @@ CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_
 		result = sim_capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle || !pAllocateArray || pAllocateArray->width == 0 || pAllocateArray->channels == 0 || pAllocateArray->channels > 4 ||
+	if (!pHandle || !pAllocateArray || pAllocateArray->width == 0 ||
+	    pAllocateArray->channels == 0 || pAllocateArray->channels > 4 ||
 	    pAllocateArray->channels == 3)
 		return CUDA_ERROR_INVALID_VALUE;
 	layout.descriptor = *pAllocateArray;
@@ -52,7 +56,8 @@ CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_
 	layout.slice = layout.pitch * rows;
 	layout.bytes = layout.slice * slices;
 	sim_lock();
-	result = sim_device_memory_locked(layout.context, layout.context->device, layout.bytes, &range);
+	result = sim_device_memory_locked(layout.context, layout.context->device, layout.bytes,
+					  &range);
 	if (result == CUDA_SUCCESS) {
 		layout.address = range->start;
 		*pHandle = malloc(sizeof(layout));
@@ -124,11 +129,13 @@ CUresult sim_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR_v2 *pArrayDescriptor,
 		return result;
 	if (!pArrayDescriptor)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR_v2){ descriptor.width, descriptor.height, descriptor.format, descriptor.channels };
+	*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR_v2){ descriptor.width, descriptor.height,
+							descriptor.format, descriptor.channels };
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS_v1 *memoryRequirements, CUarray array, CUdevice device)
+CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS_v1 *memoryRequirements,
+					  CUarray array, CUdevice device)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -138,7 +145,9 @@ CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS_v1 *mem
 		return CUDA_ERROR_INVALID_DEVICE;
 	sim_lock();
 	if (sim_is_locked(array, SIM_ARRAY))
-		*memoryRequirements = (CUDA_ARRAY_MEMORY_REQUIREMENTS_v1){ .bytes = array->bytes, .alignment = PITCH_ALIGNMENT };
+		*memoryRequirements =
+			(CUDA_ARRAY_MEMORY_REQUIREMENTS_v1){ .bytes = array->bytes,
+							     .alignment = PITCH_ALIGNMENT };
 	else
 		result = CUDA_ERROR_INVALID_HANDLE;
 	sim_unlock();
@@ -171,7 +180,8 @@ static CUresult resolve(const struct row *row, size_t bytes, uint64_t *address)
 	return result;
 }
 
-static CUresult copy_row(struct row dst, struct row src, size_t bytes, CUstream stream, bool asynchronous)
+static CUresult copy_row(struct row dst, struct row src, size_t bytes, CUstream stream,
+			 bool asynchronous)
 {
 	uint64_t to, from;
 	CUresult result = resolve(&dst, bytes, &to);
@@ -180,45 +190,59 @@ static CUresult copy_row(struct row dst, struct row src, size_t bytes, CUstream 
 		result = resolve(&src, bytes, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return asynchronous ? sim_cuMemcpyAsync(to, from, bytes, stream) : sim_cuMemcpy(to, from, bytes, stream);
+	return asynchronous ? sim_cuMemcpyAsync(to, from, bytes, stream)
+			    : sim_cuMemcpy(to, from, bytes, stream);
 }
 
-CUresult sim_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr_v2 srcDevice,
+			     size_t ByteCount, CUstream null_stream)
 {
-	return copy_row((struct row){ .array = dstArray, .offset = dstOffset }, (struct row){ .device = srcDevice }, ByteCount, null_stream,
-			false);
+	return copy_row((struct row){ .array = dstArray, .offset = dstOffset },
+			(struct row){ .device = srcDevice }, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyAtoD_v2(CUdeviceptr_v2 dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyAtoD_v2(CUdeviceptr_v2 dstDevice, CUarray srcArray, size_t srcOffset,
+			     size_t ByteCount, CUstream null_stream)
 {
-	return copy_row((struct row){ .device = dstDevice }, (struct row){ .array = srcArray, .offset = srcOffset }, ByteCount, null_stream,
-			false);
+	return copy_row((struct row){ .device = dstDevice },
+			(struct row){ .array = srcArray, .offset = srcOffset }, ByteCount,
+			null_stream, false);
 }
 
-CUresult sim_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+			     size_t ByteCount, CUstream null_stream)
 {
-	return copy_row((struct row){ .array = dstArray, .offset = dstOffset }, (struct row){ .host = srcHost }, ByteCount, null_stream,
-			false);
+	return copy_row((struct row){ .array = dstArray, .offset = dstOffset },
+			(struct row){ .host = srcHost }, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
+			     CUstream null_stream)
 {
-	return copy_row((struct row){ .host = dstHost }, (struct row){ .array = srcArray, .offset = srcOffset }, ByteCount, null_stream,
-			false);
+	return copy_row((struct row){ .host = dstHost },
+			(struct row){ .array = srcArray, .offset = srcOffset }, ByteCount,
+			null_stream, false);
 }
 
-CUresult sim_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset,
+			     size_t ByteCount, CUstream null_stream)
 {
-	return copy_row((struct row){ .array = dstArray, .offset = dstOffset }, (struct row){ .array = srcArray, .offset = srcOffset },
-			ByteCount, null_stream, false);
+	return copy_row((struct row){ .array = dstArray, .offset = dstOffset },
+			(struct row){ .array = srcArray, .offset = srcOffset }, ByteCount,
+			null_stream, false);
 }
 
-CUresult sim_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+				  size_t ByteCount, CUstream hStream)
 {
-	return copy_row((struct row){ .array = dstArray, .offset = dstOffset }, (struct row){ .host = srcHost }, ByteCount, hStream, true);
+	return copy_row((struct row){ .array = dstArray, .offset = dstOffset },
+			(struct row){ .host = srcHost }, ByteCount, hStream, true);
 }
 
-CUresult sim_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
+				  size_t ByteCount, CUstream hStream)
 {
-	return copy_row((struct row){ .host = dstHost }, (struct row){ .array = srcArray, .offset = srcOffset }, ByteCount, hStream, true);
+	return copy_row((struct row){ .host = dstHost },
+			(struct row){ .array = srcArray, .offset = srcOffset }, ByteCount, hStream,
+			true);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the captures that are going on, and each thread's capture mode. Captures are protected by sim.lock. */
+/*
+ * Owns the captures that are going on, and each thread's capture mode. Captures are protected by
+ * sim.lock.
+ */
 #include "capture.h"
 
 #include <stdlib.h>
@@ -23,7 +26,8 @@ static bool blocks_legacy(const struct sim_capture *capture, const struct CUctx_
 	for (size_t i = 0; i < capture->member_count; i++) {
 		const struct CUstream_st *stream = capture->members[i];
 
-		if (stream && stream->context == context && !(stream->flags & CU_STREAM_NON_BLOCKING))
+		if (stream && stream->context == context &&
+		    !(stream->flags & CU_STREAM_NON_BLOCKING))
 			return true;
 	}
 	return false;
@@ -55,7 +59,8 @@ CUresult sim_capture_check_submit_locked(struct CUstream_st *stream)
 	CUresult result = CUDA_SUCCESS;
 
 	if (stream->capture)
-		return stream->capture->invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+		return stream->capture->invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+						    : CUDA_SUCCESS;
 	if (stream != stream->context->legacy)
 		return CUDA_SUCCESS;
 	for (struct sim_capture *capture = captures; capture; capture = capture->next) {
@@ -70,11 +75,13 @@ CUresult sim_capture_check_submit_locked(struct CUstream_st *stream)
 /* Whether the capture forbids this thread what could disturb it. */
 static bool forbids(const struct sim_capture *capture)
 {
-	if (capture->invalidated || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (capture->invalidated || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+	    thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return false;
 	if (capture->thread == sim_thread_id())
 		return true;
-	return capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+	return capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+	       thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 CUresult sim_capture_check_unsafe_locked(void)
@@ -137,7 +144,8 @@ static void set_tail(struct CUstream_st *stream, struct CUgraphNode_st *const *n
 	stream->capture_tail_count = count;
 }
 
-static void extend_tail(struct CUstream_st *stream, struct CUgraphNode_st *const *nodes, size_t count)
+static void extend_tail(struct CUstream_st *stream, struct CUgraphNode_st *const *nodes,
+			size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		bool known = false;
@@ -146,12 +154,15 @@ static void extend_tail(struct CUstream_st *stream, struct CUgraphNode_st *const
 			known = known || stream->capture_tail[k] == nodes[i];
 		if (known)
 			continue;
-		stream->capture_tail = realloc(stream->capture_tail, (stream->capture_tail_count + 1) * sizeof(struct CUgraphNode_st *));
+		stream->capture_tail =
+			realloc(stream->capture_tail,
+				(stream->capture_tail_count + 1) * sizeof(struct CUgraphNode_st *));
 		stream->capture_tail[stream->capture_tail_count++] = nodes[i];
 	}
 }
 
-static struct CUgraphNode_st *append_locked(struct CUstream_st *stream, CUgraphNodeType type, const struct sim_op *op)
+static struct CUgraphNode_st *append_locked(struct CUstream_st *stream, CUgraphNodeType type,
+					    const struct sim_op *op)
 {
 	struct CUgraphNode_st *node = sim_node_add_locked(stream->capture->graph, type, op);
 
@@ -186,7 +197,8 @@ CUresult sim_capture_child_locked(struct CUstream_st *stream, const struct CUgra
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUevent_st *event, unsigned int flags)
+CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUevent_st *event,
+					 unsigned int flags)
 {
 	if (flags & CU_EVENT_RECORD_EXTERNAL) {
 		struct sim_op op = { .kind = SIM_OP_EVENT, .u.event = { event, event->id } };
@@ -196,7 +208,8 @@ CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUev
 	free(event->nodes);
 	event->nodes = malloc((stream->capture_tail_count + 1) * sizeof(struct CUgraphNode_st *));
 	if (stream->capture_tail_count)
-		memcpy(event->nodes, stream->capture_tail, stream->capture_tail_count * sizeof(struct CUgraphNode_st *));
+		memcpy(event->nodes, stream->capture_tail,
+		       stream->capture_tail_count * sizeof(struct CUgraphNode_st *));
 	event->node_count = stream->capture_tail_count;
 	event->capture_id = stream->capture->id;
 	return CUDA_SUCCESS;
@@ -213,20 +226,23 @@ static struct sim_capture *capture_of(const struct CUevent_st *event)
 
 static void join(struct CUstream_st *stream, struct sim_capture *capture)
 {
-	capture->members = realloc(capture->members, (capture->member_count + 1) * sizeof(struct CUstream_st *));
+	capture->members = realloc(capture->members,
+				   (capture->member_count + 1) * sizeof(struct CUstream_st *));
 	capture->members[capture->member_count++] = stream;
 	stream->capture = capture;
 	set_tail(stream, NULL, 0);
 }
 
-CUresult sim_capture_event_wait_locked(struct CUstream_st *stream, struct CUevent_st *event, unsigned int flags)
+CUresult sim_capture_event_wait_locked(struct CUstream_st *stream, struct CUevent_st *event,
+				       unsigned int flags)
 {
 	struct sim_capture *capture = capture_of(event);
 
 	if (flags & CU_EVENT_WAIT_EXTERNAL) {
 		struct sim_op op = { .kind = SIM_OP_EVENT_WAIT, .u.event = { event, event->id } };
 
-		return stream->capture ? sim_capture_op_locked(stream, &op) : CUDA_ERROR_ILLEGAL_STATE;
+		return stream->capture ? sim_capture_op_locked(stream, &op)
+				       : CUDA_ERROR_ILLEGAL_STATE;
 	}
 	if (event->capture_id == 0) {
 		if (!event->fence)
@@ -294,7 +310,8 @@ void sim_capture_end_locked(struct sim_capture *capture, bool discard)
 	free(capture);
 }
 
-struct sim_capture *sim_capture_begin_locked(struct CUstream_st *stream, CUstreamCaptureMode mode, struct CUgraph_st *graph)
+struct sim_capture *sim_capture_begin_locked(struct CUstream_st *stream, CUstreamCaptureMode mode,
+					     struct CUgraph_st *graph)
 {
 	struct sim_capture *capture = calloc(1, sizeof(*capture));
 
@@ -310,7 +327,8 @@ struct sim_capture *sim_capture_begin_locked(struct CUstream_st *stream, CUstrea
 	return capture;
 }
 
-void sim_capture_set_tail_locked(struct CUstream_st *stream, struct CUgraphNode_st *const *nodes, size_t count, bool replace)
+void sim_capture_set_tail_locked(struct CUstream_st *stream, struct CUgraphNode_st *const *nodes,
+				 size_t count, bool replace)
 {
 	if (replace)
 		set_tail(stream, nodes, count);
@@ -322,7 +340,8 @@ CUresult sim_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	CUstreamCaptureMode before = thread_mode;
 
-	if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+	    *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
 	thread_mode = *mode;
 	*mode = before;

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that begin, end and look at captures. Captures are capture.c's; protected by sim.lock. */
+/*
+ * The calls that begin, end and look at captures. Captures are capture.c's; protected by sim.lock.
+ */
 #include <stdlib.h>
 
 #include "capture.h"
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph graph, const CUgraphNode *dependencies, size_t count)
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph graph,
+		      const CUgraphNode *dependencies, size_t count)
 {
 	struct CUstream_st *stream;
 	CUresult result;
 
-	if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED || (count > 0 && !dependencies))
+	if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED ||
+	    (count > 0 && !dependencies))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	result = sim_stream_locked(handle, &stream);
@@ -37,8 +41,10 @@ CUresult sim_cuStreamBeginCapture(CUstream hStream)
 	return begin(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, NULL, 0);
 }
 
-CUresult sim_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-					 const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+CUresult sim_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+					 const CUgraphNode *dependencies,
+					 const CUgraphEdgeData *dependencyData,
+					 size_t numDependencies, CUstreamCaptureMode mode)
 {
 	if (!hGraph || dependencyData)
 		return hGraph ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
@@ -60,7 +66,8 @@ static bool is_depended_on(const struct CUgraph_st *graph, const struct CUgraphN
 static bool is_joined(const struct sim_capture *capture, const struct CUstream_st *origin)
 {
 	for (const struct CUgraphNode_st *node = capture->graph->first; node; node = node->next) {
-		bool reached = node->id < capture->first_node_id || is_depended_on(capture->graph, node);
+		bool reached =
+			node->id < capture->first_node_id || is_depended_on(capture->graph, node);
 
 		for (size_t i = 0; !reached && i < origin->capture_tail_count; i++)
 			reached = origin->capture_tail[i] == node;
@@ -110,7 +117,8 @@ static CUstreamCaptureStatus status_of(const struct CUstream_st *stream)
 {
 	if (!stream->capture)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
-	return stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 /* The legacy stream cannot be asked about beside a capture that it would have to wait for. */
@@ -138,8 +146,10 @@ CUresult sim_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captur
 	return result;
 }
 
-CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-				       const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
+CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+				       cuuint64_t *id_out, CUgraph *graph_out,
+				       const CUgraphNode **dependencies_out,
+				       const CUgraphEdgeData **edgeData_out,
 				       size_t *numDependencies_out)
 {
 	struct CUstream_st *stream;
@@ -170,18 +180,24 @@ CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *
 	return result;
 }
 
-CUresult sim_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-				       const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+CUresult sim_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+				       cuuint64_t *id_out, CUgraph *graph_out,
+				       const CUgraphNode **dependencies_out,
+				       size_t *numDependencies_out)
 {
-	return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL, numDependencies_out);
+	return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
+					     dependencies_out, NULL, numDependencies_out);
 }
 
-CUresult sim_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
+CUresult sim_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+				    cuuint64_t *id_out)
 {
-	return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
+	return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL,
+					     NULL);
 }
 
-CUresult sim_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+CUresult sim_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
+						  const CUgraphEdgeData *dependencyData,
 						  size_t numDependencies, unsigned int flags)
 {
 	struct CUstream_st *stream;
@@ -196,16 +212,20 @@ CUresult sim_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode 
 	if (result == CUDA_SUCCESS && !stream->capture)
 		result = CUDA_ERROR_ILLEGAL_STATE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < numDependencies; i++) {
-		if (!sim_is_locked(dependencies[i], SIM_NODE) || dependencies[i]->graph != stream->capture->graph)
+		if (!sim_is_locked(dependencies[i], SIM_NODE) ||
+		    dependencies[i]->graph != stream->capture->graph)
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
-		sim_capture_set_tail_locked(stream, dependencies, numDependencies, flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+		sim_capture_set_tail_locked(stream, dependencies, numDependencies,
+					    flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 	sim_unlock();
 	return result;
 }
 
-CUresult sim_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)
+CUresult sim_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
+					       size_t numDependencies, unsigned int flags)
 {
-	return sim_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies, flags);
+	return sim_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL,
+							numDependencies, flags);
 }

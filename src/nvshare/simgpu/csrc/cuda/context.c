@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the contexts, and each thread's stack of current ones. Contexts are protected by sim.lock; a stack belongs to its thread, and
- * a destroyed context may still be in it: every use looks it up.
+ * Owns the contexts, and each thread's stack of current ones. Contexts are protected by sim.lock; a
+ * stack belongs to its thread, and a destroyed context may still be in it: every use looks it up.
  */
 #include <stdlib.h>
 
@@ -44,7 +44,8 @@ CUresult sim_current(struct CUctx_st **context)
 
 static void set_defaults(struct CUctx_st *context)
 {
-	static const size_t limits[SIM_LIMITS] = { 1024, SIM_MIB(1), SIM_MIB(8), 2, 2048, 128, 0, 0, 0, 0, 0 };
+	static const size_t limits[SIM_LIMITS] = { 1024, SIM_MIB(1), SIM_MIB(8), 2, 2048, 128,
+						   0,	 0,	     0,		 0, 0 };
 
 	for (int i = 0; i < SIM_LIMITS; i++)
 		context->limits[i] = limits[i];
@@ -54,7 +55,9 @@ static CUresult create_locked(int device, unsigned int flags, struct CUctx_st **
 {
 	struct CUctx_st *context;
 
-	if (!sim_state_join(&sim.state) || !sim_state_charge(&sim.state, device, sim_state_device(&sim.state, device)->context_bytes))
+	if (!sim_state_join(&sim.state) ||
+	    !sim_state_charge(&sim.state, device,
+			      sim_state_device(&sim.state, device)->context_bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_state_count_context(&sim.state, device, 1);
 	context = calloc(1, sizeof(*context));
@@ -77,9 +80,13 @@ static void destroy_locked(struct CUctx_st *context)
 	while (context->streams)
 		sim_stream_close_locked(context->streams);
 	sim_range_drop_context_locked(context);
-	sim_state_uncharge(&sim.state, context->device, sim_state_device(&sim.state, context->device)->context_bytes);
+	sim_state_uncharge(&sim.state, context->device,
+			   sim_state_device(&sim.state, context->device)->context_bytes);
 	sim_state_count_context(&sim.state, context->device, -1);
-	/* The object stays: threads may still have it on their stacks, and its streams' threads look at its error. */
+	/*
+	 * The object stays: threads may still have it on their stacks, and its streams' threads
+	 * look at its error.
+	 */
 }
 
 static CUresult push(struct CUctx_st *context)
@@ -104,14 +111,16 @@ CUresult sim_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev
 	return result == CUDA_SUCCESS ? push(*pctx) : result;
 }
 
-CUresult sim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice_v1 dev)
+CUresult sim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+			    unsigned int flags, CUdevice_v1 dev)
 {
 	if (paramsArray || numParams != 0)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 	return sim_cuCtxCreate_v2(pctx, flags, dev);
 }
 
-CUresult sim_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+CUresult sim_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+			    CUdevice dev)
 {
 	if (ctxCreateParams)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -259,7 +268,8 @@ CUresult sim_cuDevicePrimaryCtxGetState(CUdevice_v1 dev, unsigned int *flags, in
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	*active = sim.primary[dev] != NULL;
-	*flags = sim.primary[dev] ? sim.primary[dev]->flags & ~(unsigned int)CU_CTX_MAP_HOST : sim.primary_flags[dev];
+	*flags = sim.primary[dev] ? sim.primary[dev]->flags & ~(unsigned int)CU_CTX_MAP_HOST
+				  : sim.primary_flags[dev];
 	sim_unlock();
 	return CUDA_SUCCESS;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked and set about a context, and waiting for it. Contexts are protected by sim.lock. */
+/*
+ * What can be asked and set about a context, and waiting for it. Contexts are protected by
+ * sim.lock.
+ */
 #include "capture.h"
 
 CUresult sim_cuCtxGetDevice(CUdevice_v1 *device)

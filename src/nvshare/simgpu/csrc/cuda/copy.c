@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries copies out: with memory that nobody wrote left unheld on both sides, and in the time that a bus would need. Owns nothing;
- * the memory is pinned meanwhile.
+ * Carries copies out: with memory that nobody wrote left unheld on both sides, and in the time that
+ * a bus would need. Owns nothing; the memory is pinned meanwhile.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,10 @@ static bool is_zero(const unsigned char *at, uint64_t bytes)
 	return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
-/* Makes bytes zero; those that are already are only read, which takes no memory where there is none yet. */
+/*
+ * Makes bytes zero; those that are already are only read, which takes no memory where there is none
+ * yet.
+ */
 static void clear(uint64_t address, uint64_t bytes)
 {
 	unsigned char *at = sim_reach(address);
@@ -40,7 +43,8 @@ static void copy_piece(uint64_t dst, uint64_t src, uint64_t bytes)
 {
 	if (sim_window_contains(src) && sim_next_data(src, bytes) == src + bytes)
 		clear(dst, bytes);
-	else if (sim_window_contains(dst) && sim_next_data(dst, bytes) == dst + bytes && is_zero(sim_reach(src), bytes))
+	else if (sim_window_contains(dst) && sim_next_data(dst, bytes) == dst + bytes &&
+		 is_zero(sim_reach(src), bytes))
 		return;
 	else
 		memmove(sim_reach(dst), sim_reach(src), bytes);
@@ -69,7 +73,8 @@ static void flatten(struct sim_copy *copy)
 		copy->width *= copy->height;
 		copy->height = 1;
 	}
-	if (copy->height == 1 && copy->depth > 1 && copy->src.slice == copy->width && copy->dst.slice == copy->width) {
+	if (copy->height == 1 && copy->depth > 1 && copy->src.slice == copy->width &&
+	    copy->dst.slice == copy->width) {
 		copy->width *= copy->depth;
 		copy->depth = 1;
 	}
@@ -83,7 +88,8 @@ static void copy_rows(const struct sim_copy *given)
 	for (uint64_t z = 0; z < copy.depth; z++) {
 		for (uint64_t y = 0; y < copy.height; y++)
 			copy_row(copy.dst.address + z * copy.dst.slice + y * copy.dst.pitch,
-				 copy.src.address + z * copy.src.slice + y * copy.src.pitch, copy.width);
+				 copy.src.address + z * copy.src.slice + y * copy.src.pitch,
+				 copy.width);
 	}
 }
 
@@ -110,6 +116,7 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 	}
 	sim_unpin(source.src.address, src_extent);
 	if (result == CUDA_SUCCESS && copy->over_bus)
-		sim_sleep_until_ns(start + copy->width * copy->height * copy->depth * 1000 / BUS_BYTES_PER_MICROSECOND);
+		sim_sleep_until_ns(start + copy->width * copy->height * copy->depth * 1000 /
+						   BUS_BYTES_PER_MICROSECOND);
 	return result;
 }

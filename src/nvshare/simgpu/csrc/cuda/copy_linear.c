@@ -7,9 +7,14 @@
 #include "copy.h"
 #include "range.h"
 
-#define STAGED_BYTES SIM_KIB(64) /* a driver takes this much of pageable memory along with the call */
+#define STAGED_BYTES \
+	SIM_KIB(64) /* a driver takes this much of pageable memory along with the call */
 
-enum side { HOST, DEVICE, ANY };
+enum side {
+	HOST,
+	DEVICE,
+	ANY
+};
 
 /* Whether any rights were given to the current device. */
 static bool is_accessible_locked(const struct sim_range *range)
@@ -45,7 +50,10 @@ static bool fits(enum side side, enum sim_home home)
 	return side != DEVICE || home != SIM_HOME_PAGEABLE;
 }
 
-/* Whether the call must wait until the copy is done, because its host memory may change or be looked at afterwards. */
+/*
+ * Whether the call must wait until the copy is done, because its host memory may change or be
+ * looked at afterwards.
+ */
 static bool must_wait(bool asynchronous, enum sim_home dst, enum sim_home src)
 {
 	if (dst == SIM_HOME_PAGEABLE || src == SIM_HOME_PAGEABLE)
@@ -64,14 +72,16 @@ static bool is_capturing(CUstream handle)
 	return capturing;
 }
 
-CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, enum sim_home dst, enum sim_home src)
+CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, enum sim_home dst,
+			 enum sim_home src)
 {
 	struct sim_copy *copy = &op->u.copy;
 	CUresult result;
 
 	if (!must_wait(asynchronous, dst, src) || is_capturing(stream))
 		return sim_submit(stream, op, NULL);
-	if (src != SIM_HOME_PAGEABLE || dst == SIM_HOME_PAGEABLE || copy->width > STAGED_BYTES || copy->height * copy->depth > 1)
+	if (src != SIM_HOME_PAGEABLE || dst == SIM_HOME_PAGEABLE || copy->width > STAGED_BYTES ||
+	    copy->height * copy->depth > 1)
 		return sim_submit_and_wait(stream, op);
 	copy->staged = malloc(copy->width);
 	memcpy(copy->staged, (const void *)(uintptr_t)copy->src.address, copy->width);
@@ -81,8 +91,8 @@ CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, 
 	return result;
 }
 
-static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum side src_side, size_t bytes, CUstream stream,
-			    bool asynchronous)
+static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum side src_side,
+			    size_t bytes, CUstream stream, bool asynchronous)
 {
 	struct sim_op op = { .kind = SIM_OP_COPY };
 	struct CUctx_st *context;
@@ -97,8 +107,14 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 		return CUDA_ERROR_INVALID_VALUE;
 	op.context = context;
 	op.u.copy = (struct sim_copy){
-		.src = { .address = src, .pitch = bytes, .slice = bytes, .host = src_home == SIM_HOME_PAGEABLE },
-		.dst = { .address = dst, .pitch = bytes, .slice = bytes, .host = dst_home == SIM_HOME_PAGEABLE },
+		.src = { .address = src,
+			 .pitch = bytes,
+			 .slice = bytes,
+			 .host = src_home == SIM_HOME_PAGEABLE },
+		.dst = { .address = dst,
+			 .pitch = bytes,
+			 .slice = bytes,
+			 .host = dst_home == SIM_HOME_PAGEABLE },
 		.width = bytes,
 		.height = 1,
 		.depth = 1,
@@ -112,42 +128,50 @@ static uint64_t host(const void *pointer)
 	return (uint64_t)(uintptr_t)pointer;
 }
 
-CUresult sim_cuMemcpy(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpy(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount,
+		      CUstream null_stream)
 {
 	return copy_linear(dst, ANY, src, ANY, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyHtoD_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyHtoD_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount,
+			     CUstream null_stream)
 {
 	return copy_linear(dstDevice, DEVICE, host(srcHost), HOST, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount,
+			     CUstream null_stream)
 {
 	return copy_linear(host(dstHost), HOST, srcDevice, DEVICE, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyDtoD_v2(CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream null_stream)
+CUresult sim_cuMemcpyDtoD_v2(CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice, size_t ByteCount,
+			     CUstream null_stream)
 {
 	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyAsync(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyAsync(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount,
+			   CUstream hStream)
 {
 	return copy_linear(dst, ANY, src, ANY, ByteCount, hStream, true);
 }
 
-CUresult sim_cuMemcpyHtoDAsync_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyHtoDAsync_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount,
+				  CUstream hStream)
 {
 	return copy_linear(dstDevice, DEVICE, host(srcHost), HOST, ByteCount, hStream, true);
 }
 
-CUresult sim_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount,
+				  CUstream hStream)
 {
 	return copy_linear(host(dstHost), HOST, srcDevice, DEVICE, ByteCount, hStream, true);
 }
 
-CUresult sim_cuMemcpyDtoDAsync_v2(CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyDtoDAsync_v2(CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice,
+				  size_t ByteCount, CUstream hStream)
 {
 	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, hStream, true);
 }
@@ -162,45 +186,52 @@ static bool are_contexts(CUcontext one, CUcontext other)
 	return valid;
 }
 
-CUresult sim_cuMemcpyPeer(CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount,
-			  CUstream null_stream)
+CUresult sim_cuMemcpyPeer(CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice,
+			  CUcontext srcContext, size_t ByteCount, CUstream null_stream)
 {
 	if (!are_contexts(dstContext, srcContext))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, null_stream, false);
 }
 
-CUresult sim_cuMemcpyPeerAsync(CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext,
-			       size_t ByteCount, CUstream hStream)
+CUresult sim_cuMemcpyPeerAsync(CUdeviceptr_v2 dstDevice, CUcontext dstContext,
+			       CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount,
+			       CUstream hStream)
 {
 	if (!are_contexts(dstContext, srcContext))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, hStream, true);
 }
 
-CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t size, CUmemcpyAttributes_v1 *attr, CUstream hStream)
+CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t size,
+					 CUmemcpyAttributes_v1 *attr, CUstream hStream)
 {
-	if (!attr || attr->order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || attr->order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+	if (!attr || attr->order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+	    attr->order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
 		return CUDA_ERROR_INVALID_VALUE;
 	return copy_linear(dst, ANY, src, ANY, size, hStream, true);
 }
 
-CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes, size_t count, CUmemcpyAttributes_v1 *attrs,
-				   size_t *attrIdxs, size_t numAttrs, CUstream hStream)
+CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes,
+				   size_t count, CUmemcpyAttributes_v1 *attrs, size_t *attrIdxs,
+				   size_t numAttrs, CUstream hStream)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!dsts || !srcs || !sizes || count == 0 || !attrs || !attrIdxs || numAttrs == 0 || numAttrs > count || attrIdxs[0] != 0)
+	if (!dsts || !srcs || !sizes || count == 0 || !attrs || !attrIdxs || numAttrs == 0 ||
+	    numAttrs > count || attrIdxs[0] != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
 		result = copy_linear(dsts[i], ANY, srcs[i], ANY, sizes[i], hStream, true);
 	return result;
 }
 
-CUresult sim_cuMemcpyBatchAsync(CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes, size_t count, CUmemcpyAttributes_v1 *attrs,
-				size_t *attrIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
+CUresult sim_cuMemcpyBatchAsync(CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes,
+				size_t count, CUmemcpyAttributes_v1 *attrs, size_t *attrIdxs,
+				size_t numAttrs, size_t *failIdx, CUstream hStream)
 {
-	CUresult result = sim_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrIdxs, numAttrs, hStream);
+	CUresult result = sim_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrIdxs,
+						    numAttrs, hStream);
 
 	if (result != CUDA_SUCCESS && failIdx)
 		*failIdx = SIZE_MAX;

@@ -14,7 +14,8 @@ struct side {
 	size_t x_bytes, y, z, pitch, height;
 };
 
-static CUresult place_in_array(const struct side *side, const CUDA_MEMCPY3D_v2 *copy, struct sim_place *place)
+static CUresult place_in_array(const struct side *side, const CUDA_MEMCPY3D_v2 *copy,
+			       struct sim_place *place)
 {
 	const struct CUarray_st *array = side->array;
 	CUresult result = CUDA_SUCCESS;
@@ -26,20 +27,24 @@ static CUresult place_in_array(const struct side *side, const CUDA_MEMCPY3D_v2 *
 		size_t rows = array->descriptor.height ? array->descriptor.height : 1;
 		size_t slices = array->descriptor.depth ? array->descriptor.depth : 1;
 
-		if (side->x_bytes + copy->width_bytes > array->descriptor.width * array->element_bytes ||
+		if (side->x_bytes + copy->width_bytes >
+			    array->descriptor.width * array->element_bytes ||
 		    side->y + copy->height > rows || side->z + copy->depth > slices)
 			result = CUDA_ERROR_INVALID_VALUE;
 		place->pitch = array->pitch;
 		place->slice = array->slice;
-		place->address = array->address + side->z * array->slice + side->y * array->pitch + side->x_bytes;
+		place->address = array->address + side->z * array->slice + side->y * array->pitch +
+				 side->x_bytes;
 	}
 	sim_unlock();
 	return result;
 }
 
-static CUresult place_in_memory(const struct side *side, const CUDA_MEMCPY3D_v2 *copy, struct sim_place *place)
+static CUresult place_in_memory(const struct side *side, const CUDA_MEMCPY3D_v2 *copy,
+				struct sim_place *place)
 {
-	uint64_t base = side->type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)side->host : side->device;
+	uint64_t base =
+		side->type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)side->host : side->device;
 	size_t row_bytes = side->x_bytes + copy->width_bytes;
 	size_t pitch = side->pitch ? side->pitch : row_bytes;
 	size_t rows = side->height ? side->height : side->y + copy->height;
@@ -52,7 +57,8 @@ static CUresult place_in_memory(const struct side *side, const CUDA_MEMCPY3D_v2 
 	return CUDA_SUCCESS;
 }
 
-static CUresult make_place(const struct side *side, const CUDA_MEMCPY3D_v2 *copy, struct sim_place *place, enum sim_home *home)
+static CUresult make_place(const struct side *side, const CUDA_MEMCPY3D_v2 *copy,
+			   struct sim_place *place, enum sim_home *home)
 {
 	CUresult result;
 
@@ -68,18 +74,21 @@ static CUresult make_place(const struct side *side, const CUDA_MEMCPY3D_v2 *copy
 		return result;
 	*home = sim_home_of(place->address, copy->width_bytes);
 	place->host = *home == SIM_HOME_PAGEABLE;
-	if (*home == SIM_HOME_BEYOND || (side->type == CU_MEMORYTYPE_DEVICE && *home == SIM_HOME_PAGEABLE))
+	if (*home == SIM_HOME_BEYOND ||
+	    (side->type == CU_MEMORYTYPE_DEVICE && *home == SIM_HOME_PAGEABLE))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op, enum sim_home *dst,
-			  enum sim_home *src)
+CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op,
+			  enum sim_home *dst, enum sim_home *src)
 {
-	struct side from = { copy->src_type, copy->src_host, copy->src_device, copy->src_array, copy->src_x_bytes,
-			     copy->src_y,    copy->src_z,    copy->src_pitch,  copy->src_height };
-	struct side to = { copy->dst_type, copy->dst_host, copy->dst_device, copy->dst_array, copy->dst_x_bytes,
-			   copy->dst_y,	   copy->dst_z,	   copy->dst_pitch,  copy->dst_height };
+	struct side from = { copy->src_type,  copy->src_host,	 copy->src_device,
+			     copy->src_array, copy->src_x_bytes, copy->src_y,
+			     copy->src_z,     copy->src_pitch,	 copy->src_height };
+	struct side to = { copy->dst_type,  copy->dst_host,    copy->dst_device,
+			   copy->dst_array, copy->dst_x_bytes, copy->dst_y,
+			   copy->dst_z,	    copy->dst_pitch,   copy->dst_height };
 	CUresult result;
 
 	memset(op, 0, sizeof(*op));
@@ -129,7 +138,8 @@ static CUresult copy_shape(const CUDA_MEMCPY3D_v2 *copy, CUstream stream, bool a
 	if (copy->width_bytes == 0 || copy->height == 0 || copy->depth == 0)
 		return CUDA_SUCCESS;
 	result = sim_copy_prepare(context, copy, &op, &dst, &src);
-	return result == CUDA_SUCCESS ? sim_copy_submit(&op, stream, asynchronous, dst, src) : result;
+	return result == CUDA_SUCCESS ? sim_copy_submit(&op, stream, asynchronous, dst, src)
+				      : result;
 }
 
 static CUresult copy_plane(const CUDA_MEMCPY2D_v2 *copy, CUstream stream, bool asynchronous)
@@ -190,7 +200,8 @@ static bool names_contexts(const CUDA_MEMCPY3D_PEER_v1 *copy)
 	bool valid;
 
 	sim_lock();
-	valid = sim_is_locked(copy->src_context, SIM_CONTEXT) && sim_is_locked(copy->dst_context, SIM_CONTEXT);
+	valid = sim_is_locked(copy->src_context, SIM_CONTEXT) &&
+		sim_is_locked(copy->dst_context, SIM_CONTEXT);
 	sim_unlock();
 	return valid;
 }
@@ -239,7 +250,8 @@ static size_t element_bytes_of(const struct side *side)
 	return bytes;
 }
 
-CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP_v1 *op, unsigned long long flags, CUstream hStream)
+CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP_v1 *op, unsigned long long flags,
+					   CUstream hStream)
 {
 	struct side src, dst;
 	CUDA_MEMCPY3D_v2 shape;
@@ -249,7 +261,8 @@ CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP_v1 *op, unsign
 		return CUDA_ERROR_INVALID_VALUE;
 	src = side_of(&op->src);
 	dst = side_of(&op->dst);
-	unit = element_bytes_of(&src) > element_bytes_of(&dst) ? element_bytes_of(&src) : element_bytes_of(&dst);
+	unit = element_bytes_of(&src) > element_bytes_of(&dst) ? element_bytes_of(&src)
+							       : element_bytes_of(&dst);
 	shape = (CUDA_MEMCPY3D_v2){
 		.src_x_bytes = src.x_bytes * unit,
 		.src_y = src.y,
@@ -274,7 +287,8 @@ CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP_v1 *op, unsign
 	return copy_shape(&shape, hStream, true);
 }
 
-CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList, unsigned long long flags, CUstream hStream)
+CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList,
+				     unsigned long long flags, CUstream hStream)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -285,8 +299,8 @@ CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1
 	return result;
 }
 
-CUresult sim_cuMemcpy3DBatchAsync(size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList, size_t *failIdx, unsigned long long flags,
-				  CUstream hStream)
+CUresult sim_cuMemcpy3DBatchAsync(size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList,
+				  size_t *failIdx, unsigned long long flags, CUstream hStream)
 {
 	CUresult result = sim_cuMemcpy3DBatchAsync_v2(numParams, opList, flags, hStream);
 

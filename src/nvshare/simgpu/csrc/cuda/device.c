@@ -110,8 +110,10 @@ CUresult sim_cuDeviceGetProperties(CUdevprop_v1 *prop, CUdevice_v1 dev)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*prop = (CUdevprop_v1){
 		.max_threads_per_block = attribute_of(1, dev),
-		.max_threads_dim = { attribute_of(2, dev), attribute_of(3, dev), attribute_of(4, dev) },
-		.max_grid_size = { attribute_of(5, dev), attribute_of(6, dev), attribute_of(7, dev) },
+		.max_threads_dim = { attribute_of(2, dev), attribute_of(3, dev),
+				     attribute_of(4, dev) },
+		.max_grid_size = { attribute_of(5, dev), attribute_of(6, dev),
+				   attribute_of(7, dev) },
 		.shared_memory_per_block = attribute_of(8, dev),
 		.constant_memory = attribute_of(9, dev),
 		.warp_size = attribute_of(10, dev),

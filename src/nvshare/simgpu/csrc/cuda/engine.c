@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the queues of the streams and the threads that execute them: one thread a stream, started with its first operation. Queues
- * and fences are protected by sim.lock; an operation that has reached the head of its queue belongs to the thread alone until it
- * is done.
+ * Owns the queues of the streams and the threads that execute them: one thread a stream, started
+ * with its first operation. Queues and fences are protected by sim.lock; an operation that has
+ * reached the head of its queue belongs to the thread alone until it is done.
  *
- * The legacy default stream and the context's other (blocking) streams wait for each other: an operation in it waits for the last
- * one in each of them, and theirs wait for the last one in it.
+ * The legacy default stream and the context's other (blocking) streams wait for each other: an
+ * operation in it waits for the last one in each of them, and theirs wait for the last one in it.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -109,7 +109,8 @@ static void start_thread_locked(struct CUstream_st *stream)
 	pthread_t thread;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for our threads */
+	/* the program's signals are not for our threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	stream->has_thread = pthread_create(&thread, &attributes, run_stream, stream) == 0;
@@ -157,7 +158,10 @@ static bool is_drained(const struct CUstream_st *stream)
 	return !stream->last || stream->last->done;
 }
 
-/* A stream of the context that the given one speaks for and that is not idle: the legacy stream speaks for all blocking ones. */
+/*
+ * A stream of the context that the given one speaks for and that is not idle: the legacy stream
+ * speaks for all blocking ones.
+ */
 static struct CUstream_st *first_busy_locked(struct CUstream_st *stream)
 {
 	if (!is_drained(stream))

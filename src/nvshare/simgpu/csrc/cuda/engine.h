@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations and the streams that execute them in order. An operation is data: what a graph's node holds, what a capture notes down
- * and what a stream's thread executes are the same thing.
+ * Operations and the streams that execute them in order. An operation is data: what a graph's node
+ * holds, what a capture notes down and what a stream's thread executes are the same thing.
  */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
@@ -47,7 +47,7 @@ struct sim_copy {
 	uint64_t width; /* in bytes */
 	uint64_t height;
 	uint64_t depth;
-	void *staged; /* the source's bytes, taken at the call; freed with the operation */
+	void *staged;  /* the source's bytes, taken at the call; freed with the operation */
 	bool over_bus; /* from or to host memory: takes the time that a bus would */
 };
 
@@ -87,7 +87,7 @@ struct sim_op {
 		} callback;
 		struct {
 			struct CUevent_st *event; /* in graphs only */
-			uint64_t id;              /* tells it from a later one at the same place */
+			uint64_t id;		  /* tells it from a later one at the same place */
 		} event;
 		struct {
 			uint64_t address;
@@ -101,7 +101,8 @@ struct sim_op {
 		} memory; /* SIM_OP_ALLOC, SIM_OP_FREE, SIM_OP_PREFETCH */
 		struct {
 			struct sim_steps *steps;
-			struct sim_fence **fences; /* one a step: what its event's record completes; else NULL */
+			/* one a step: what its event's record completes; else NULL */
+			struct sim_fence **fences;
 		} graph;
 	} u;
 	/* while it is in a stream */
@@ -119,11 +120,15 @@ void sim_fence_unref(struct sim_fence *fence);
 /* engine.c */
 
 /*
- * Queues a copy of the operation; waits while the queue is full. A stream that is capturing gets a node instead. The fence, if
- * asked for, belongs to the caller then, and is NULL when a node was made.
+ * Queues a copy of the operation; waits while the queue is full. A stream that is capturing gets a
+ * node instead. The fence, if asked for, belongs to the caller then, and is NULL when a node was
+ * made.
  */
 CUresult sim_submit(CUstream stream, const struct sim_op *op, struct sim_fence **fence);
-/* The same with the lock held (which is let go of while the queue is full), for a stream that is not capturing. */
+/*
+ * The same with the lock held (which is let go of while the queue is full), for a stream that is
+ * not capturing.
+ */
 struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_op *op);
 /* Makes the stream's later operations wait for a fence. */
 void sim_queue_wait_locked(struct CUstream_st *stream, struct sim_fence *fence);
@@ -142,9 +147,12 @@ void sim_fail(const struct sim_op *op, CUresult error);
 
 /* stream.c */
 
-/* The stream object behind a handle of the program. Wants a current context for the default ones. */
+/*
+ * The stream object behind a handle of the program. Wants a current context for the default ones.
+ */
 CUresult sim_stream_locked(CUstream handle, struct CUstream_st **stream);
-struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags, int priority);
+struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags,
+					  int priority);
 /* Lets the queue run empty in the background, then frees the stream. */
 void sim_stream_close_locked(struct CUstream_st *stream);
 void sim_stream_free_locked(struct CUstream_st *stream);

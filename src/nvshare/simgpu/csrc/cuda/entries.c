@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every exported symbol of the driver, and the table by which cuGetProcAddress finds them; both are expanded from entries.inc.
- * Owns nothing.
+ * Every exported symbol of the driver, and the table by which cuGetProcAddress finds them; both are
+ * expanded from entries.inc. Owns nothing.
  */
 #include "entries.h"
 
@@ -29,8 +29,10 @@
 			return entered;            \
 		return call;                       \
 	}
-#define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_BODY(symbol, parameters, sim_enter, call)
-#define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_BODY(symbol, parameters, sim_enter_early, call)
+#define SIM_ENTRY(base, since, variant, symbol, parameters, call) \
+	SIM_BODY(symbol, parameters, sim_enter, call)
+#define SIM_EARLY(base, since, variant, symbol, parameters, call) \
+	SIM_BODY(symbol, parameters, sim_enter_early, call)
 #define SIM_MISSING(base, since, variant, symbol, parameters) \
 	SIM_BODY(symbol, parameters, sim_enter, CUDA_ERROR_NOT_SUPPORTED)
 #include "entries.inc"
@@ -39,8 +41,10 @@
 #undef SIM_MISSING
 
 #define SIM_ROW(base, since, variant, symbol) { #base, since, SIM_FORM_##variant, (void *)symbol },
-#define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_ROW(base, since, variant, symbol)
-#define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_ROW(base, since, variant, symbol)
+#define SIM_ENTRY(base, since, variant, symbol, parameters, call) \
+	SIM_ROW(base, since, variant, symbol)
+#define SIM_EARLY(base, since, variant, symbol, parameters, call) \
+	SIM_ROW(base, since, variant, symbol)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_ROW(base, since, variant, symbol)
 const struct sim_entry_row sim_entry_rows[] = {
 #include "entries.inc"

@@ -12,7 +12,7 @@ enum sim_form {
 
 struct sim_entry_row {
 	const char *base; /* the name that cuGetProcAddress is asked for */
-	int since;        /* the driver version that brought this form */
+	int since;	  /* the driver version that brought this form */
 	enum sim_form form;
 	void *address;
 };

@@ -11,7 +11,8 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phEvent || Flags & ~7u || (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
+	if (!phEvent || Flags & ~7u ||
+	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	*phEvent = calloc(1, sizeof(**phEvent));
@@ -60,7 +61,8 @@ CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned i
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS && (!sim_is_locked(hEvent, SIM_EVENT) || hEvent->context != stream->context))
+	if (result == CUDA_SUCCESS &&
+	    (!sim_is_locked(hEvent, SIM_EVENT) || hEvent->context != stream->context))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
 		result = sim_capture_check_submit_locked(stream);
@@ -77,7 +79,9 @@ CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream)
 	return sim_cuEventRecordWithFlags(hEvent, hStream, 0);
 }
 
-/* What forbids to ask for an event: it is none, its context is broken, or a capture is concerned. */
+/*
+ * What forbids to ask for an event: it is none, its context is broken, or a capture is concerned.
+ */
 static CUresult check_locked(CUevent event)
 {
 	if (!sim_is_locked(event, SIM_EVENT))
@@ -126,12 +130,15 @@ CUresult sim_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent
 	sim_lock();
 	if (!sim_is_locked(hStart, SIM_EVENT) || !sim_is_locked(hEnd, SIM_EVENT))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	else if ((hStart->flags | hEnd->flags) & CU_EVENT_DISABLE_TIMING || !hStart->fence || !hEnd->fence)
+	else if ((hStart->flags | hEnd->flags) & CU_EVENT_DISABLE_TIMING || !hStart->fence ||
+		 !hEnd->fence)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	else if (!hStart->fence->done || !hEnd->fence->done)
 		result = CUDA_ERROR_NOT_READY;
 	else
-		*pMilliseconds = (float)((double)(int64_t)(hEnd->fence->time_ns - hStart->fence->time_ns) / 1e6);
+		*pMilliseconds =
+			(float)((double)(int64_t)(hEnd->fence->time_ns - hStart->fence->time_ns) /
+				1e6);
 	sim_unlock();
 	return result;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the executable graphs: making, launching, updating and ending them. Protected by sim.lock. */
+/*
+ * Owns the executable graphs: making, launching, updating and ending them. Protected by sim.lock.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +70,8 @@ static bool append_graph(struct sim_steps *steps, const struct CUgraph_st *graph
 
 struct sim_steps *sim_steps_new_locked(const struct CUgraph_st *graph)
 {
-	struct sim_steps *steps = calloc(1, sizeof(*steps) + count_steps(graph) * sizeof(struct sim_step));
+	struct sim_steps *steps =
+		calloc(1, sizeof(*steps) + count_steps(graph) * sizeof(struct sim_step));
 
 	steps->references = 1;
 	if (append_graph(steps, graph))
@@ -127,7 +130,8 @@ CUresult sim_graph_op_run(const struct sim_op *op)
 
 static bool is_same_event(const struct sim_op *op)
 {
-	return sim_is_locked(op->u.event.event, SIM_EVENT) && op->u.event.event->id == op->u.event.id;
+	return sim_is_locked(op->u.event.event, SIM_EVENT) &&
+	       op->u.event.event->id == op->u.event.id;
 }
 
 CUresult sim_event_node_wait(const struct sim_op *op)
@@ -156,10 +160,14 @@ static struct sim_fence **event_fences_locked(const struct sim_steps *steps)
 	return fences;
 }
 
-/* A graph may be launched where it was made for: nodes of a context run in that context's streams. */
+/*
+ * A graph may be launched where it was made for: nodes of a context run in that context's streams.
+ */
 static CUresult launch_locked(struct CUgraphExec_st *exec, struct CUstream_st *stream)
 {
-	struct sim_op op = { .kind = SIM_OP_GRAPH, .waits = &exec->last, .wait_count = exec->last ? 1 : 0 };
+	struct sim_op op = { .kind = SIM_OP_GRAPH,
+			     .waits = &exec->last,
+			     .wait_count = exec->last ? 1 : 0 };
 	CUresult result = sim_graph_memory_take_locked(exec, stream->context);
 	struct sim_fence *fence;
 
@@ -180,7 +188,8 @@ CUresult sim_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 	CUresult result;
 
 	sim_lock();
-	result = sim_is_locked(hGraph, SIM_EXEC) ? sim_stream_locked(hStream, &stream) : CUDA_ERROR_INVALID_VALUE;
+	result = sim_is_locked(hGraph, SIM_EXEC) ? sim_stream_locked(hStream, &stream)
+						 : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = sim_capture_check_submit_locked(stream);
 	if (result == CUDA_SUCCESS && stream->capture)
@@ -230,12 +239,14 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags)
 	return steps ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
+					 unsigned long long flags)
 {
 	return instantiate(phGraphExec, hGraph, flags);
 }
 
-CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
+				   CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	if (phErrorNode)
 		*phErrorNode = NULL;
@@ -244,7 +255,8 @@ CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUg
 	return instantiate(phGraphExec, hGraph, 0);
 }
 
-CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams,
+CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+					  CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams,
 					  CUstream null_stream)
 {
 	CUstream stream;
@@ -254,8 +266,10 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGra
 		return CUDA_ERROR_INVALID_VALUE;
 	result = instantiate(phGraphExec, hGraph, instantiateParams->flags);
 	instantiateParams->error_node = NULL;
-	instantiateParams->result = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
-	if (result != CUDA_SUCCESS || !(instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+	instantiateParams->result = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+							   : CUDA_GRAPH_INSTANTIATE_ERROR;
+	if (result != CUDA_SUCCESS ||
+	    !(instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
 		return result;
 	stream = instantiateParams->upload_stream;
 	return sim_cuGraphUpload(*phGraphExec, stream ? stream : null_stream);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes to executable graphs: their steps are replaced by changed ones, so that launches in flight keep theirs. Under sim.lock. */
+/*
+ * Changes to executable graphs: their steps are replaced by changed ones, so that launches in
+ * flight keep theirs. Under sim.lock.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,15 +56,18 @@ static CUresult change(CUgraphExec exec, CUgraphNode node, const struct sim_node
 	return result;
 }
 
-CUresult sim_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+CUresult sim_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+					       const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					    const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
@@ -71,32 +77,39 @@ CUresult sim_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 	return sim_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, &wide);
 }
 
-CUresult sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D_v2 *copyParams, CUcontext ctx)
+CUresult sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					    const CUDA_MEMCPY3D_v2 *copyParams, CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = copyParams ? sim_content_copy(copyParams, ctx, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		copyParams ? sim_content_copy(copyParams, ctx, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams,
+CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					    const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams,
 					    CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = memsetParams ? sim_content_memset(memsetParams, ctx, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = memsetParams ? sim_content_memset(memsetParams, ctx, &content)
+				       : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					  const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+CUresult sim_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+						CUevent event)
 {
 	struct sim_node_content content = { 0 };
 	CUresult result = sim_content_event(event, true, &content);
@@ -104,7 +117,8 @@ CUresult sim_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphN
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+CUresult sim_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+					      CUevent event)
 {
 	struct sim_node_content content = { 0 };
 	CUresult result = sim_content_event(event, false, &content);
@@ -112,15 +126,18 @@ CUresult sim_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNod
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+CUresult sim_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+				      CUgraphNodeParams *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
 }
 
-CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+				   unsigned int isEnabled)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
@@ -128,7 +145,8 @@ CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 	if (sim_is_locked(hGraphExec, SIM_EXEC)) {
 		size_t at = step_of(hGraphExec, hNode);
 
-		if (at < hGraphExec->steps->count && hGraphExec->steps->entries[at].type <= CU_GRAPH_NODE_TYPE_MEMSET) {
+		if (at < hGraphExec->steps->count &&
+		    hGraphExec->steps->entries[at].type <= CU_GRAPH_NODE_TYPE_MEMSET) {
 			struct sim_steps *steps = copy_steps(hGraphExec->steps);
 
 			steps->entries[at].enabled = isEnabled != 0;
@@ -140,7 +158,8 @@ CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 	return result;
 }
 
-CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+				   unsigned int *isEnabled)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
@@ -158,7 +177,8 @@ CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 }
 
 /* What keeps one graph's steps from taking the place of another's. */
-static CUgraphExecUpdateResult compare(const struct sim_steps *before, const struct sim_steps *after)
+static CUgraphExecUpdateResult compare(const struct sim_steps *before,
+				       const struct sim_steps *after)
 {
 	if (before->count != after->count)
 		return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -169,10 +189,12 @@ static CUgraphExecUpdateResult compare(const struct sim_steps *before, const str
 	return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-static CUgraphExecUpdateResult update_locked(struct CUgraphExec_st *exec, const struct CUgraph_st *graph)
+static CUgraphExecUpdateResult update_locked(struct CUgraphExec_st *exec,
+					     const struct CUgraph_st *graph)
 {
 	struct sim_steps *steps = sim_steps_new_locked(graph);
-	CUgraphExecUpdateResult result = steps ? compare(exec->steps, steps) : CU_GRAPH_EXEC_UPDATE_ERROR;
+	CUgraphExecUpdateResult result =
+		steps ? compare(exec->steps, steps) : CU_GRAPH_EXEC_UPDATE_ERROR;
 
 	if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
 		if (steps)
@@ -187,7 +209,8 @@ static CUgraphExecUpdateResult update_locked(struct CUgraphExec_st *exec, const 
 	return result;
 }
 
-CUresult sim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+CUresult sim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+				  CUgraphExecUpdateResultInfo *resultInfo)
 {
 	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
 	bool valid;
@@ -200,7 +223,8 @@ CUresult sim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgrap
 	if (!valid || !resultInfo)
 		return CUDA_ERROR_INVALID_VALUE;
 	*resultInfo = info;
-	return info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	return info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+							   : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 CUresult sim_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,

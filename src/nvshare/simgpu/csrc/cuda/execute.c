@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries one operation out, on a stream's thread and without the lock, and enters it into the device's record. Owns nothing. */
+/*
+ * Carries one operation out, on a stream's thread and without the lock, and enters it into the
+ * device's record. Owns nothing.
+ */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +10,8 @@
 #include "memop.h"
 #include "range.h"
 
-static void note(const struct sim_op *op, enum sim_record_kind kind, const char *name, uint64_t start)
+static void note(const struct sim_op *op, enum sim_record_kind kind, const char *name,
+		 uint64_t start)
 {
 	int device = op->context->device;
 	struct sim_record_entry entry = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked and set about functions and kernels, and how many blocks of them fit. Protected by sim.lock. */
+/*
+ * What can be asked and set about functions and kernels, and how many blocks of them fit. Protected
+ * by sim.lock.
+ */
 #include "module.h"
 
 #define MAX_THREADS 1024
@@ -75,11 +78,12 @@ static CUresult set_attribute(const void *handle, CUfunction_attribute attribute
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (attribute == DYNAMIC_BYTES ? value < 0 || value > LARGEST_SHARED_BYTES :
-					 attribute != CARVEOUT || value < -1 || value > 100)
+	if (attribute == DYNAMIC_BYTES ? value < 0 || value > LARGEST_SHARED_BYTES
+				       : attribute != CARVEOUT || value < -1 || value > 100)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
-	*(attribute == DYNAMIC_BYTES ? &function->dynamic_shared_bytes : &function->carveout) = value;
+	*(attribute == DYNAMIC_BYTES ? &function->dynamic_shared_bytes : &function->carveout) =
+		value;
 	sim_unlock();
 	return CUDA_SUCCESS;
 }
@@ -94,14 +98,18 @@ CUresult sim_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, i
 	return set_attribute(hfunc, attrib, value);
 }
 
-CUresult sim_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+CUresult sim_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
+				  CUdevice dev)
 {
-	return sim_device_exists(dev) ? get_attribute(pi, attrib, kernel) : CUDA_ERROR_INVALID_DEVICE;
+	return sim_device_exists(dev) ? get_attribute(pi, attrib, kernel)
+				      : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult sim_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+CUresult sim_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+				  CUdevice dev)
 {
-	return sim_device_exists(dev) ? set_attribute(kernel, attrib, val) : CUDA_ERROR_INVALID_DEVICE;
+	return sim_device_exists(dev) ? set_attribute(kernel, attrib, val)
+				      : CUDA_ERROR_INVALID_DEVICE;
 }
 
 static CUresult check_config(const void *handle, int config, int largest)
@@ -147,7 +155,8 @@ CUresult sim_cuKernelGetName(const char **name, CUkernel hfunc)
 	return sim_cuFuncGetName(name, (CUfunction)(void *)hfunc);
 }
 
-CUresult sim_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+CUresult sim_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+				size_t *paramSize)
 {
 	struct CUfunc_st *function;
 	CUresult result = function_of(func, &function);
@@ -162,9 +171,11 @@ CUresult sim_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *para
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+CUresult sim_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
+				  size_t *paramSize)
 {
-	return sim_cuFuncGetParamInfo((CUfunction)(void *)kernel, paramIndex, paramOffset, paramSize);
+	return sim_cuFuncGetParamInfo((CUfunction)(void *)kernel, paramIndex, paramOffset,
+				      paramSize);
 }
 
 CUresult sim_cuFuncGetParamCount(CUfunction func, size_t *paramCount)
@@ -226,7 +237,9 @@ static int blocks_that_fit(int block_threads)
 	return blocks < BLOCKS_OF_MULTIPROCESSOR ? blocks : BLOCKS_OF_MULTIPROCESSOR;
 }
 
-CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize,
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
+								  int blockSize,
+								  size_t dynamicSMemSize,
 								  unsigned int flags)
 {
 	struct CUfunc_st *function;
@@ -242,14 +255,18 @@ CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
+							 int blockSize, size_t dynamicSMemSize)
 {
-	return sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, 0);
+	return sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize,
+									dynamicSMemSize, 0);
 }
 
-CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
-						       CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
-						       int blockSizeLimit, unsigned int flags)
+CUresult
+sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
+					      CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+					      size_t dynamicSMemSize, int blockSizeLimit,
+					      unsigned int flags)
 {
 	size_t shared_bytes = dynamicSMemSize;
 	int blocks;
@@ -257,22 +274,27 @@ CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *bl
 
 	if (!minGridSize || !blockSize || blockSizeLimit < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	*blockSize = blockSizeLimit > 0 && blockSizeLimit < MAX_THREADS ? blockSizeLimit : MAX_THREADS;
+	*blockSize =
+		blockSizeLimit > 0 && blockSizeLimit < MAX_THREADS ? blockSizeLimit : MAX_THREADS;
 	if (blockSizeToDynamicSMemSize)
 		shared_bytes = blockSizeToDynamicSMemSize(*blockSize);
-	result = sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, func, *blockSize, shared_bytes, flags);
+	result = sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, func, *blockSize,
+									  shared_bytes, flags);
 	*minGridSize = blocks * MULTIPROCESSORS;
 	return result;
 }
 
 CUresult sim_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-					      CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
+					      CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+					      size_t dynamicSMemSize, int blockSizeLimit)
 {
-	return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
-							     blockSizeLimit, 0);
+	return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func,
+							     blockSizeToDynamicSMemSize,
+							     dynamicSMemSize, blockSizeLimit, 0);
 }
 
-CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
+CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+						     int numBlocks, int blockSize)
 {
 	struct CUfunc_st *function;
 	CUresult result = function_of(func, &function);

@@ -38,7 +38,8 @@ void sim_graph_free_locked(struct CUgraph_st *graph)
 	free(graph);
 }
 
-struct CUgraphNode_st *sim_node_add_locked(struct CUgraph_st *graph, CUgraphNodeType type, const struct sim_op *op)
+struct CUgraphNode_st *sim_node_add_locked(struct CUgraph_st *graph, CUgraphNodeType type,
+					   const struct sim_op *op)
 {
 	struct CUgraphNode_st *node = calloc(1, sizeof(*node));
 
@@ -89,12 +90,14 @@ static bool has_edge(const struct CUgraphNode_st *node, const struct CUgraphNode
 	return false;
 }
 
-void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *const *before, size_t count)
+void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *const *before,
+			    size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (has_edge(node, before[i]))
 			continue;
-		node->before = realloc(node->before, (node->before_count + 1) * sizeof(struct CUgraphNode_st *));
+		node->before = realloc(node->before,
+				       (node->before_count + 1) * sizeof(struct CUgraphNode_st *));
 		node->before[node->before_count++] = before[i];
 	}
 }
@@ -108,7 +111,8 @@ bool sim_node_independ_locked(struct CUgraphNode_st *node, const struct CUgraphN
 	return found;
 }
 
-static struct CUgraphNode_st *counterpart(const struct CUgraph_st *clone, const struct CUgraphNode_st *node)
+static struct CUgraphNode_st *counterpart(const struct CUgraph_st *clone,
+					  const struct CUgraphNode_st *node)
 {
 	struct CUgraphNode_st *found = clone->first;
 

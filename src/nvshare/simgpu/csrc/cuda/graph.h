@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs: nodes that are operations, edges, and their executable form, which is the operations in an order that keeps the edges.
- * Protected by sim.lock; the steps of an executable graph are never changed once they were made, an update replaces them.
+ * Graphs: nodes that are operations, edges, and their executable form, which is the operations in
+ * an order that keeps the edges. Protected by sim.lock; the steps of an executable graph are never
+ * changed once they were made, an update replaces them.
  */
 #ifndef SIM_GRAPH_H
 #define SIM_GRAPH_H
@@ -11,16 +12,16 @@
 struct CUgraphNode_st {
 	struct CUgraph_st *graph;
 	struct CUgraphNode_st *next; /* in the order of their making */
-	uint64_t id;                 /* that no other node has or had */
-	uint64_t origin_id;          /* of the node that this one was cloned from */
+	uint64_t id;		     /* that no other node has or had */
+	uint64_t origin_id;	     /* of the node that this one was cloned from */
 	unsigned int local_id;
 	CUgraphNodeType type;
 	struct sim_op op;
-	CUDA_MEMCPY3D_v2 copy;               /* memcpy nodes: as the program would say it */
-	CUDA_MEM_ALLOC_NODE_PARAMS *alloc;   /* allocation nodes */
+	CUDA_MEMCPY3D_v2 copy;		      /* memcpy nodes: as the program would say it */
+	CUDA_MEM_ALLOC_NODE_PARAMS *alloc;    /* allocation nodes */
 	void *parameters[SIM_MAX_PARAMETERS]; /* kernel nodes: as they were last answered */
-	struct CUgraph_st *child;            /* child graph nodes own it */
-	struct CUgraphNode_st **before;      /* what it depends on */
+	struct CUgraph_st *child;	      /* child graph nodes own it */
+	struct CUgraphNode_st **before;	      /* what it depends on */
 	size_t before_count;
 	bool sorted; /* scratch of the sort */
 };
@@ -51,7 +52,8 @@ struct CUgraphExec_st {
 	unsigned int id;
 	uint64_t flags;
 	struct CUctx_st *context;
-	struct CUgraph_st *graph; /* a clone: what becomes a child when a capturing stream launches it */
+	/* a clone: what becomes a child when a capturing stream launches it */
+	struct CUgraph_st *graph;
 	struct sim_steps *steps;
 	struct sim_fence *last; /* launches of one executable graph run one after another */
 };
@@ -60,17 +62,22 @@ struct CUgraphExec_st {
 struct CUgraph_st *sim_graph_new_locked(struct CUctx_st *context);
 void sim_graph_free_locked(struct CUgraph_st *graph);
 struct CUgraph_st *sim_graph_clone_locked(const struct CUgraph_st *graph);
-struct CUgraphNode_st *sim_node_add_locked(struct CUgraph_st *graph, CUgraphNodeType type, const struct sim_op *op);
+struct CUgraphNode_st *sim_node_add_locked(struct CUgraph_st *graph, CUgraphNodeType type,
+					   const struct sim_op *op);
 void sim_node_remove_locked(struct CUgraphNode_st *node);
 /* Adds edges; an edge that is there already is not added again. */
-void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *const *before, size_t count);
+void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *const *before,
+			    size_t count);
 /* Removes an edge; false: there is none. */
 bool sim_node_independ_locked(struct CUgraphNode_st *node, const struct CUgraphNode_st *before);
 CUgraphNodeType sim_node_type_of(const struct sim_op *op);
 
 /* exec.c */
 
-/* The steps of a graph, with those of its children in their places; NULL if the edges form a circle. */
+/*
+ * The steps of a graph, with those of its children in their places; NULL if the edges form a
+ * circle.
+ */
 struct sim_steps *sim_steps_new_locked(const struct CUgraph_st *graph);
 void sim_steps_unref_locked(struct sim_steps *steps);
 void sim_graph_op_free_locked(struct sim_op *op);

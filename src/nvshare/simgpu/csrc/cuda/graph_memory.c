@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that graphs allocate and free. An allocation node has its address from the day it is made; the memory comes with the
- * launch and goes with a free node, or any other free. Addresses are not given out twice. Protected by sim.lock.
+ * Memory that graphs allocate and free. An allocation node has its address from the day it is made;
+ * the memory comes with the launch and goes with a free node, or any other free. Addresses are not
+ * given out twice. Protected by sim.lock.
  */
 #include <stdlib.h>
 
@@ -28,7 +29,8 @@ void sim_graph_memory_count_locked(int device, uint64_t bytes, bool more)
 		high_bytes[device] = used_bytes[device];
 }
 
-CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device, uint64_t bytes, CUdeviceptr_v2 *address)
+CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device,
+					       uint64_t bytes, CUdeviceptr_v2 *address)
 {
 	struct sim_op op = { .kind = SIM_OP_ALLOC };
 	struct CUgraphNode_st *node;
@@ -54,7 +56,8 @@ static CUresult take_one_locked(const struct sim_op *op, struct CUctx_st *contex
 
 	if (!sim_state_charge(&sim.state, context->device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range = sim_range_add_locked(SIM_RANGE_DEVICE, op->u.memory.address, bytes, sim_round_up(bytes, SIM_GRANULARITY));
+	range = sim_range_add_locked(SIM_RANGE_DEVICE, op->u.memory.address, bytes,
+				     sim_round_up(bytes, SIM_GRANULARITY));
 	range->requested_bytes = op->u.memory.bytes;
 	range->charged_bytes = bytes;
 	range->device = context->device;
@@ -65,7 +68,8 @@ static CUresult take_one_locked(const struct sim_op *op, struct CUctx_st *contex
 }
 
 /* Whether an address still has its memory, once the frees that are on their way have come. */
-static bool is_taken_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context, uint64_t address)
+static bool is_taken_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context,
+			    uint64_t address)
 {
 	const struct sim_range *range = sim_range_find_locked(address);
 
@@ -97,7 +101,8 @@ CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct 
 
 CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
-	if (!value || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+	if (!value || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
+	    attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(device))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -110,7 +115,8 @@ CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
 CUresult sim_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
 	if (!value || *(const uint64_t *)value != 0 ||
-	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+	     attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(device))
 		return CUDA_ERROR_INVALID_DEVICE;

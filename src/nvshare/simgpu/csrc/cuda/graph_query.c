@@ -22,7 +22,10 @@ static void put(struct listing *listing, CUgraphNode node, CUgraphNode other)
 	listing->count++;
 }
 
-/* Answers the count: of all if nobody asked for the items, else of those that were written; the room that is left is cleared. */
+/*
+ * Answers the count: of all if nobody asked for the items, else of those that were written; the
+ * room that is left is cleared.
+ */
 static void close_listing(struct listing *listing, size_t *count)
 {
 	if (listing->nodes && listing->count < listing->room) {
@@ -100,7 +103,8 @@ CUresult sim_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 	return result;
 }
 
-CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
+CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+				CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	CUresult result = sim_cuGraphGetEdges(hGraph, from, to, numEdges);
 
@@ -109,9 +113,11 @@ CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *
 	return result;
 }
 
-CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
+					size_t *numDependencies)
 {
-	struct listing listing = { .nodes = dependencies, .room = numDependencies ? *numDependencies : 0 };
+	struct listing listing = { .nodes = dependencies,
+				   .room = numDependencies ? *numDependencies : 0 };
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	if (!numDependencies)
@@ -127,7 +133,8 @@ CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependen
 	return result;
 }
 
-CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
+CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+					   CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
 	CUresult result = sim_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
 
@@ -136,9 +143,11 @@ CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *depen
 	return result;
 }
 
-CUresult sim_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+CUresult sim_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
+					  size_t *numDependentNodes)
 {
-	struct listing listing = { .nodes = dependentNodes, .room = numDependentNodes ? *numDependentNodes : 0 };
+	struct listing listing = { .nodes = dependentNodes,
+				   .room = numDependentNodes ? *numDependentNodes : 0 };
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	if (!numDependentNodes)
@@ -158,10 +167,11 @@ CUresult sim_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *depend
 	return result;
 }
 
-CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData,
-					     size_t *numDependentNodes)
+CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
+					     CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
-	CUresult result = sim_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
+	CUresult result =
+		sim_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
 
 	if (result == CUDA_SUCCESS)
 		clear_edge_data(edgeData, numDependentNodes);
@@ -233,12 +243,14 @@ CUresult sim_cuGraphGetId(CUgraph hGraph, unsigned int *graphId)
 	return result;
 }
 
-CUresult sim_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+CUresult sim_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
+				    CUgraph hClonedGraph)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	sim_lock();
-	if (phNode && sim_is_locked(hOriginalNode, SIM_NODE) && sim_is_locked(hClonedGraph, SIM_GRAPH)) {
+	if (phNode && sim_is_locked(hOriginalNode, SIM_NODE) &&
+	    sim_is_locked(hClonedGraph, SIM_GRAPH)) {
 		CUgraphNode node = hClonedGraph->first;
 
 		while (node && node->origin_id != hOriginalNode->id)

@@ -13,14 +13,16 @@ CUresult sim_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 	return sim_submit(hStream, &op, NULL);
 }
 
-CUresult sim_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode)
+CUresult sim_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData,
+				 unsigned int syncMode)
 {
 	if (syncMode > 1)
 		return CUDA_ERROR_INVALID_VALUE;
 	return sim_cuLaunchHostFunc(hStream, fn, userData);
 }
 
-CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+				 unsigned int flags)
 {
 	struct sim_op op = { .kind = SIM_OP_CALLBACK };
 

@@ -94,10 +94,12 @@ static struct answer access_flags(const struct sim_range *range, const struct CU
 {
 	if (!range)
 		return refuse(4);
-	return answer_u32(range->kind == SIM_RANGE_MAPPED ? range->access[context->device] : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	return answer_u32(range->kind == SIM_RANGE_MAPPED ? range->access[context->device]
+							  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t address, const struct CUctx_st *context)
+static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t address,
+				      const struct CUctx_st *context)
 {
 	const struct sim_range *range = sim_range_live_locked(address);
 
@@ -107,7 +109,9 @@ static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t ad
 			return refuse(8);
 		return answer_u64((uint64_t)(uintptr_t)range->context);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return range ? answer_u32(is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE) : refuse(4);
+		return range ? answer_u32(is_host(range) ? CU_MEMORYTYPE_HOST
+							 : CU_MEMORYTYPE_DEVICE)
+			     : refuse(4);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		return range ? answer_u64(address) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -120,7 +124,8 @@ static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t ad
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		return range ? answer_bool(range->kind == SIM_RANGE_MANAGED) : refuse(1);
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		return range ? (struct answer){ .value.i32 = range->device, .bytes = 4 } : refuse(4);
+		return range ? (struct answer){ .value.i32 = range->device, .bytes = 4 }
+			     : refuse(4);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		return range ? answer_u64(range->start) : refuse(8);
@@ -131,7 +136,9 @@ static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t ad
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return answer_bool(range != NULL);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		return answer_u64(range && range->physical ? (uint64_t)range->physical->properties.handle_types : 0);
+		return answer_u64(range && range->physical
+					  ? (uint64_t)range->physical->properties.handle_types
+					  : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
@@ -163,7 +170,8 @@ CUresult sim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CU
 	return answer.result;
 }
 
-CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr_v2 ptr)
+CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+				    void **data, CUdeviceptr_v2 ptr)
 {
 	struct CUctx_st *context;
 	CUresult result = sim_current(&context);
@@ -189,7 +197,8 @@ CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attrib
 	return result;
 }
 
-CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
+CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+				   CUdeviceptr_v2 ptr)
 {
 	struct CUctx_st *context;
 	struct sim_range *range;

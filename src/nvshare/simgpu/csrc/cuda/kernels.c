@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels that the simulated devices know; simgpu/kernels.ptx has the same ones for a real GPU. A module may name any of them
- * as an `.entry` of its PTX text. What they do does not depend on the grid.
+ * The kernels that the simulated devices know; simgpu/kernels.ptx has the same ones for a real GPU.
+ * A module may name any of them as an `.entry` of its PTX text. What they do does not depend on the
+ * grid.
  *
  *   nvs_axpy(f32 a, ptr x, ptr y, u64 n)       y[i] = a * x[i] + y[i], float
  *   nvs_fill_f32(ptr p, f32 value, u64 n)      p[i] = value
@@ -43,7 +44,8 @@ static float get_f32(const unsigned char *at)
 }
 
 /* Pins an array of n elements; misaligned addresses are errors of their own on hardware too. */
-static CUresult take(struct CUctx_st *context, uint64_t address, uint64_t n, uint64_t size, enum sim_access access)
+static CUresult take(struct CUctx_st *context, uint64_t address, uint64_t n, uint64_t size,
+		     enum sim_access access)
 {
 	if (address % size != 0)
 		return CUDA_ERROR_MISALIGNED_ADDRESS;

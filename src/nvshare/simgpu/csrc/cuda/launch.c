@@ -13,7 +13,8 @@
 #define MAX_RESIDENT_BLOCKS 4224u /* 132 multiprocessors, 32 blocks each */
 
 /* The parameters as one buffer, from an array of pointers or from a tagged list. */
-static CUresult gather(const struct sim_kernel *kernel, void **params, void **extra, unsigned char *out)
+static CUresult gather(const struct sim_kernel *kernel, void **params, void **extra,
+		       unsigned char *out)
 {
 	unsigned int bytes = sim_kernel_parameter_bytes(kernel);
 	const void *buffer = NULL;
@@ -43,8 +44,8 @@ static CUresult gather(const struct sim_kernel *kernel, void **params, void **ex
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_shape(const unsigned int grid[3], const unsigned int block[3], unsigned int shared_bytes,
-			    const struct CUfunc_st *function)
+static CUresult check_shape(const unsigned int grid[3], const unsigned int block[3],
+			    unsigned int shared_bytes, const struct CUfunc_st *function)
 {
 	for (int i = 0; i < 3; i++) {
 		if (grid[i] == 0 || block[i] == 0)
@@ -55,21 +56,26 @@ static CUresult check_shape(const unsigned int grid[3], const unsigned int block
 	if (block[0] > MAX_THREADS || block[1] > MAX_THREADS || block[2] > MAX_BLOCK_Z ||
 	    (uint64_t)block[0] * block[1] * block[2] > MAX_THREADS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return shared_bytes > (unsigned int)function->dynamic_shared_bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return shared_bytes > (unsigned int)function->dynamic_shared_bytes
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
 }
 
-CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request, struct sim_op *op)
+CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request,
+			    struct sim_op *op)
 {
 	struct sim_launch *launch = &op->u.launch;
 	struct CUfunc_st *function;
 	CUresult result;
 
 	sim_lock();
-	result = request->function ? sim_function_locked(request->function, context, &function) : CUDA_ERROR_INVALID_HANDLE;
+	result = request->function ? sim_function_locked(request->function, context, &function)
+				   : CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS && function->module->context != context)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
-		result = check_shape(request->grid, request->block, request->shared_bytes, function);
+		result =
+			check_shape(request->grid, request->block, request->shared_bytes, function);
 	if (result == CUDA_SUCCESS) {
 		memset(op, 0, sizeof(*op));
 		op->kind = SIM_OP_KERNEL;
@@ -81,7 +87,9 @@ CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_re
 		launch->shared_bytes = request->shared_bytes;
 	}
 	sim_unlock();
-	return result == CUDA_SUCCESS ? gather(launch->kernel, request->params, request->extra, launch->parameters) : result;
+	return result == CUDA_SUCCESS
+		       ? gather(launch->kernel, request->params, request->extra, launch->parameters)
+		       : result;
 }
 
 /* A stream of another context cannot be launched into. */
@@ -111,52 +119,71 @@ static CUresult launch(const struct sim_launch_request *request, CUstream stream
 	return result == CUDA_SUCCESS ? sim_submit(stream, &op, NULL) : result;
 }
 
-CUresult sim_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,
-			    unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+CUresult sim_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+			    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+			    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
 			    void **kernelParams, void **extra)
 {
-	struct sim_launch_request request = {
-		f, { gridDimX, gridDimY, gridDimZ }, { blockDimX, blockDimY, blockDimZ }, sharedMemBytes, kernelParams, extra
-	};
+	struct sim_launch_request request = { f,
+					      { gridDimX, gridDimY, gridDimZ },
+					      { blockDimX, blockDimY, blockDimZ },
+					      sharedMemBytes,
+					      kernelParams,
+					      extra };
 
 	return launch(&request, hStream);
 }
 
 static bool is_too_large_to_cooperate(const struct sim_launch_request *request)
 {
-	return (uint64_t)request->grid[0] * request->grid[1] * request->grid[2] > MAX_RESIDENT_BLOCKS;
+	return (uint64_t)request->grid[0] * request->grid[1] * request->grid[2] >
+	       MAX_RESIDENT_BLOCKS;
 }
 
-CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-				       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
-				       CUstream hStream, void **kernelParams)
+CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+				       unsigned int gridDimZ, unsigned int blockDimX,
+				       unsigned int blockDimY, unsigned int blockDimZ,
+				       unsigned int sharedMemBytes, CUstream hStream,
+				       void **kernelParams)
 {
-	struct sim_launch_request request = {
-		f, { gridDimX, gridDimY, gridDimZ }, { blockDimX, blockDimY, blockDimZ }, sharedMemBytes, kernelParams, NULL
-	};
+	struct sim_launch_request request = { f,
+					      { gridDimX, gridDimY, gridDimZ },
+					      { blockDimX, blockDimY, blockDimZ },
+					      sharedMemBytes,
+					      kernelParams,
+					      NULL };
 
 	if (is_too_large_to_cooperate(&request))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	return launch(&request, hStream);
 }
 
-/* Attributes change how a kernel is scheduled, which nothing here depends on; those that carry an event record it. */
-static CUresult apply_attributes(const CUlaunchConfig *config, const struct sim_launch_request *request, CUevent *event)
+/*
+ * Attributes change how a kernel is scheduled, which nothing here depends on; those that carry an
+ * event record it.
+ */
+static CUresult apply_attributes(const CUlaunchConfig *config,
+				 const struct sim_launch_request *request, CUevent *event)
 {
 	for (unsigned int i = 0; i < config->attribute_count; i++) {
 		const CUlaunchAttribute *attribute = &config->attributes[i];
 
-		if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute->value.cooperative && is_too_large_to_cooperate(request))
+		if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+		    attribute->value.cooperative && is_too_large_to_cooperate(request))
 			return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-		if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT || attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+		    attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
 			*event = attribute->value.event.event;
 	}
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, CUstream null_stream)
+CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+			      void **extra, CUstream null_stream)
 {
-	struct sim_launch_request request = { .function = f, .params = kernelParams, .extra = extra };
+	struct sim_launch_request request = { .function = f,
+					      .params = kernelParams,
+					      .extra = extra };
 	CUevent event = NULL;
 	CUstream stream;
 	CUresult result;
@@ -173,22 +200,28 @@ CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void *
 	return result == CUDA_SUCCESS && event ? sim_cuEventRecord(event, stream) : result;
 }
 
-CUresult sim_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS_v1 *launchParamsList, unsigned int numDevices, unsigned int flags)
+CUresult sim_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS_v1 *launchParamsList,
+						  unsigned int numDevices, unsigned int flags)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!launchParamsList || numDevices == 0 || numDevices > (unsigned int)sim_device_count() || flags & ~3u)
+	if (!launchParamsList || numDevices == 0 || numDevices > (unsigned int)sim_device_count() ||
+	    flags & ~3u)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; result == CUDA_SUCCESS && i < numDevices; i++) {
 		const CUDA_LAUNCH_PARAMS_v1 *one = &launchParamsList[i];
-		struct sim_launch_request request = { .function = one->function, .shared_bytes = one->shared_bytes, .params = one->params };
+		struct sim_launch_request request = { .function = one->function,
+						      .shared_bytes = one->shared_bytes,
+						      .params = one->params };
 		struct CUstream_st *stream;
 		struct sim_op op;
 
 		memcpy(request.grid, one->grid, sizeof(request.grid));
 		memcpy(request.block, one->block, sizeof(request.block));
 		sim_lock();
-		result = sim_is_locked(one->stream, SIM_STREAM) ? sim_stream_locked(one->stream, &stream) : CUDA_ERROR_INVALID_HANDLE;
+		result = sim_is_locked(one->stream, SIM_STREAM)
+				 ? sim_stream_locked(one->stream, &stream)
+				 : CUDA_ERROR_INVALID_HANDLE;
 		sim_unlock();
 		if (result == CUDA_SUCCESS)
 			result = sim_launch_prepare(stream->context, &request, &op);

@@ -14,6 +14,7 @@ struct sim_launch_request {
 	void **extra;
 };
 
-CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request, struct sim_op *op);
+CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request,
+			    struct sim_op *op);
 
 #endif

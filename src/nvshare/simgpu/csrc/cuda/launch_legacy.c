@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches from before CUDA 4, which set shape and parameters on the function first. The function is protected by sim.lock. */
+/*
+ * Launches from before CUDA 4, which set shape and parameters on the function first. The function
+ * is protected by sim.lock.
+ */
 #include <string.h>
 
 #include "module.h"
@@ -67,7 +70,8 @@ CUresult sim_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int n
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ptr || offset < 0 || offset > SIM_PARAMETER_BYTES || numbytes > SIM_PARAMETER_BYTES - (unsigned int)offset)
+	if (!ptr || offset < 0 || offset > SIM_PARAMETER_BYTES ||
+	    numbytes > SIM_PARAMETER_BYTES - (unsigned int)offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	memcpy(function->parameters + offset, ptr, numbytes);
@@ -89,7 +93,8 @@ CUresult sim_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CU
 {
 	unsigned char parameters[SIM_PARAMETER_BYTES];
 	size_t size = sizeof(parameters);
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, parameters, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
+	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, parameters, CU_LAUNCH_PARAM_BUFFER_SIZE,
+			  &size, CU_LAUNCH_PARAM_END };
 	unsigned int block[3], shared_bytes;
 	struct CUfunc_st *function;
 	CUresult result = with_function(f, &function);
@@ -103,8 +108,8 @@ CUresult sim_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CU
 	memcpy(block, function->block, sizeof(block));
 	shared_bytes = function->shared_bytes;
 	sim_unlock();
-	return sim_cuLaunchKernel(f, (unsigned int)grid_width, (unsigned int)grid_height, 1, block[0], block[1], block[2], shared_bytes,
-				  hStream, NULL, extra);
+	return sim_cuLaunchKernel(f, (unsigned int)grid_width, (unsigned int)grid_height, 1,
+				  block[0], block[1], block[2], shared_bytes, hStream, NULL, extra);
 }
 
 CUresult sim_cuLaunchGrid(CUfunction f, int grid_width, int grid_height)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the libraries and their kernels: modules that belong to no context. Protected by sim.lock. */
+/*
+ * Owns the libraries and their kernels: modules that belong to no context. Protected by sim.lock.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "module.h"
 
-CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-			       unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+			       void **jitOptionsValues, unsigned int numJitOptions,
+			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			       unsigned int numLibraryOptions)
 {
 	struct sim_names names;
@@ -28,9 +31,10 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_optio
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
-				   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-				   unsigned int numLibraryOptions)
+CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+				   CUjit_option *jitOptions, void **jitOptionsValues,
+				   unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+				   void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	CUresult result;
 	char *text;
@@ -40,8 +44,8 @@ CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUj
 	text = sim_read_file(fileName);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	result = sim_cuLibraryLoadData(library, text, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues,
-				       numLibraryOptions);
+	result = sim_cuLibraryLoadData(library, text, jitOptions, jitOptionsValues, numJitOptions,
+				       libraryOptions, libraryOptionValues, numLibraryOptions);
 	free(text);
 	return result;
 }
@@ -134,7 +138,8 @@ CUresult sim_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernel
 	sim_lock();
 	if (!sim_is_locked(lib, SIM_LIBRARY))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < numKernels && i < lib->entries.count; i++)
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < numKernels && i < lib->entries.count;
+	     i++)
 		result = kernel_locked(lib, lib->entries.names[i], &kernels[i]);
 	sim_unlock();
 	return result;
@@ -171,12 +176,14 @@ static CUresult no_variable(CUlibrary library, const void *answer, const char *n
 	return valid ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult sim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+CUresult sim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				const char *name)
 {
 	return no_variable(library, dptr ? (void *)dptr : (void *)bytes, name);
 }
 
-CUresult sim_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+CUresult sim_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				 const char *name)
 {
 	return no_variable(library, dptr ? (void *)dptr : (void *)bytes, name);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Advice about managed memory, and prefetches of it: remembered and answered, without effect on where it is. */
+/*
+ * Advice about managed memory, and prefetches of it: remembered and answered, without effect on
+ * where it is.
+ */
 #include <string.h>
 
 #include "capture.h"
@@ -10,14 +13,16 @@ static struct sim_range *managed_locked(uint64_t address, uint64_t bytes)
 {
 	struct sim_range *range = sim_range_live_locked(address);
 
-	if (!range || range->kind != SIM_RANGE_MANAGED || bytes == 0 || bytes > range->start + range->bytes - address)
+	if (!range || range->kind != SIM_RANGE_MANAGED || bytes == 0 ||
+	    bytes > range->start + range->bytes - address)
 		return NULL;
 	return range;
 }
 
 static bool is_host(CUmemLocation_v1 location)
 {
-	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
 	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
@@ -33,10 +38,13 @@ static CUresult check_location(CUmemLocation_v1 location)
 /* A device's number as a location, where -1 is the host. */
 static CUmemLocation_v1 location_of(CUdevice device)
 {
-	return (CUmemLocation_v1){ device == -1 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, device };
+	return (CUmemLocation_v1){ device == -1 ? CU_MEM_LOCATION_TYPE_HOST
+						: CU_MEM_LOCATION_TYPE_DEVICE,
+				   device };
 }
 
-CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream hStream)
+CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location,
+				   unsigned int flags, CUstream hStream)
 {
 	struct sim_op op = { .kind = SIM_OP_PREFETCH, .u.memory = { devPtr, count } };
 	struct sim_range *range;
@@ -53,12 +61,14 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr_v2 devPtr, size_t count, CUmemLoc
 	sim_lock();
 	range = managed_locked(devPtr, count);
 	if (result == CUDA_SUCCESS && range)
-		range->advice.prefetched = is_host(location) ? (CUmemLocation_v1){ location.type, -1 } : location;
+		range->advice.prefetched =
+			is_host(location) ? (CUmemLocation_v1){ location.type, -1 } : location;
 	sim_unlock();
 	return result;
 }
 
-CUresult sim_cuMemPrefetchAsync(CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice, CUstream hStream)
+CUresult sim_cuMemPrefetchAsync(CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice,
+				CUstream hStream)
 {
 	return sim_cuMemPrefetchAsync_v2(devPtr, count, location_of(dstDevice), 0, hStream);
 }
@@ -73,7 +83,8 @@ static void advise(struct sim_range *range, CUmem_advise advice, CUmemLocation_v
 		range->advice.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-		range->advice.preferred = is_host(location) ? (CUmemLocation_v1){ location.type, -1 } : location;
+		range->advice.preferred =
+			is_host(location) ? (CUmemLocation_v1){ location.type, -1 } : location;
 		break;
 	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
 		range->advice.preferred = (CUmemLocation_v1){ CU_MEM_LOCATION_TYPE_INVALID, -2 };
@@ -90,9 +101,11 @@ static void advise(struct sim_range *range, CUmem_advise advice, CUmemLocation_v
 	}
 }
 
-CUresult sim_cuMemAdvise_v2(CUdeviceptr_v2 devPtr, size_t count, CUmem_advise advice, CUmemLocation_v1 location)
+CUresult sim_cuMemAdvise_v2(CUdeviceptr_v2 devPtr, size_t count, CUmem_advise advice,
+			    CUmemLocation_v1 location)
 {
-	bool has_location = advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
+	bool has_location = advice != CU_MEM_ADVISE_SET_READ_MOSTLY &&
+			    advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
 			    advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 	struct CUctx_st *context;
 	struct sim_range *range;
@@ -114,7 +127,8 @@ CUresult sim_cuMemAdvise_v2(CUdeviceptr_v2 devPtr, size_t count, CUmem_advise ad
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult sim_cuMemAdvise(CUdeviceptr_v2 devPtr, size_t count, CUmem_advise advice, CUdevice_v1 device)
+CUresult sim_cuMemAdvise(CUdeviceptr_v2 devPtr, size_t count, CUmem_advise advice,
+			 CUdevice_v1 device)
 {
 	return sim_cuMemAdvise_v2(devPtr, count, advice, location_of(device));
 }
@@ -134,11 +148,13 @@ static void list_accessors(const struct sim_range *range, int *out, size_t room)
 		out[filled++] = -2;
 }
 
-static CUresult range_attribute_locked(const struct sim_range *range, CUmem_range_attribute attribute, void *data, size_t size)
+static CUresult range_attribute_locked(const struct sim_range *range,
+				       CUmem_range_attribute attribute, void *data, size_t size)
 {
 	int *out = data;
 
-	if (size == 0 || size % sizeof(int) != 0 || (size != sizeof(int) && attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY))
+	if (size == 0 || size % sizeof(int) != 0 ||
+	    (size != sizeof(int) && attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY))
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {
 	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
@@ -166,7 +182,8 @@ static CUresult range_attribute_locked(const struct sim_range *range, CUmem_rang
 	}
 }
 
-CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr_v2 devPtr, size_t count)
+CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
+				    CUdeviceptr_v2 devPtr, size_t count)
 {
 	const struct sim_range *range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -181,7 +198,8 @@ CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_att
 	return result;
 }
 
-CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes,
+CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+				     CUmem_range_attribute *attributes, size_t numAttributes,
 				     CUdeviceptr_v2 devPtr, size_t count)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -189,37 +207,44 @@ CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range
 	if (!data || !dataSizes || !attributes || numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
-		result = sim_cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count);
+		result = sim_cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr,
+						    count);
 	return result;
 }
 
-CUresult sim_cuMemPrefetchBatchAsync(CUdeviceptr_v2 *dptrs, size_t *sizes, size_t count, CUmemLocation_v1 *prefetchLocs,
-				     size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream)
+CUresult sim_cuMemPrefetchBatchAsync(CUdeviceptr_v2 *dptrs, size_t *sizes, size_t count,
+				     CUmemLocation_v1 *prefetchLocs, size_t *prefetchLocIdxs,
+				     size_t numPrefetchLocs, unsigned long long flags,
+				     CUstream hStream)
 {
 	CUresult result = CUDA_SUCCESS;
 	size_t group = 0;
 
-	if (!dptrs || !sizes || count == 0 || !prefetchLocs || !prefetchLocIdxs || numPrefetchLocs == 0 || prefetchLocIdxs[0] != 0 ||
-	    flags != 0)
+	if (!dptrs || !sizes || count == 0 || !prefetchLocs || !prefetchLocIdxs ||
+	    numPrefetchLocs == 0 || prefetchLocIdxs[0] != 0 || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
 		if (group + 1 < numPrefetchLocs && prefetchLocIdxs[group + 1] <= i)
 			group++;
-		result = sim_cuMemPrefetchAsync_v2(dptrs[i], sizes[i], prefetchLocs[group], 0, hStream);
+		result = sim_cuMemPrefetchAsync_v2(dptrs[i], sizes[i], prefetchLocs[group], 0,
+						   hStream);
 	}
 	return result;
 }
 
-CUresult sim_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr_v2 dptr, size_t length, unsigned int flags)
+CUresult sim_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr_v2 dptr, size_t length,
+				    unsigned int flags)
 {
 	struct sim_op op = { .kind = SIM_OP_EMPTY };
 	const struct sim_range *range;
 
-	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+	    flags != CU_MEM_ATTACH_SINGLE)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	range = sim_range_live_locked(dptr);
-	if (range && (range->kind != SIM_RANGE_MANAGED || range->start != dptr || (length != 0 && length != range->requested_bytes)))
+	if (range && (range->kind != SIM_RANGE_MANAGED || range->start != dptr ||
+		      (length != 0 && length != range->requested_bytes)))
 		range = NULL;
 	sim_unlock();
 	return range ? sim_submit(hStream, &op, NULL) : CUDA_ERROR_INVALID_VALUE;

@@ -14,7 +14,8 @@ static bool holds(uint64_t now, uint64_t wanted, unsigned int bytes, unsigned in
 
 	switch (flags & 3u) {
 	case CU_STREAM_WAIT_VALUE_GEQ: /* cyclic, as sequence numbers are */
-		return bytes == 4 ? (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0 : (int64_t)(now - wanted) >= 0;
+		return bytes == 4 ? (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0
+				  : (int64_t)(now - wanted) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return (now & mask) == (wanted & mask);
 	case CU_STREAM_WAIT_VALUE_AND:
@@ -27,14 +28,17 @@ static bool holds(uint64_t now, uint64_t wanted, unsigned int bytes, unsigned in
 /* Reads the word; CUDA_ERROR_ILLEGAL_ADDRESS if it is gone. */
 static CUresult look(const struct sim_op *op, uint64_t *value)
 {
-	CUresult result = sim_pin(op->context, op->u.word.address, op->u.word.bytes, SIM_READ, false, false);
+	CUresult result =
+		sim_pin(op->context, op->u.word.address, op->u.word.bytes, SIM_READ, false, false);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (op->u.word.bytes == 4)
-		*value = __atomic_load_n((uint32_t *)sim_reach(op->u.word.address), __ATOMIC_ACQUIRE);
+		*value = __atomic_load_n((uint32_t *)sim_reach(op->u.word.address),
+					 __ATOMIC_ACQUIRE);
 	else
-		*value = __atomic_load_n((uint64_t *)sim_reach(op->u.word.address), __ATOMIC_ACQUIRE);
+		*value = __atomic_load_n((uint64_t *)sim_reach(op->u.word.address),
+					 __ATOMIC_ACQUIRE);
 	sim_unpin(op->u.word.address, op->u.word.bytes);
 	return CUDA_SUCCESS;
 }
@@ -46,7 +50,8 @@ CUresult sim_wait_value_run(const struct sim_op *op)
 
 	for (;;) {
 		result = look(op, &value);
-		if (result != CUDA_SUCCESS || holds(value, op->u.word.value, op->u.word.bytes, op->u.word.flags))
+		if (result != CUDA_SUCCESS ||
+		    holds(value, op->u.word.value, op->u.word.bytes, op->u.word.flags))
 			return result;
 		if (atomic_load(&op->context->error) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
@@ -56,19 +61,23 @@ CUresult sim_wait_value_run(const struct sim_op *op)
 
 CUresult sim_write_value_run(const struct sim_op *op)
 {
-	CUresult result = sim_pin(op->context, op->u.word.address, op->u.word.bytes, SIM_WRITE, false, false);
+	CUresult result =
+		sim_pin(op->context, op->u.word.address, op->u.word.bytes, SIM_WRITE, false, false);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (op->u.word.bytes == 4)
-		__atomic_store_n((uint32_t *)sim_reach(op->u.word.address), (uint32_t)op->u.word.value, __ATOMIC_RELEASE);
+		__atomic_store_n((uint32_t *)sim_reach(op->u.word.address),
+				 (uint32_t)op->u.word.value, __ATOMIC_RELEASE);
 	else
-		__atomic_store_n((uint64_t *)sim_reach(op->u.word.address), op->u.word.value, __ATOMIC_RELEASE);
+		__atomic_store_n((uint64_t *)sim_reach(op->u.word.address), op->u.word.value,
+				 __ATOMIC_RELEASE);
 	sim_unpin(op->u.word.address, op->u.word.bytes);
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit(CUstream stream, enum sim_op_kind kind, uint64_t address, uint64_t value, unsigned int bytes, unsigned int flags)
+static CUresult submit(CUstream stream, enum sim_op_kind kind, uint64_t address, uint64_t value,
+		       unsigned int bytes, unsigned int flags)
 {
 	struct sim_op op = { .kind = kind };
 	bool known;
@@ -85,22 +94,26 @@ static CUresult submit(CUstream stream, enum sim_op_kind kind, uint64_t address,
 	return sim_submit(stream, &op, NULL);
 }
 
-CUresult sim_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint32_t value, unsigned int flags)
+CUresult sim_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint32_t value,
+				    unsigned int flags)
 {
 	return submit(stream, SIM_OP_WAIT_VALUE, addr, value, 4, flags);
 }
 
-CUresult sim_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint64_t value, unsigned int flags)
+CUresult sim_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint64_t value,
+				    unsigned int flags)
 {
 	return submit(stream, SIM_OP_WAIT_VALUE, addr, value, 8, flags);
 }
 
-CUresult sim_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint32_t value, unsigned int flags)
+CUresult sim_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint32_t value,
+				     unsigned int flags)
 {
 	return submit(stream, SIM_OP_WRITE_VALUE, addr, value, 4, flags);
 }
 
-CUresult sim_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint64_t value, unsigned int flags)
+CUresult sim_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint64_t value,
+				     unsigned int flags)
 {
 	return submit(stream, SIM_OP_WRITE_VALUE, addr, value, 8, flags);
 }
@@ -136,7 +149,8 @@ bool sim_memop_prepare(const CUstreamBatchMemOpParams *params, struct sim_op *op
 	}
 }
 
-CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+				   CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct sim_op op;
@@ -152,7 +166,8 @@ CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstream
 		if (op.kind == SIM_OP_EMPTY)
 			result = sim_submit(stream, &op, NULL);
 		else
-			result = submit(stream, op.kind, op.u.word.address, op.u.word.value, op.u.word.bytes, op.u.word.flags);
+			result = submit(stream, op.kind, op.u.word.address, op.u.word.value,
+					op.u.word.bytes, op.u.word.flags);
 	}
 	return result;
 }

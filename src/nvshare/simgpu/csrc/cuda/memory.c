@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device, managed and host memory: making and freeing it. The ranges are range.c's; protected by sim.lock. */
+/*
+ * Device, managed and host memory: making and freeing it. The ranges are range.c's; protected by
+ * sim.lock.
+ */
 #include <sys/mman.h>
 
 #include "capture.h"
@@ -7,7 +10,10 @@
 
 #define PITCH_ALIGNMENT 512u
 
-/* What every call checks first that changes memory: a context, and no capture that it would disturb. */
+/*
+ * What every call checks first that changes memory: a context, and no capture that it would
+ * disturb.
+ */
 static CUresult begin(struct CUctx_st **context)
 {
 	CUresult result = sim_current(context);
@@ -33,7 +39,8 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 	return result;
 }
 
-CUresult sim_cuMemAllocPitch_v2(CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)
+CUresult sim_cuMemAllocPitch_v2(CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes,
+				size_t Height, unsigned int ElementSizeBytes)
 {
 	size_t pitch = sim_round_up(WidthInBytes, PITCH_ALIGNMENT);
 	CUresult result;
@@ -51,18 +58,20 @@ CUresult sim_cuMemAllocPitch_v2(CUdeviceptr_v2 *dptr, size_t *pPitch, size_t Wid
 }
 
 /* Ordinary memory of the process, as a range of its own. */
-static CUresult add_host_memory_locked(struct CUctx_st *context, enum sim_range_kind kind, size_t bytes, unsigned int flags,
-				       struct sim_range **range)
+static CUresult add_host_memory_locked(struct CUctx_st *context, enum sim_range_kind kind,
+				       size_t bytes, unsigned int flags, struct sim_range **range)
 {
 	size_t span = sim_round_up(bytes, SIM_PAGE);
 	void *memory;
 
 	if (span < bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memory = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	memory = mmap(NULL, span, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*range = sim_range_add_locked(kind, (uint64_t)(uintptr_t)memory, sim_round_up(bytes, SIM_ALIGNMENT), span);
+	*range = sim_range_add_locked(kind, (uint64_t)(uintptr_t)memory,
+				      sim_round_up(bytes, SIM_ALIGNMENT), span);
 	(*range)->requested_bytes = bytes;
 	(*range)->device = context->device;
 	(*range)->context = context;
@@ -78,7 +87,8 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned i
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+	if (!dptr || bytesize == 0 ||
+	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	result = add_host_memory_locked(context, SIM_RANGE_MANAGED, bytesize, flags, &range);
@@ -106,7 +116,8 @@ CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 		return CUDA_SUCCESS;
 	}
 	sim_lock();
-	result = add_host_memory_locked(context, SIM_RANGE_HOST, bytesize, Flags | CU_MEMHOSTALLOC_DEVICEMAP, &range);
+	result = add_host_memory_locked(context, SIM_RANGE_HOST, bytesize,
+					Flags | CU_MEMHOSTALLOC_DEVICEMAP, &range);
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)(uintptr_t)range->start;
 	sim_unlock();
@@ -119,7 +130,8 @@ CUresult sim_cuMemAllocHost_v2(void **pp, size_t bytesize)
 }
 
 /* Frees the range that starts at an address, after all work that may use it. */
-static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_range_kind kind), CUresult if_unknown)
+static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_range_kind kind),
+			   CUresult if_unknown)
 {
 	struct CUctx_st *current;
 	struct sim_range *range;
@@ -174,7 +186,8 @@ CUresult sim_cuMemFreeHost(void *p)
 
 CUresult sim_cuMemHostUnregister(void *p)
 {
-	return free_range((uint64_t)(uintptr_t)p, is_registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	return free_range((uint64_t)(uintptr_t)p, is_registered,
+			  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
 CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
@@ -187,7 +200,8 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!p || bytesize == 0 || Flags & ~15u || start + bytesize < start || sim_window_contains(start))
+	if (!p || bytesize == 0 || Flags & ~15u || start + bytesize < start ||
+	    sim_window_contains(start))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	other = sim_range_next_locked(start);

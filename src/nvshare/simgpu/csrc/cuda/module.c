@@ -81,7 +81,8 @@ static struct sim_names copy_names(const struct sim_names *names)
 	return copy;
 }
 
-struct CUmod_st *sim_module_new_locked(struct CUctx_st *context, const struct sim_names *names, struct CUlib_st *library)
+struct CUmod_st *sim_module_new_locked(struct CUctx_st *context, const struct sim_names *names,
+				       struct CUlib_st *library)
 {
 	struct CUmod_st *module = calloc(1, sizeof(*module));
 
@@ -149,9 +150,11 @@ static bool has_entry(const struct sim_names *names, const char *name)
 	return false;
 }
 
-CUresult sim_module_function_locked(struct CUmod_st *module, const char *name, struct CUfunc_st **function)
+CUresult sim_module_function_locked(struct CUmod_st *module, const char *name,
+				    struct CUfunc_st **function)
 {
-	const struct sim_kernel *kernel = has_entry(&module->entries, name) ? sim_kernel_find(name) : NULL;
+	const struct sim_kernel *kernel =
+		has_entry(&module->entries, name) ? sim_kernel_find(name) : NULL;
 	struct CUfunc_st *found = module->functions;
 
 	if (!kernel)
@@ -173,7 +176,8 @@ CUresult sim_module_function_locked(struct CUmod_st *module, const char *name, s
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function)
+CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context,
+			     struct CUfunc_st **function)
 {
 	struct CUkern_st *kernel = (struct CUkern_st *)(void *)handle;
 
@@ -183,10 +187,12 @@ CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context, struct
 	}
 	if (!sim_is_locked(kernel, SIM_KERNEL))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return sim_module_function_locked(sim_module_of_library_locked(context, kernel->library), kernel->kernel->name, function);
+	return sim_module_function_locked(sim_module_of_library_locked(context, kernel->library),
+					  kernel->kernel->name, function);
 }
 
-CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
+CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+				CUjit_option *options, void **optionValues)
 {
 	struct CUctx_st *context;
 	struct sim_names names;
@@ -288,7 +294,8 @@ CUresult sim_cuModuleGetFunctionCount(unsigned int *count, CUmodule hmod)
 	return result;
 }
 
-CUresult sim_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+CUresult sim_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+					CUmodule mod)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -297,13 +304,15 @@ CUresult sim_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numF
 	sim_lock();
 	if (!sim_is_locked(mod, SIM_MODULE))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < numFunctions && i < mod->entries.count; i++)
+	for (unsigned int i = 0;
+	     result == CUDA_SUCCESS && i < numFunctions && i < mod->entries.count; i++)
 		result = sim_module_function_locked(mod, mod->entries.names[i], &functions[i]);
 	sim_unlock();
 	return result;
 }
 
-CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr_v2 *dptr, size_t *bytes, CUmodule hmod, const char *name)
+CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr_v2 *dptr, size_t *bytes, CUmodule hmod,
+				  const char *name)
 {
 	bool valid;
 
@@ -314,7 +323,8 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr_v2 *dptr, size_t *bytes, CUmodule 
 	sim_lock();
 	valid = sim_is_locked(hmod, SIM_MODULE);
 	sim_unlock();
-	return valid ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE; /* the kernels here have no variables */
+	/* the kernels here have no variables */
+	return valid ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult sim_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and functions. An image is PTX text; what counts in it are the names of its entries. Protected by sim.lock.
+ * Modules, libraries and functions. An image is PTX text; what counts in it are the names of its
+ * entries. Protected by sim.lock.
  */
 #ifndef SIM_MODULE_H
 #define SIM_MODULE_H
@@ -14,7 +15,8 @@ struct sim_names {
 
 struct CUmod_st {
 	struct CUctx_st *context;
-	struct CUlib_st *library; /* whose module in this context it is; NULL: the program loaded it */
+	/* whose module in this context it is; NULL: the program loaded it */
+	struct CUlib_st *library;
 	struct CUmod_st *next;
 	struct sim_names entries;
 	struct CUfunc_st *functions;
@@ -44,20 +46,26 @@ struct CUlib_st {
 	struct CUkern_st *kernels;
 };
 
-/* Reads the entries of an image: CUDA_ERROR_INVALID_IMAGE if it is not PTX, CUDA_ERROR_INVALID_PTX if it has none. */
+/*
+ * Reads the entries of an image: CUDA_ERROR_INVALID_IMAGE if it is not PTX, CUDA_ERROR_INVALID_PTX
+ * if it has none.
+ */
 CUresult sim_names_read(const char *image, struct sim_names *names);
 void sim_names_free(struct sim_names *names);
 /* A whole file as text; NULL if it cannot be read. */
 char *sim_read_file(const char *path);
 
-struct CUmod_st *sim_module_new_locked(struct CUctx_st *context, const struct sim_names *names, struct CUlib_st *library);
+struct CUmod_st *sim_module_new_locked(struct CUctx_st *context, const struct sim_names *names,
+				       struct CUlib_st *library);
 void sim_module_free_locked(struct CUmod_st *module);
 /* The modules of a library in every context. */
 void sim_module_free_library_locked(const struct CUlib_st *library);
 struct CUmod_st *sim_module_of_library_locked(struct CUctx_st *context, struct CUlib_st *library);
-CUresult sim_module_function_locked(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
+CUresult sim_module_function_locked(struct CUmod_st *module, const char *name,
+				    struct CUfunc_st **function);
 
 /* The function behind a handle that a launch was given, which may be a kernel of a library. */
-CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function);
+CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context,
+			     struct CUfunc_st **function);
 
 #endif

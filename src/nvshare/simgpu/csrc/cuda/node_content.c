@@ -31,9 +31,12 @@ CUDA_KERNEL_NODE_PARAMS_v2 sim_kernel_params_widen(const CUDA_KERNEL_NODE_PARAMS
 	return wide;
 }
 
-CUresult sim_content_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct sim_node_content *content)
+CUresult sim_content_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params,
+			    struct sim_node_content *content)
 {
-	struct sim_launch_request request = { .function = params->function, .params = params->params, .extra = params->extra };
+	struct sim_launch_request request = { .function = params->function,
+					      .params = params->params,
+					      .extra = params->extra };
 	struct CUctx_st *context;
 	CUresult result = context_of(params->context, &context);
 
@@ -52,7 +55,8 @@ CUresult sim_content_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct sim
 	return sim_launch_prepare(context, &request, &content->op);
 }
 
-CUresult sim_content_copy(const CUDA_MEMCPY3D_v2 *params, CUcontext context, struct sim_node_content *content)
+CUresult sim_content_copy(const CUDA_MEMCPY3D_v2 *params, CUcontext context,
+			  struct sim_node_content *content)
 {
 	enum sim_home dst, src;
 	struct CUctx_st *target;
@@ -65,7 +69,8 @@ CUresult sim_content_copy(const CUDA_MEMCPY3D_v2 *params, CUcontext context, str
 	return sim_copy_prepare(target, params, &content->op, &dst, &src);
 }
 
-CUresult sim_content_memset(const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext context, struct sim_node_content *content)
+CUresult sim_content_memset(const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext context,
+			    struct sim_node_content *content)
 {
 	struct CUctx_st *target;
 	CUresult result = context_of(context, &target);
@@ -115,7 +120,8 @@ CUresult sim_content_event(CUevent event, bool record, struct sim_node_content *
 	return result;
 }
 
-CUresult sim_content_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct sim_node_content *content)
+CUresult sim_content_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params,
+			   struct sim_node_content *content)
 {
 	struct CUctx_st *context;
 	CUresult result = context_of(params->context, &context);
@@ -146,7 +152,8 @@ CUresult sim_content_any(const CUgraphNodeParams *params, struct sim_node_conten
 		return sim_content_host(&params->u.host, content);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		return sim_content_event(params->u.event.event, params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD, content);
+		return sim_content_event(params->u.event.event,
+					 params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD, content);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return sim_content_memop(&params->u.mem_op, content);
 	case CU_GRAPH_NODE_TYPE_EMPTY:

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and replacing the parameters of a graph's nodes. Graphs are graph.c's; protected by sim.lock. */
+/*
+ * Reading and replacing the parameters of a graph's nodes. Graphs are graph.c's; protected by
+ * sim.lock.
+ */
 #include <string.h>
 
 #include "copy.h"
@@ -28,7 +31,8 @@ static CUresult replace(CUgraphNode node, const struct sim_node_content *content
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+CUresult sim_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
+					   CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	const struct sim_launch *launch;
 
@@ -42,7 +46,8 @@ CUresult sim_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_P
 	nodeParams->shared_bytes = launch->shared_bytes;
 	nodeParams->context = hNode->op.context;
 	for (unsigned int i = 0; i < launch->kernel->parameter_count; i++)
-		hNode->parameters[i] = hNode->op.u.launch.parameters + sim_kernel_offset(launch->kernel, i);
+		hNode->parameters[i] =
+			hNode->op.u.launch.parameters + sim_kernel_offset(launch->kernel, i);
 	nodeParams->params = hNode->parameters;
 	sim_unlock();
 	return CUDA_SUCCESS;
@@ -51,22 +56,26 @@ CUresult sim_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_P
 CUresult sim_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
-	CUresult result = nodeParams ? sim_cuGraphKernelNodeGetParams_v2(hNode, &wide) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = nodeParams ? sim_cuGraphKernelNodeGetParams_v2(hNode, &wide)
+				     : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS)
 		memcpy(nodeParams, &wide, sizeof(*nodeParams));
 	return result;
 }
 
-CUresult sim_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+CUresult sim_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
+					   const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
 }
 
-CUresult sim_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphKernelNodeSetParams(CUgraphNode hNode,
+					const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
@@ -106,12 +115,14 @@ CUresult sim_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARA
 	if (!lock_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams))
 		return CUDA_ERROR_INVALID_VALUE;
 	set = &hNode->op.u.memset;
-	*nodeParams = (CUDA_MEMSET_NODE_PARAMS_v1){ set->address, set->pitch, set->value, set->element_bytes, set->width, set->height };
+	*nodeParams = (CUDA_MEMSET_NODE_PARAMS_v1){ set->address,	set->pitch, set->value,
+						    set->element_bytes, set->width, set->height };
 	sim_unlock();
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphMemsetNodeSetParams(CUgraphNode hNode,
+					const CUDA_MEMSET_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
 	CUcontext context;
@@ -129,7 +140,8 @@ CUresult sim_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS_v
 {
 	if (!lock_node(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams))
 		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = (CUDA_HOST_NODE_PARAMS_v1){ hNode->op.u.host.function, hNode->op.u.host.data };
+	*nodeParams =
+		(CUDA_HOST_NODE_PARAMS_v1){ hNode->op.u.host.function, hNode->op.u.host.data };
 	sim_unlock();
 	return CUDA_SUCCESS;
 }
@@ -137,7 +149,8 @@ CUresult sim_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS_v
 CUresult sim_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
 }
@@ -209,7 +222,8 @@ CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_ou
 CUresult sim_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
 }

@@ -12,11 +12,13 @@ CUresult sim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice_v1 dev, CUdevice
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice_v1 srcDevice, CUdevice_v1 dstDevice)
+CUresult sim_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib,
+				     CUdevice_v1 srcDevice, CUdevice_v1 dstDevice)
 {
 	if (!value || attrib < 1 || attrib > 4)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!sim_device_exists(srcDevice) || !sim_device_exists(dstDevice) || srcDevice == dstDevice)
+	if (!sim_device_exists(srcDevice) || !sim_device_exists(dstDevice) ||
+	    srcDevice == dstDevice)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = attrib != 1; /* all alike, so none ranks behind another */
 	return CUDA_SUCCESS;

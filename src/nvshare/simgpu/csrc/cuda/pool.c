@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools and the allocations that streams make. A pool here holds nothing back: its memory is the device's again as soon as
- * the stream has come to the free. Protected by sim.lock.
+ * Memory pools and the allocations that streams make. A pool here holds nothing back: its memory is
+ * the device's again as soon as the stream has come to the free. Protected by sim.lock.
  */
 #include "pool.h"
 
@@ -82,7 +82,8 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolPr
 {
 	if (!pool || !poolProps || poolProps->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE || poolProps->handle_types != CU_MEM_HANDLE_TYPE_NONE)
+	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    poolProps->handle_types != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!sim_device_exists(poolProps->location.id))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -102,7 +103,8 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool)
 	} else {
 		if (chosen_pools[pool->device] == pool)
 			chosen_pools[pool->device] = NULL;
-		sim_forget_locked(pool); /* the object stays for the memory that still belongs to it */
+		/* the object stays for the memory that still belongs to it */
+		sim_forget_locked(pool);
 	}
 	sim_unlock();
 	return result;
@@ -120,7 +122,8 @@ CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 }
 
 /* What an attribute is in the pool; *wide says whether it is 64 bits or an int. */
-static void *attribute_of(struct CUmemPoolHandle_st *pool, CUmemPool_attribute attribute, bool *wide)
+static void *attribute_of(struct CUmemPoolHandle_st *pool, CUmemPool_attribute attribute,
+			  bool *wide)
 {
 	*wide = attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
 	switch (attribute) {
@@ -187,7 +190,8 @@ CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc_v1 *map
 	if (!sim_is_locked(pool, SIM_POOL))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
-		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device_exists(map[i].location.id))
+		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		    !sim_device_exists(map[i].location.id))
 			result = CUDA_ERROR_INVALID_DEVICE;
 		else
 			pool->access[map[i].location.id] = (unsigned char)map[i].flags;
@@ -196,15 +200,18 @@ CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc_v1 *map
 	return result;
 }
 
-CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation_v1 *location)
+CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
+				CUmemLocation_v1 *location)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device_exists(location->id))
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    !sim_device_exists(location->id))
 		return result;
 	sim_lock();
 	if (sim_is_locked(memPool, SIM_POOL)) {
-		*flags = location->id == memPool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : memPool->access[location->id];
+		*flags = location->id == memPool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+							 : memPool->access[location->id];
 		result = CUDA_SUCCESS;
 	}
 	sim_unlock();
@@ -218,8 +225,12 @@ void sim_pool_count_locked(struct CUmemPoolHandle_st *pool, uint64_t bytes, bool
 		pool->high_bytes = pool->used_bytes;
 }
 
-/* Memory may be on its way back: if there is none, wait for the frees that are queued and try once more. */
-static CUresult take_locked(struct CUstream_st *stream, struct CUmemPoolHandle_st *pool, uint64_t bytes, CUdeviceptr_v2 *address)
+/*
+ * Memory may be on its way back: if there is none, wait for the frees that are queued and try once
+ * more.
+ */
+static CUresult take_locked(struct CUstream_st *stream, struct CUmemPoolHandle_st *pool,
+			    uint64_t bytes, CUdeviceptr_v2 *address)
 {
 	struct CUctx_st *context = stream->context;
 	struct sim_range *range;
@@ -241,7 +252,8 @@ static CUresult take_locked(struct CUstream_st *stream, struct CUmemPoolHandle_s
 	return CUDA_SUCCESS;
 }
 
-static CUresult allocate_locked(CUdeviceptr_v2 *dptr, size_t bytes, CUmemoryPool pool, CUstream handle)
+static CUresult allocate_locked(CUdeviceptr_v2 *dptr, size_t bytes, CUmemoryPool pool,
+				CUstream handle)
 {
 	struct CUstream_st *stream;
 	CUresult result = sim_stream_locked(handle, &stream);
@@ -276,7 +288,8 @@ CUresult sim_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hSt
 	return result;
 }
 
-CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+				     CUstream hStream)
 {
 	CUresult result;
 
@@ -308,9 +321,11 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 		result = sim_capture_check_submit_locked(stream);
 	if (result == CUDA_SUCCESS && stream->capture)
 		result = sim_capture_op_locked(stream, &op);
-	else if (result == CUDA_SUCCESS && (!range || range->start != dptr || range->kind != SIM_RANGE_DEVICE || range->free_queued))
+	else if (result == CUDA_SUCCESS && (!range || range->start != dptr ||
+					    range->kind != SIM_RANGE_DEVICE || range->free_queued))
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (result == CUDA_SUCCESS && !range->pool) /* what no stream allocated is freed like that, too */
+	/* what no stream allocated is freed like that, too */
+	else if (result == CUDA_SUCCESS && !range->pool)
 		result = sim_capture_check_unsafe_locked();
 	if (result == CUDA_SUCCESS && !stream->capture) {
 		sim_range_find_locked(dptr)->free_queued = true;

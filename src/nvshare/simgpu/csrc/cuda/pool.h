@@ -21,7 +21,8 @@ void sim_pool_count_locked(struct CUmemPoolHandle_st *pool, uint64_t bytes, bool
 /* graph_memory.c */
 
 /* An allocation in a capturing stream: an address now, memory whenever the graph runs. */
-CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device, uint64_t bytes, CUdeviceptr_v2 *address);
+CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device,
+					       uint64_t bytes, CUdeviceptr_v2 *address);
 /* Gives the allocation nodes of a graph that is being launched their memory. */
 CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context);
 /* A fresh address for an allocation node. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the tables of memory ranges and of reservations: arrays of pointers sorted by address, without overlaps.
- * Protected by sim.lock, except that a range which an operation has pinned stays as it is until it is unpinned.
+ * Owns the tables of memory ranges and of reservations: arrays of pointers sorted by address,
+ * without overlaps. Protected by sim.lock, except that a range which an operation has pinned stays
+ * as it is until it is unpinned.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static struct sim_range *find_in(const struct table *table, uint64_t address)
 	return range && range->start <= address ? range : NULL;
 }
 
-static struct sim_range *add_to(struct table *table, enum sim_range_kind kind, uint64_t start, uint64_t bytes, uint64_t span)
+static struct sim_range *add_to(struct table *table, enum sim_range_kind kind, uint64_t start,
+				uint64_t bytes, uint64_t span)
 {
 	struct sim_range *range = calloc(1, sizeof(*range));
 	size_t at = first_behind(table, start);
@@ -58,7 +60,8 @@ static struct sim_range *add_to(struct table *table, enum sim_range_kind kind, u
 		table->room = table->room ? table->room * 2 : 64;
 		table->entries = realloc(table->entries, table->room * sizeof(struct sim_range *));
 	}
-	memmove(&table->entries[at + 1], &table->entries[at], (table->count - at) * sizeof(struct sim_range *));
+	memmove(&table->entries[at + 1], &table->entries[at],
+		(table->count - at) * sizeof(struct sim_range *));
 	table->entries[at] = range;
 	table->count++;
 	range->kind = kind;
@@ -74,10 +77,12 @@ static void remove_from(struct table *table, const struct sim_range *range)
 	size_t at = first_behind(table, range->start);
 
 	table->count--;
-	memmove(&table->entries[at], &table->entries[at + 1], (table->count - at) * sizeof(struct sim_range *));
+	memmove(&table->entries[at], &table->entries[at + 1],
+		(table->count - at) * sizeof(struct sim_range *));
 }
 
-struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes, uint64_t span)
+struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
+				       uint64_t span)
 {
 	return add_to(&ranges, kind, start, bytes, span);
 }
@@ -120,7 +125,8 @@ void sim_reservation_remove_locked(struct sim_range *reservation)
 	free(reservation);
 }
 
-CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes, struct sim_range **range)
+CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
+				  struct sim_range **range)
 {
 	uint64_t size = sim_round_up(bytes, SIM_ALIGNMENT);
 	uint64_t span = sim_round_up(bytes, SIM_PAGE);
@@ -128,7 +134,8 @@ CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t
 
 	if (!sim_state_charge(&sim.state, device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	start = sim_window_take_locked(span, bytes >= SIM_GRANULARITY ? SIM_GRANULARITY : SIM_PAGE, 0);
+	start = sim_window_take_locked(span, bytes >= SIM_GRANULARITY ? SIM_GRANULARITY : SIM_PAGE,
+				       0);
 	if (start == 0) {
 		sim_state_uncharge(&sim.state, device, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -194,13 +201,15 @@ void sim_range_drop_context_locked(const struct CUctx_st *context)
 }
 
 /* Whether a device's kernels and copies may touch a range. */
-static bool may_touch(const struct CUctx_st *context, const struct sim_range *range, enum sim_access access, bool any_device)
+static bool may_touch(const struct CUctx_st *context, const struct sim_range *range,
+		      enum sim_access access, bool any_device)
 {
 	switch (range->kind) {
 	case SIM_RANGE_MAPPED:
 		return (range->access[context->device] & access) == access;
 	case SIM_RANGE_DEVICE:
-		if (range->device == context->device || any_device || context->peers >> range->device & 1)
+		if (range->device == context->device || any_device ||
+		    context->peers >> range->device & 1)
 			return true;
 		return range->pool && (range->access[context->device] & access) == access;
 	case SIM_RANGE_MANAGED:
@@ -222,8 +231,8 @@ static void unpin_locked(uint64_t address, uint64_t end)
 }
 
 /* Whether [at, end), as far as it lies in the range, may be touched. */
-static bool is_right(const struct CUctx_st *context, const struct sim_range *range, uint64_t at, uint64_t end, enum sim_access access,
-		     bool any_device)
+static bool is_right(const struct CUctx_st *context, const struct sim_range *range, uint64_t at,
+		     uint64_t end, enum sim_access access, bool any_device)
 {
 	uint64_t limit = range->start + range->bytes;
 
@@ -232,9 +241,12 @@ static bool is_right(const struct CUctx_st *context, const struct sim_range *ran
 	return may_touch(context, range, access, any_device);
 }
 
-/* Pins one range after another until the end; between them there may be host memory that nobody told us of. */
-static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end, enum sim_access access, bool host_allowed,
-			   bool any_device)
+/*
+ * Pins one range after another until the end; between them there may be host memory that nobody
+ * told us of.
+ */
+static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end,
+			   enum sim_access access, bool host_allowed, bool any_device)
 {
 	uint64_t at = address;
 
@@ -245,7 +257,8 @@ static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uin
 			at = range ? range->start : end;
 			continue;
 		}
-		if (!range || range->start > at || !is_right(context, range, at, end, access, any_device)) {
+		if (!range || range->start > at ||
+		    !is_right(context, range, at, end, access, any_device)) {
 			unpin_locked(address, at);
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
@@ -255,13 +268,15 @@ static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uin
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access, bool host_allowed, bool any_device)
+CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
+		 bool host_allowed, bool any_device)
 {
 	CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS;
 
 	sim_lock();
 	if (address + bytes >= address)
-		result = pin_locked(context, address, address + bytes, access, host_allowed, any_device);
+		result = pin_locked(context, address, address + bytes, access, host_allowed,
+				    any_device);
 	sim_unlock();
 	return result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which handles are valid: a hash table from the address of an object to its type, open addressing with tombstones.
- * Protected by sim.lock.
+ * Which handles are valid: a hash table from the address of an object to its type, open addressing
+ * with tombstones. Protected by sim.lock.
  */
 #include <stdlib.h>
 
@@ -9,12 +9,12 @@
 
 struct slot {
 	const void *object; /* NULL: never used */
-	int type;           /* 0: a tombstone */
+	int type;	    /* 0: a tombstone */
 };
 
 static struct slot *slots;
 static size_t capacity; /* a power of two */
-static size_t filled;   /* tombstones included */
+static size_t filled;	/* tombstones included */
 
 static size_t place_of(const void *object)
 {

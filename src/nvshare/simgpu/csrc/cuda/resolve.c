@@ -4,10 +4,13 @@
 
 #include "entries.h"
 
-#define ALL_FLAGS ((cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+#define ALL_FLAGS                                         \
+	((cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM | \
+		      CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
 
 /* The newest row of a name in one form; NULL if the version had none. */
-static const struct sim_entry_row *newest(const char *name, int version, enum sim_form form, bool *known)
+static const struct sim_entry_row *newest(const char *name, int version, enum sim_form form,
+					  bool *known)
 {
 	const struct sim_entry_row *best = NULL;
 
@@ -23,8 +26,12 @@ static const struct sim_entry_row *newest(const char *name, int version, enum si
 	return best;
 }
 
-/* A name that has forms for the thread's default stream is looked up among those alone if they are asked for. */
-static CUresult look_up(const char *name, int version, cuuint64_t flags, const struct sim_entry_row **row, bool *known)
+/*
+ * A name that has forms for the thread's default stream is looked up among those alone if they are
+ * asked for.
+ */
+static CUresult look_up(const char *name, int version, cuuint64_t flags,
+			const struct sim_entry_row **row, bool *known)
 {
 	if (!name || version > SIM_DRIVER_VERSION || flags & ~ALL_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -37,8 +44,8 @@ static CUresult look_up(const char *name, int version, cuuint64_t flags, const s
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
-				 CUdriverProcAddressQueryResult *symbolFound)
+CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion,
+				 cuuint64_t flags, CUdriverProcAddressQueryResult *symbolFound)
 {
 	const struct sim_entry_row *row;
 	bool known;
@@ -50,7 +57,8 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersi
 	if (symbolFound && row)
 		*symbolFound = CU_GET_PROC_ADDRESS_SUCCESS;
 	else if (symbolFound)
-		*symbolFound = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		*symbolFound = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+				     : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	return CUDA_SUCCESS;
 }
 

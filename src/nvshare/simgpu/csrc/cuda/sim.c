@@ -16,7 +16,11 @@
 
 struct sim_globals sim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-enum { UNTOUCHED, READY, FORKED };
+enum {
+	UNTOUCHED,
+	READY,
+	FORKED
+};
 
 static _Atomic int phase = UNTOUCHED;
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -76,7 +80,8 @@ uint64_t sim_now_ns(void)
 
 void sim_sleep_until_ns(uint64_t when)
 {
-	struct timespec until = { .tv_sec = (time_t)(when / 1000000000ull), .tv_nsec = (long)(when % 1000000000ull) };
+	struct timespec until = { .tv_sec = (time_t)(when / 1000000000ull),
+				  .tv_nsec = (long)(when % 1000000000ull) };
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		;
@@ -93,8 +98,9 @@ bool sim_device_exists(CUdevice device)
 }
 
 /*
- * The parent's threads and locks are not here: like the real driver, this one is of no use in a forked child. The state is let go
- * of, because as long as anybody has it open the parent's slot counts as alive.
+ * The parent's threads and locks are not here: like the real driver, this one is of no use in a
+ * forked child. The state is let go of, because as long as anybody has it open the parent's slot
+ * counts as alive.
  */
 static void after_fork_in_child(void)
 {

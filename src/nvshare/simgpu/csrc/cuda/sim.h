@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated driver's own view of itself: the objects behind the handles, and what its files offer one another.
+ * The simulated driver's own view of itself: the objects behind the handles, and what its files
+ * offer one another.
  *
- * One mutex, sim.lock, protects every object of this process; functions whose name ends in _locked want it held. sim.changed is
- * broadcast whenever an operation completes, a queue gets shorter, or a range is let go of. Operations execute without the lock,
- * on their stream's thread (engine.c), with the memory that they touch pinned (range.c).
+ * One mutex, sim.lock, protects every object of this process; functions whose name ends in _locked
+ * want it held. sim.changed is broadcast whenever an operation completes, a queue gets shorter, or
+ * a range is let go of. Operations execute without the lock, on their stream's thread (engine.c),
+ * with the memory that they touch pinned (range.c).
  */
 #ifndef SIM_CUDA_H
 #define SIM_CUDA_H
@@ -43,7 +45,10 @@ enum sim_type {
 struct sim_op;
 struct sim_capture;
 
-/* The completion of an operation; counted, because streams, events and later operations refer to it. */
+/*
+ * The completion of an operation; counted, because streams, events and later operations refer to
+ * it.
+ */
 struct sim_fence {
 	unsigned int references;
 	bool done;
@@ -93,7 +98,7 @@ struct CUevent_st {
 	uint64_t id;
 	unsigned int flags;
 	struct sim_fence *fence; /* of the last record; NULL: never recorded */
-	uint64_t capture_id;     /* last recorded inside this capture; 0: outside */
+	uint64_t capture_id;	 /* last recorded inside this capture; 0: outside */
 	struct CUgraphNode_st **nodes;
 	size_t node_count;
 };
@@ -114,7 +119,9 @@ extern struct sim_globals sim;
 /* This thread is calling a function of the program, which must not call the driver. */
 extern __thread bool sim_in_callback;
 
-/* What every entry point does first: leave a trace, and see whether the driver may be used at all. */
+/*
+ * What every entry point does first: leave a trace, and see whether the driver may be used at all.
+ */
 CUresult sim_enter(const char *symbol);
 /* The same for the few entry points that work before cuInit. */
 CUresult sim_enter_early(const char *symbol);
@@ -133,7 +140,9 @@ bool sim_is_locked(const void *object, enum sim_type type);
 
 /* context.c */
 
-/* The calling thread's context, with its sticky error: CUDA_ERROR_INVALID_CONTEXT if there is none. */
+/*
+ * The calling thread's context, with its sticky error: CUDA_ERROR_INVALID_CONTEXT if there is none.
+ */
 CUresult sim_current(struct CUctx_st **context);
 struct CUctx_st *sim_current_locked(void);
 /* A number of the calling thread that no other thread has or had. */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the stream objects: their making and end, and the handles by which programs call them. Protected by sim.lock. */
+/*
+ * Owns the stream objects: their making and end, and the handles by which programs call them.
+ * Protected by sim.lock.
+ */
 #include <stdlib.h>
 
 #include "capture.h"
 
-struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags, int priority)
+struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags,
+					  int priority)
 {
 	struct CUstream_st *stream = calloc(1, sizeof(*stream));
 

@@ -89,10 +89,12 @@ CUresult sim_cuStreamGetDevice(CUstream hStream, CUdevice *device)
 /* The attributes that a stream has. */
 static bool has_attribute(CUstreamAttrID attribute)
 {
-	return attribute == 1 || attribute == 3 || attribute == 8 || attribute == 9 || attribute == 10;
+	return attribute == 1 || attribute == 3 || attribute == 8 || attribute == 9 ||
+	       attribute == 10;
 }
 
-CUresult sim_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue_v1 *value)
+CUresult sim_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
+				  CUstreamAttrValue_v1 *value)
 {
 	struct CUstream_st *stream;
 	CUresult result;
@@ -109,7 +111,8 @@ CUresult sim_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstrea
 	return result;
 }
 
-CUresult sim_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue_v1 *param)
+CUresult sim_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
+				  const CUstreamAttrValue_v1 *param)
 {
 	struct CUstream_st *stream;
 	CUresult result;

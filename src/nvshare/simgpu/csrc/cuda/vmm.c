@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management: reservations of addresses, handles of memory, and the mappings of one into the other, with the access
- * rights of each device. Protected by sim.lock.
+ * Virtual memory management: reservations of addresses, handles of memory, and the mappings of one
+ * into the other, with the access rights of each device. Protected by sim.lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,15 @@ void sim_physical_unref_locked(struct sim_physical *physical)
 	free(physical);
 }
 
-/* The device that memory of these properties is on; -1: the host; -2: the properties are not right. */
+/*
+ * The device that memory of these properties is on; -1: the host; -2: the properties are not right.
+ */
 static int device_of(const CUmemAllocationProp_v1 *prop)
 {
 	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return -2;
-	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST || prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+	    prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
 	    prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return -1;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -45,14 +48,17 @@ static CUresult check_properties(const CUmemAllocationProp_v1 *prop)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (device == -3)
 		return CUDA_ERROR_INVALID_DEVICE;
-	return prop->handle_types == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return prop->handle_types == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS
+							     : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp_v1 *prop, CUmemAllocationGranularity_flags option)
+CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp_v1 *prop,
+					   CUmemAllocationGranularity_flags option)
 {
 	CUresult result;
 
-	if (!granularity || !prop || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+	if (!granularity || !prop || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
+	    option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check_properties(prop);
 	if (result == CUDA_SUCCESS)
@@ -60,7 +66,8 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 	return result;
 }
 
-CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size, const CUmemAllocationProp_v1 *prop, unsigned long long flags)
+CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
+			 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
 	struct sim_physical *physical;
 	CUresult result;
@@ -74,7 +81,8 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size, c
 		return result;
 	device = device_of(prop);
 	sim_lock();
-	if (!sim_state_join(&sim.state) || (device >= 0 && !sim_state_charge(&sim.state, device, size))) {
+	if (!sim_state_join(&sim.state) ||
+	    (device >= 0 && !sim_state_charge(&sim.state, device, size))) {
 		sim_unlock();
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -131,7 +139,8 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle
 	return result;
 }
 
-CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop, CUmemGenericAllocationHandle_v1 handle)
+CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop,
+						    CUmemGenericAllocationHandle_v1 handle)
 {
 	const struct sim_physical *physical = physical_of(handle);
 	CUresult result = CUDA_SUCCESS;
@@ -147,11 +156,13 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop
 	return result;
 }
 
-CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignment, CUdeviceptr_v2 addr, unsigned long long flags)
+CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignment,
+				 CUdeviceptr_v2 addr, unsigned long long flags)
 {
 	uint64_t start;
 
-	if (!ptr || size == 0 || size % SIM_GRANULARITY != 0 || alignment & (alignment - 1) || flags != 0)
+	if (!ptr || size == 0 || size % SIM_GRANULARITY != 0 || alignment & (alignment - 1) ||
+	    flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (alignment < SIM_GRANULARITY)
 		alignment = SIM_GRANULARITY;
@@ -174,7 +185,8 @@ CUresult sim_cuMemAddressFree(CUdeviceptr_v2 ptr, size_t size)
 	sim_lock();
 	reservation = sim_reservation_find_locked(ptr);
 	mapped = sim_range_next_locked(ptr);
-	if (!reservation || reservation->start != ptr || reservation->bytes != size || (mapped && mapped->start < ptr + size))
+	if (!reservation || reservation->start != ptr || reservation->bytes != size ||
+	    (mapped && mapped->start < ptr + size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else
 		sim_reservation_remove_locked(reservation);
@@ -204,19 +216,23 @@ static bool is_free_locked(uint64_t start, uint64_t bytes)
 	return !range || range->start >= start + bytes;
 }
 
-CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset, CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
+		      CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
 	struct sim_physical *physical = physical_of(handle);
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct sim_range *range;
 
-	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || flags != 0 || ptr + size < ptr)
+	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || flags != 0 ||
+	    ptr + size < ptr)
 		return result;
 	sim_lock();
 	if (sim_is_locked(physical, SIM_PHYSICAL) && (offset != 0 || size != physical->bytes))
 		result = CUDA_ERROR_NOT_SUPPORTED; /* handles are mapped whole */
-	else if (sim_is_locked(physical, SIM_PHYSICAL) && is_reserved_locked(ptr, size) && is_free_locked(ptr, size))
-		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	else if (sim_is_locked(physical, SIM_PHYSICAL) && is_reserved_locked(ptr, size) &&
+		 is_free_locked(ptr, size))
+		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS
+								   : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		range = sim_range_add_locked(SIM_RANGE_MAPPED, ptr, size, size);
 		range->requested_bytes = size;
@@ -249,21 +265,24 @@ static bool cuts_no_mapping_locked(uint64_t start, uint64_t bytes)
 	const struct sim_range *first = sim_range_find_locked(start);
 	const struct sim_range *last = sim_range_find_locked(start + bytes - 1);
 
-	return (!first || first->start == start) && (!last || last->start + last->span == start + bytes);
+	return (!first || first->start == start) &&
+	       (!last || last->start + last->span == start + bytes);
 }
 
 CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 {
 	struct sim_range *range;
 
-	if (size == 0 || ptr % SIM_GRANULARITY != 0 || size % SIM_GRANULARITY != 0 || ptr + size < ptr)
+	if (size == 0 || ptr % SIM_GRANULARITY != 0 || size % SIM_GRANULARITY != 0 ||
+	    ptr + size < ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	if (!is_reserved_locked(ptr, size) || !cuts_no_mapping_locked(ptr, size)) {
 		sim_unlock();
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size && !range->going)
+	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size &&
+	       !range->going)
 		sim_range_drop_locked(range);
 	sim_unlock();
 	return CUDA_SUCCESS;
@@ -271,15 +290,18 @@ CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 
 static CUresult check_access(const CUmemAccessDesc_v1 *desc)
 {
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return sim_device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+		return sim_device_exists(desc->location.id) ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_DEVICE;
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc, size_t count)
+CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
+			    size_t count)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -305,12 +327,14 @@ CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDe
 	return result;
 }
 
-CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location, CUdeviceptr_v2 ptr)
+CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
+			    CUdeviceptr_v2 ptr)
 {
 	const struct sim_range *range;
 	CUresult result = CUDA_SUCCESS;
 
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device_exists(location->id))
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    !sim_device_exists(location->id))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	range = sim_range_live_locked(ptr);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the memory file of the devices and its two windows of addresses (range.h), and the space in the file's second half, that of
- * the VMM handles. Protected by sim.lock; reaching memory and mapping it need no lock.
+ * Owns the memory file of the devices and its two windows of addresses (range.h), and the space in
+ * the file's second half, that of the VMM handles. Protected by sim.lock; reaching memory and
+ * mapping it need no lock.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -26,14 +27,15 @@ struct hole {
 static int file = -1;
 static uint64_t window_bytes;
 static uint64_t program_window; /* the addresses that programs see */
-static uint64_t own_window;     /* where the same bytes are for us */
-static uint64_t cursor;         /* next address to try */
+static uint64_t own_window;	/* where the same bytes are for us */
+static uint64_t cursor;		/* next address to try */
 static struct hole *holes;
 
 /* Reserves both windows with a size; false if there is no room for them. */
 static bool reserve(uint64_t bytes)
 {
-	char *seen = mmap(NULL, bytes + SIM_GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *seen = mmap(NULL, bytes + SIM_GRANULARITY, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	char *own;
 
 	if (seen == MAP_FAILED)
@@ -74,7 +76,8 @@ bool sim_window_contains(uint64_t address)
 
 void *sim_reach(uint64_t address)
 {
-	uint64_t own = sim_window_contains(address) ? address - program_window + own_window : address;
+	uint64_t own =
+		sim_window_contains(address) ? address - program_window + own_window : address;
 
 	return (void *)(uintptr_t)own;
 }
@@ -114,8 +117,8 @@ uint64_t sim_window_take_locked(uint64_t bytes, uint64_t alignment, uint64_t wan
 {
 	uint64_t start = 0;
 
-	if (wanted % alignment == 0 && sim_window_contains(wanted) && bytes <= program_window + window_bytes - wanted &&
-	    obstacle_locked(wanted, bytes) == 0)
+	if (wanted % alignment == 0 && sim_window_contains(wanted) &&
+	    bytes <= program_window + window_bytes - wanted && obstacle_locked(wanted, bytes) == 0)
 		return wanted;
 	if (alignment < SIM_PAGE)
 		alignment = SIM_PAGE;
@@ -148,7 +151,8 @@ uint64_t sim_file_take_locked(uint64_t bytes)
 
 static void punch(uint64_t offset, uint64_t bytes)
 {
-	(void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+	(void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+			(off_t)bytes);
 }
 
 void sim_file_give_locked(uint64_t offset, uint64_t bytes)
@@ -181,8 +185,8 @@ void sim_file_give_locked(uint64_t offset, uint64_t bytes)
 
 bool sim_file_map(uint64_t address, uint64_t bytes, uint64_t offset)
 {
-	return mmap(sim_reach(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, (off_t)offset) !=
-	       MAP_FAILED;
+	return mmap(sim_reach(address), bytes, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, (off_t)offset) != MAP_FAILED;
 }
 
 void sim_file_unmap(uint64_t address, uint64_t bytes)
@@ -190,7 +194,10 @@ void sim_file_unmap(uint64_t address, uint64_t bytes)
 	(void)sim_file_map(address, bytes, address - program_window);
 }
 
-/* Where the byte at an address is in the file, and how many bytes from there on lie beside each other. */
+/*
+ * Where the byte at an address is in the file, and how many bytes from there on lie beside each
+ * other.
+ */
 static uint64_t locate(uint64_t address, uint64_t *bytes)
 {
 	const struct sim_range *range;
@@ -204,7 +211,8 @@ static uint64_t locate(uint64_t address, uint64_t *bytes)
 		if (*bytes > rest)
 			*bytes = rest;
 		if (range->kind == SIM_RANGE_MAPPED)
-			offset = range->physical->offset + range->physical_offset + (address - range->start);
+			offset = range->physical->offset + range->physical_offset +
+				 (address - range->start);
 	}
 	sim_unlock();
 	return offset;

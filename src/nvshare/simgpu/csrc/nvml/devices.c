@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the management library tells about the devices. Owns nothing: the answers are the shared state's and the records'. */
+/*
+ * What the management library tells about the devices. Owns nothing: the answers are the shared
+ * state's and the records'.
+ */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +86,9 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsi
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
 
-	return result == NVML_SUCCESS ? nvml_put_text(name, length, sim_state_device(nvml_state(), index)->name) : result;
+	return result == NVML_SUCCESS
+		       ? nvml_put_text(name, length, sim_state_device(nvml_state(), index)->name)
+		       : result;
 }
 
 static nvmlReturn_t put_number(nvmlDevice_t device, unsigned int *out)
@@ -120,7 +125,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvm
 		return NVML_ERROR_INVALID_ARGUMENT;
 	memset(pci, 0, sizeof(*pci));
 	pci->bus = (unsigned int)index + 1;
-	snprintf(pci->legacy_bus_id, sizeof(pci->legacy_bus_id), "0000:%02X:00.0", pci->bus & 0xffu);
+	snprintf(pci->legacy_bus_id, sizeof(pci->legacy_bus_id), "0000:%02X:00.0",
+		 pci->bus & 0xffu);
 	snprintf(pci->bus_id, sizeof(pci->bus_id), "00000000:%02X:00.0", pci->bus & 0xffu);
 	return NVML_SUCCESS;
 }
@@ -140,7 +146,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvm
 	return NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_v2 *memory)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
+						    struct nvml_memory_v2 *memory)
 {
 	struct nvml_memory plain;
 	nvmlReturn_t result;
@@ -159,8 +166,12 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct 
 	return NVML_SUCCESS;
 }
 
-/* The processes that have a context of the device: count, and if there is room for them, themselves. */
-static nvmlReturn_t list_processes(nvmlDevice_t device, unsigned int *count, struct sim_process *found, bool wanted, int *index)
+/*
+ * The processes that have a context of the device: count, and if there is room for them,
+ * themselves.
+ */
+static nvmlReturn_t list_processes(nvmlDevice_t device, unsigned int *count,
+				   struct sim_process *found, bool wanted, int *index)
 {
 	nvmlReturn_t result = nvml_index(device, index);
 	unsigned int room;
@@ -174,18 +185,24 @@ static nvmlReturn_t list_processes(nvmlDevice_t device, unsigned int *count, str
 	return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, struct nvml_process_v1 *processes)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device,
+							      unsigned int *count,
+							      struct nvml_process_v1 *processes)
 {
 	static __thread struct sim_process found[SIM_MAX_PROCESSES];
 	int index;
 	nvmlReturn_t result = list_processes(device, count, found, processes, &index);
 
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		processes[i] = (struct nvml_process_v1){ found[i].pid, found[i].used_bytes[nvml_state()->place[index]] };
+		processes[i] =
+			(struct nvml_process_v1){ found[i].pid,
+						  found[i].used_bytes[nvml_state()->place[index]] };
 	return result;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
+								 unsigned int *count,
+								 struct nvml_process *processes)
 {
 	static __thread struct sim_process found[SIM_MAX_PROCESSES];
 	int index;
@@ -201,12 +218,16 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t de
 	return result;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device,
+								 unsigned int *count,
+								 struct nvml_process *processes)
 {
 	return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, struct nvml_process *processes)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device,
+								  unsigned int *count,
+								  struct nvml_process *processes)
 {
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
@@ -220,7 +241,10 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d
 	return NVML_SUCCESS;
 }
 
-/* How much of the last second the device was executing something, from its record, newest entry first. */
+/*
+ * How much of the last second the device was executing something, from its record, newest entry
+ * first.
+ */
 static uint64_t busy_ns(const struct sim_record *record, uint64_t now)
 {
 	uint64_t newest = atomic_load(&record->next);
@@ -229,8 +253,10 @@ static uint64_t busy_ns(const struct sim_record *record, uint64_t now)
 	uint64_t busy = 0;
 
 	for (uint64_t number = newest; number-- > oldest;) {
-		const struct sim_record_entry *entry = &record->entries[number % SIM_RECORD_CAPACITY];
-		uint64_t start = entry->start_ns > now - UTILIZATION_NS ? entry->start_ns : now - UTILIZATION_NS;
+		const struct sim_record_entry *entry =
+			&record->entries[number % SIM_RECORD_CAPACITY];
+		uint64_t start = entry->start_ns > now - UTILIZATION_NS ? entry->start_ns
+									: now - UTILIZATION_NS;
 		uint64_t end = entry->end_ns < counted_from ? entry->end_ns : counted_from;
 
 		if (atomic_load(&entry->sequence) != number + 1)
@@ -245,7 +271,8 @@ static uint64_t busy_ns(const struct sim_record *record, uint64_t now)
 	return busy;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, struct nvml_utilization *utilization)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
+						       struct nvml_utilization *utilization)
 {
 	struct sim_record *record;
 	struct timespec now;
@@ -260,14 +287,17 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, stru
 	if (!record)
 		return NVML_ERROR_UNKNOWN;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	utilization->gpu_percent = (unsigned int)(busy_ns(record, (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec) * 100 /
-						  UTILIZATION_NS);
+	utilization->gpu_percent =
+		(unsigned int)(busy_ns(record, (uint64_t)now.tv_sec * 1000000000ull +
+						       (uint64_t)now.tv_nsec) *
+			       100 / UTILIZATION_NS);
 	utilization->memory_percent = 0;
 	munmap(record, sizeof(*record));
 	return NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
+							    int *minor)
 {
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
@@ -281,7 +311,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device,
 	return NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current,
+					      unsigned int *pending)
 {
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);

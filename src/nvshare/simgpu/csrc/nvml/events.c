@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event sets: they report the lines "INDEX XID" that somebody appends to the file `events` of the state folder from the time of
- * their making on. A set belongs to its caller; nothing is shared.
+ * Event sets: they report the lines "INDEX XID" that somebody appends to the file `events` of the
+ * state folder from the time of their making on. A set belongs to its caller; nothing is shared.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 struct nvml_event_set {
 	uint64_t devices; /* bit mask of the registered ones */
-	off_t offset;     /* of the first line that was not looked at */
+	off_t offset;	  /* of the first line that was not looked at */
 };
 
 static int open_events(void)
@@ -52,7 +52,8 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 	return NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device,
+							  unsigned long long *types)
 {
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
@@ -65,7 +66,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, u
 	return NVML_SUCCESS;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set)
+NVML_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
+						  nvmlEventSet_t set)
 {
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
@@ -101,16 +103,19 @@ static bool take_event(struct nvml_event_set *set, struct nvml_event *event)
 			break;
 		*end = '\0';
 		set->offset += end - text + 1;
-		found = sscanf(text, "%u %u", &index, &xid) == 2 && index < 64 && set->devices >> index & 1;
+		found = sscanf(text, "%u %u", &index, &xid) == 2 && index < 64 &&
+			set->devices >> index & 1;
 		if (found)
-			*event = (struct nvml_event){ nvml_handle((int)index), NVML_EVENT_XID, xid, NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
+			*event = (struct nvml_event){ nvml_handle((int)index), NVML_EVENT_XID, xid,
+						      NVML_NOT_IN_MIG, NVML_NOT_IN_MIG };
 	}
 	if (fd >= 0)
 		close(fd);
 	return found;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, struct nvml_event *event, unsigned int timeout_ms)
+NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, struct nvml_event *event,
+					     unsigned int timeout_ms)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_EVERY_MS * 1000000l };
 
@@ -127,7 +132,8 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, struct nvml_eve
 	}
 }
 
-NVML_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, struct nvml_event *event, unsigned int timeout_ms)
+NVML_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, struct nvml_event *event,
+					  unsigned int timeout_ms)
 {
 	return nvmlEventSetWait_v2(set, event, timeout_ms);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the management library's initialization, counted, and the handles of devices. Protected by `mutex`. */
+/*
+ * Owns the management library's initialization, counted, and the handles of devices. Protected by
+ * `mutex`.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +123,8 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int 
 
 NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
-	return nvml_state() ? nvml_put_text(version, length, "13.580.0.0") : NVML_ERROR_UNINITIALIZED;
+	return nvml_state() ? nvml_put_text(version, length, "13.580.0.0")
+			    : NVML_ERROR_UNINITIALIZED;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)

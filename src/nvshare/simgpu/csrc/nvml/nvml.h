@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the management library's binary interface that the simulated one has, and what its files share. */
+/*
+ * The part of the management library's binary interface that the simulated one has, and what its
+ * files share.
+ */
 #ifndef SIM_NVML_H
 #define SIM_NVML_H
 
@@ -83,7 +86,10 @@ struct nvml_event {
 
 /* The shared state; NULL before nvmlInit and after the last nvmlShutdown. */
 struct sim_state *nvml_state(void);
-/* The index behind a handle; NVML_ERROR_UNINITIALIZED or NVML_ERROR_INVALID_ARGUMENT if there is none. */
+/*
+ * The index behind a handle; NVML_ERROR_UNINITIALIZED or NVML_ERROR_INVALID_ARGUMENT if there is
+ * none.
+ */
 nvmlReturn_t nvml_index(nvmlDevice_t device, int *index);
 nvmlDevice_t nvml_handle(int index);
 nvmlReturn_t nvml_put_text(char *out, unsigned int room, const char *text);

@@ -53,7 +53,10 @@ static bool parse_size(const char **cursor, uint64_t *bytes)
 	return false;
 }
 
-/* "4x" in front of an item; a name may begin with a digit too, so only digits right before an x count. */
+/*
+ * "4x" in front of an item; a name may begin with a digit too, so only digits right before an x
+ * count.
+ */
 static uint64_t parse_count(const char **cursor)
 {
 	const char *at = *cursor;
@@ -123,6 +126,7 @@ void sim_devices_write_uuid(const uint8_t uuid[16], char text[SIM_UUID_TEXT_BYTE
 	for (int i = 0; i < 16; i++) {
 		const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
 
-		at += (size_t)snprintf(text + at, SIM_UUID_TEXT_BYTES - at, "%s%02x", dash, uuid[i]);
+		at += (size_t)snprintf(text + at, SIM_UUID_TEXT_BYTES - at, "%s%02x", dash,
+				       uuid[i]);
 	}
 }

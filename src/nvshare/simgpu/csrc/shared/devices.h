@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text that says which devices are simulated, for example "2x16GiB" or "Fast:16GiB,8GiB/128MiB".
+ * The text that says which devices are simulated, for example "2x16GiB" or
+ * "Fast:16GiB,8GiB/128MiB".
  *
  *   devices := item { "," item }
  *   item    := [ COUNT "x" ] [ NAME ":" ] SIZE [ "/" SIZE ]
  *   SIZE    := digits ( "KiB" | "MiB" | "GiB" )
  *
- * The first size is the device's memory, the second what each context takes of it. Pure: no state, no I/O.
+ * The first size is the device's memory, the second what each context takes of it. Pure: no state,
+ * no I/O.
  */
 #ifndef SIM_DEVICES_H
 #define SIM_DEVICES_H
@@ -17,7 +19,9 @@
 #define SIM_NAME_BYTES 64
 #define SIM_UUID_TEXT_BYTES 41
 #define SIM_DEFAULT_DEVICES "2x16GiB"
-#define SIM_DEVICES_FORM "[COUNTx][NAME:]SIZE[/CONTEXT_SIZE],... with sizes like 16GiB or 512MiB, at most 32 devices"
+#define SIM_DEVICES_FORM                                                                      \
+	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE],... with sizes like 16GiB or 512MiB, at most 32 " \
+	"devices"
 
 struct sim_device_text {
 	char name[SIM_NAME_BYTES];

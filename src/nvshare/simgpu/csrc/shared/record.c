@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends to the records of the devices. Holds no lock: record.h says how writers and readers agree. */
+/*
+ * Appends to the records of the devices. Holds no lock: record.h says how writers and readers
+ * agree.
+ */
 #define _GNU_SOURCE
 #include "record.h"
 

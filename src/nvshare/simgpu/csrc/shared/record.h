@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The record of a device: which process executed what on it, from when to when. One file a device in the state folder, a ring of
- * fixed-size entries that all processes append to without a lock; simgpu/record.py reads it.
+ * The record of a device: which process executed what on it, from when to when. One file a device
+ * in the state folder, a ring of fixed-size entries that all processes append to without a lock;
+ * simgpu/record.py reads it.
  *
- * A writer takes the next number, fills the entry and sets its `sequence` to that number plus one last, so that a reader knows a
- * finished entry, and knows when the ring has come round.
+ * A writer takes the next number, fills the entry and sets its `sequence` to that number plus one
+ * last, so that a reader knows a finished entry, and knows when the ring has come round.
  */
 #ifndef SIM_RECORD_H
 #define SIM_RECORD_H
@@ -24,7 +25,7 @@ enum sim_record_kind {
 
 struct sim_record_entry {
 	_Atomic uint64_t sequence;
-	uint64_t client; /* struct sim_process: tells processes apart across pid namespaces */
+	uint64_t client;   /* struct sim_process: tells processes apart across pid namespaces */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
 	uint32_t pid;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the mapping of the shared state and this process's slot in it. state.h says what is locked by what. */
+/*
+ * Owns the mapping of the shared state and this process's slot in it. state.h says what is locked
+ * by what.
+ */
 #define _GNU_SOURCE
 #include "state.h"
 
@@ -87,7 +90,8 @@ bool sim_state_join(struct sim_state *state)
 	for (int i = 0; !joined && i < SIM_MAX_PROCESSES; i++) {
 		struct sim_process *process = &state->shared->processes[i];
 
-		if (process->client != 0 || lock_byte(state->fd, F_OFD_SETLK, F_WRLCK, SLOT_LOCK_BYTE + i, NULL) < 0)
+		if (process->client != 0 ||
+		    lock_byte(state->fd, F_OFD_SETLK, F_WRLCK, SLOT_LOCK_BYTE + i, NULL) < 0)
 			continue;
 		process->client = ++state->shared->last_client;
 		process->pid = (uint32_t)getpid();
@@ -104,10 +108,12 @@ bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 	bool fits;
 
 	lock_table(state);
-	fits = bytes <= shared->total_bytes && sum_used(state, device) <= shared->total_bytes - bytes;
+	fits = bytes <= shared->total_bytes &&
+	       sum_used(state, device) <= shared->total_bytes - bytes;
 	if (!fits) {
 		reap(state);
-		fits = bytes <= shared->total_bytes && sum_used(state, device) <= shared->total_bytes - bytes;
+		fits = bytes <= shared->total_bytes &&
+		       sum_used(state, device) <= shared->total_bytes - bytes;
 	}
 	if (fits)
 		state->shared->processes[state->slot].used_bytes[state->place[device]] += bytes;
@@ -140,7 +146,8 @@ uint64_t sim_state_used(struct sim_state *state, int device)
 	return used;
 }
 
-unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out, unsigned int room)
+unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out,
+				 unsigned int room)
 {
 	unsigned int found = 0;
 
@@ -196,7 +203,8 @@ static int open_in(const char *folder, const char *name, int flags)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, flags | O_CLOEXEC, 0666);
 	if (fd >= 0 && flags & O_CREAT)
-		(void)fchmod(fd, 0666); /* the folder decides who gets here, not the maker's umask */
+		/* the folder decides who gets here, not the maker's umask */
+		(void)fchmod(fd, 0666);
 	return fd;
 }
 
@@ -243,7 +251,10 @@ static bool fill(const char *folder, int fd)
 		return false;
 	count = sim_devices_parse(text, devices);
 	if (count < 0) {
-		fprintf(stderr, "simulated GPU: NVSHARE_SIMGPU_DEVICES=%s is not understood; allowed is %s\n", text, SIM_DEVICES_FORM);
+		fprintf(stderr,
+			"simulated GPU: NVSHARE_SIMGPU_DEVICES=%s is not understood; allowed is "
+			"%s\n",
+			text, SIM_DEVICES_FORM);
 		return false;
 	}
 	if (stat(folder, &identity) < 0 || ftruncate(fd, sizeof(struct sim_shared)) < 0)
@@ -275,7 +286,9 @@ static bool prepare(const char *folder, int fd)
 		return complain("cannot lock state in", folder);
 	ready = pread(fd, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) && magic == MAGIC;
 	if (!ready && magic != 0) {
-		fprintf(stderr, "simulated GPU: %s/state belongs to another version; remove the folder\n", folder);
+		fprintf(stderr,
+			"simulated GPU: %s/state belongs to another version; remove the folder\n",
+			folder);
 		flock(fd, LOCK_UN);
 		return false;
 	}
@@ -292,7 +305,8 @@ static void name_folder(char folder[SIM_PATH_BYTES])
 	if (given && *given)
 		snprintf(folder, SIM_PATH_BYTES, "%s", given);
 	else
-		snprintf(folder, SIM_PATH_BYTES, "/dev/shm/nvshare-simgpu-%u", (unsigned int)getuid());
+		snprintf(folder, SIM_PATH_BYTES, "/dev/shm/nvshare-simgpu-%u",
+			 (unsigned int)getuid());
 }
 
 bool sim_state_open(struct sim_state *state)
@@ -309,7 +323,8 @@ bool sim_state_open(struct sim_state *state)
 		return complain("cannot open state in", state->folder);
 	mapped = MAP_FAILED;
 	if (prepare(state->folder, state->fd)) {
-		mapped = mmap(NULL, sizeof(struct sim_shared), PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
+		mapped = mmap(NULL, sizeof(struct sim_shared), PROT_READ | PROT_WRITE, MAP_SHARED,
+			      state->fd, 0);
 		if (mapped == MAP_FAILED)
 			complain("cannot map state in", state->folder);
 	}
@@ -318,6 +333,7 @@ bool sim_state_open(struct sim_state *state)
 		return false;
 	}
 	state->shared = mapped;
-	state->device_count = sim_visible(state->shared, getenv("NVIDIA_VISIBLE_DEVICES"), state->place);
+	state->device_count =
+		sim_visible(state->shared, getenv("NVIDIA_VISIBLE_DEVICES"), state->place);
 	return true;
 }

@@ -2,18 +2,20 @@
 /*
  * What all processes that use one set of simulated devices share: a folder with
  *
- *   devices     the devices' text (devices.h); made from NVSHARE_SIMGPU_DEVICES when it is not there, and from then on the truth
- *   state       struct sim_shared, mapped by every process
- *   record-N    what device N executed (record.h)
- *   events      lines "INDEX XID", appended by whoever wants NVML to report that error
+ *   devices     the devices' text (devices.h); made from NVSHARE_SIMGPU_DEVICES when it is not
+ * there, and from then on the truth state       struct sim_shared, mapped by every process record-N
+ * what device N executed (record.h) events      lines "INDEX XID", appended by whoever wants NVML
+ * to report that error
  *
- * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use the devices. Of its devices a
- * process sees those that NVIDIA_VISIBLE_DEVICES names, as if a container runtime had hidden the others (visible.h): what counts
- * devices for the process counts the visible ones, while `shared` and the records count all.
+ * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use
+ * the devices. Of its devices a process sees those that NVIDIA_VISIBLE_DEVICES names, as if a
+ * container runtime had hidden the others (visible.h): what counts devices for the process counts
+ * the visible ones, while `shared` and the records count all.
  *
- * Every process that has a context holds one slot of `processes` and, as long as it lives, a lock on the slot's byte of the file
- * (an open file description lock, which dies with the process however it ends, and means the same in every pid namespace).
- * The table is changed only under the lock of the file's first byte and, within a process, under the state's mutex.
+ * Every process that has a context holds one slot of `processes` and, as long as it lives, a lock
+ * on the slot's byte of the file (an open file description lock, which dies with the process
+ * however it ends, and means the same in every pid namespace). The table is changed only under the
+ * lock of the file's first byte and, within a process, under the state's mutex.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -36,7 +38,7 @@ struct sim_shared_device {
 
 struct sim_process {
 	uint64_t client; /* a number that no other process has or had; 0: the slot is free */
-	uint32_t pid;    /* in the process's own pid namespace */
+	uint32_t pid;	 /* in the process's own pid namespace */
 	uint32_t contexts[SIM_MAX_DEVICES];
 	uint64_t used_bytes[SIM_MAX_DEVICES];
 };
@@ -53,20 +55,24 @@ struct sim_state {
 	pthread_mutex_t mutex;
 	char folder[SIM_PATH_BYTES];
 	struct sim_shared *shared;
-	unsigned int device_count;           /* of the visible ones */
+	unsigned int device_count;	     /* of the visible ones */
 	unsigned int place[SIM_MAX_DEVICES]; /* of each visible one among all */
 	int fd;
 	int slot; /* of this process; -1: none yet */
 };
 
-/* Opens the folder, and makes it if need be. false: it cannot be had, and one line on stderr says why. */
+/*
+ * Opens the folder, and makes it if need be. false: it cannot be had, and one line on stderr says
+ * why.
+ */
 bool sim_state_open(struct sim_state *state);
 
 /* Takes a slot for this process if it has none. false: there are more processes than slots. */
 bool sim_state_join(struct sim_state *state);
 
 /* A visible device as all processes know it. */
-static inline const struct sim_shared_device *sim_state_device(const struct sim_state *state, int device)
+static inline const struct sim_shared_device *sim_state_device(const struct sim_state *state,
+							       int device)
 {
 	return &state->shared->devices[state->place[device]];
 }
@@ -82,9 +88,10 @@ void sim_state_count_context(struct sim_state *state, int device, int change);
 uint64_t sim_state_used(struct sim_state *state, int device);
 
 /*
- * Copies the slots of the living processes that have a context of the device; returns how many there are, even if more than room.
- * In a slot the device's number is its place.
+ * Copies the slots of the living processes that have a context of the device; returns how many
+ * there are, even if more than room. In a slot the device's number is its place.
  */
-unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out, unsigned int room);
+unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out,
+				 unsigned int room);
 
 #endif

@@ -29,7 +29,8 @@ static bool is_named(const char *list, const char *index, const char *uuid)
 	return false;
 }
 
-unsigned int sim_visible(const struct sim_shared *shared, const char *list, unsigned int place[SIM_MAX_DEVICES])
+unsigned int sim_visible(const struct sim_shared *shared, const char *list,
+			 unsigned int place[SIM_MAX_DEVICES])
 {
 	unsigned int count = 0;
 
