@@ -2,7 +2,9 @@
 #
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      all tests that need neither a GPU nor a cluster
-#   make check     linters, types, C warnings, layout rules, generated files
+#   make check     what lint does, C warnings, layout rules, generated files
+#   make lint      linters, formats, types
+#   make format    format Python and C
 #   make e2e       the tests that change the Kubernetes cluster which KUBECONFIG names
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
@@ -24,7 +26,7 @@ INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml s
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*)
 
-.PHONY: demo test check e2e sanitize libs setup lock clean
+.PHONY: demo test check lint format e2e sanitize libs setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -32,11 +34,18 @@ demo: libs
 test: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not gpu and not e2e" $(PYTEST_ARGS)
 
-check: libs
+lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	git ls-files '*.c' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	git ls-files '*.c' '*.h' | xargs $(BIN)/clang-format -i
+
+check: libs lint
 	$(BIN)/python build_native.py strict
 	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)
 
