@@ -88,7 +88,7 @@ def parse(text: str) -> list[EntryPoint]:
 
 def implemented(folder: Path) -> frozenset[str]:
     """The symbols that the C files implement."""
-    found = (re.findall(r"^CUresult sim_(cu[A-Z]\w+)\(", path.read_text(), re.M) for path in sorted(folder.glob("*.c")))
+    found = (re.findall(r"^CUresult\s+sim_(cu[A-Z]\w+)\(", path.read_text(), re.M) for path in sorted(folder.glob("*.c")))
     return frozenset(name for names in found for name in names)
 
 
