@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "range.h"
+#include "memory/range.h"
 
 struct sim_globals sim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 

@@ -2,7 +2,7 @@
 /*
  * What all processes that use one set of simulated devices share: a folder with
  *
- *   devices     the devices' text (devices.h); made from NVSHARE_SIMGPU_DEVICES when it is not
+ *   devices     the devices' text (devices_text.h); made from NVSHARE_SIMGPU_DEVICES when it is not
  * there, and from then on the truth state       struct sim_shared, mapped by every process record-N
  * what device N executed (record.h) events      lines "INDEX XID", appended by whoever wants NVML
  * to report that error
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "devices.h"
+#include "devices_text.h"
 
 #define SIM_MAX_PROCESSES 512
 #define SIM_PATH_BYTES 512
