@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all processes that use one set of simulated devices share: a folder with
+ * What all processes that use one set of simulated devices share: a folder with these files.
  *
- *   devices     the devices' text (devices_text.h); made from NVSHARE_SIMGPU_DEVICES when it is not
- * there, and from then on the truth state       struct sim_shared, mapped by every process record-N
- * what device N executed (record.h) events      lines "INDEX XID", appended by whoever wants NVML
- * to report that error
+ * - devices: the devices' text (devices_text.h). It is made from NVSHARE_SIMGPU_DEVICES when it is
+ *   not there, and counts from then on.
+ * - state: struct sim_shared, mapped by every process.
+ * - record-N: what device N executed (record.h).
+ * - events: lines "INDEX XID". Whoever wants NVML to report that error appends one.
  *
  * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use
  * the devices. Of its devices a process sees those that NVIDIA_VISIBLE_DEVICES names, as if a
