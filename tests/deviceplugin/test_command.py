@@ -162,7 +162,6 @@ async def test_node_without_gpus(kubelet: FakeKubelet, start: Callable[..., Plug
 async def test_simulated_gpus(
     node: Node,
     surroundings: dict[str, str],
-    libraries: Libraries,
     kubelet: FakeKubelet,
     start: Callable[..., PluginProcess],
 ) -> None:

@@ -1,7 +1,8 @@
 """The simulated GPU: a ``libcuda.so.1`` and a ``libnvidia-ml.so.1`` in software.
 
 A program that loads them, for example by ``environment()``, sees the devices that the text describes and shares their
-memory with all other programs that name the same folder. ``record`` tells what the devices executed.
+memory with all other programs that name the same folder. ``record`` tells what the devices executed. README.md beside
+this file says what is simulated, and how to add to it.
 """
 
 from __future__ import annotations
