@@ -33,11 +33,14 @@ static CUresult add_locked(CUgraphNode *out, CUgraph graph, const CUgraphNode *b
 	return CUDA_SUCCESS;
 }
 
+/* Adds a node unless making its content has failed. */
 static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-		    const struct sim_node_content *content)
+		    CUresult made, const struct sim_node_content *content)
 {
 	CUresult result;
 
+	if (made != CUDA_SUCCESS)
+		return made;
 	if (!out || (count > 0 && !before))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
@@ -89,12 +92,9 @@ CUresult sim_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_kernel(nodeParams, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -115,12 +115,9 @@ CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				  const CUDA_MEMCPY3D_v2 *copyParams, CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		copyParams ? sim_content_copy(copyParams, ctx, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_copy(copyParams, ctx, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -128,12 +125,9 @@ CUresult sim_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				  const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams, CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = memsetParams ? sim_content_memset(memsetParams, ctx, &content)
-				       : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_memset(memsetParams, ctx, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -141,12 +135,9 @@ CUresult sim_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_host(nodeParams, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -155,7 +146,7 @@ CUresult sim_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct sim_node_content content = { .type = CU_GRAPH_NODE_TYPE_EMPTY,
 					    .op = { .kind = SIM_OP_EMPTY } };
 
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &content);
+	return add(phGraphNode, hGraph, dependencies, numDependencies, CUDA_SUCCESS, &content);
 }
 
 CUresult sim_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -163,11 +154,9 @@ CUresult sim_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				       CUevent event)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = sim_content_event(event, true, &content);
+	CUresult made = sim_content_event(event, true, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -175,11 +164,9 @@ CUresult sim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     CUevent event)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = sim_content_event(event, false, &content);
+	CUresult made = sim_content_event(event, false, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -187,12 +174,9 @@ CUresult sim_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				      const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_memop(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_memop(nodeParams, &content);
 
-	return result == CUDA_SUCCESS
-		       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-		       : result;
+	return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 }
 
 CUresult sim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -253,7 +237,7 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	if (dptr == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	content.op.u.memory.address = dptr;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &content);
+	return add(phGraphNode, hGraph, dependencies, numDependencies, CUDA_SUCCESS, &content);
 }
 
 CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -262,7 +246,7 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 			       CUgraphNodeParams *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result;
+	CUresult made;
 
 	if (!nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -279,10 +263,8 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		return sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies,
 						 nodeParams->u.free.ptr);
 	default:
-		result = sim_content_any(nodeParams, &content);
-		return result == CUDA_SUCCESS
-			       ? add(phGraphNode, hGraph, dependencies, numDependencies, &content)
-			       : result;
+		made = sim_content_any(nodeParams, &content);
+		return add(phGraphNode, hGraph, dependencies, numDependencies, made, &content);
 	}
 }
 

@@ -37,10 +37,14 @@ static size_t step_of(const struct CUgraphExec_st *exec, CUgraphNode node)
 	return at;
 }
 
-static CUresult change(CUgraphExec exec, CUgraphNode node, const struct sim_node_content *content)
+/* Changes the step of a node unless making its content has failed. */
+static CUresult change(CUgraphExec exec, CUgraphNode node, CUresult made,
+		       const struct sim_node_content *content)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
+	if (made != CUDA_SUCCESS)
+		return made;
 	sim_lock();
 	if (sim_is_locked(exec, SIM_EXEC)) {
 		size_t at = step_of(exec, node);
@@ -61,10 +65,9 @@ CUresult sim_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNo
 					       const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_kernel(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -82,10 +85,9 @@ CUresult sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 					    const CUDA_MEMCPY3D_v2 *copyParams, CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		copyParams ? sim_content_copy(copyParams, ctx, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_copy(copyParams, ctx, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -93,48 +95,45 @@ CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 					    CUcontext ctx)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = memsetParams ? sim_content_memset(memsetParams, ctx, &content)
-				       : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_memset(memsetParams, ctx, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 					  const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_host(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
 						CUevent event)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = sim_content_event(event, true, &content);
+	CUresult made = sim_content_event(event, true, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
 					      CUevent event)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = sim_content_event(event, false, &content);
+	CUresult made = sim_content_event(event, false, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 				      CUgraphNodeParams *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_any(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? change(hGraphExec, hNode, &content) : result;
+	return change(hGraphExec, hNode, made, &content);
 }
 
 CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,

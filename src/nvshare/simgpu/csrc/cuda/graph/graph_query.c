@@ -22,11 +22,23 @@ static void put(struct listing *listing, CUgraphNode node, CUgraphNode other)
 	listing->count++;
 }
 
+/* Takes the lock if a handle is of a type and somebody wants to know. */
+static bool lock_object(const void *object, enum sim_type type, const void *answer)
+{
+	if (!answer)
+		return false;
+	sim_lock();
+	if (sim_is_locked(object, type))
+		return true;
+	sim_unlock();
+	return false;
+}
+
 /*
- * Answers the count: of all if nobody asked for the items, else of those that were written; the
- * room that is left is cleared.
+ * Answers the count and lets go of the lock. The count is that of all if nobody asked for the
+ * items, else of those that were written; the room that is left is cleared.
  */
-static void close_listing(struct listing *listing, size_t *count)
+static CUresult close_listing(struct listing *listing, size_t *count)
 {
 	if (listing->nodes && listing->count < listing->room) {
 		size_t left = (listing->room - listing->count) * sizeof(CUgraphNode);
@@ -36,44 +48,34 @@ static void close_listing(struct listing *listing, size_t *count)
 			memset(&listing->others[listing->count], 0, left);
 	}
 	*count = listing->nodes && listing->count > listing->room ? listing->room : listing->count;
+	sim_unlock();
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
-	struct listing listing = { .nodes = nodes, .room = numNodes ? *numNodes : 0 };
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct listing listing;
 
-	if (!numNodes)
-		return result;
-	sim_lock();
-	if (sim_is_locked(hGraph, SIM_GRAPH)) {
-		for (CUgraphNode node = hGraph->first; node; node = node->next)
-			put(&listing, node, NULL);
-		close_listing(&listing, numNodes);
-		result = CUDA_SUCCESS;
-	}
-	sim_unlock();
-	return result;
+	if (!lock_object(hGraph, SIM_GRAPH, numNodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing = (struct listing){ .nodes = nodes, .room = *numNodes };
+	for (CUgraphNode node = hGraph->first; node; node = node->next)
+		put(&listing, node, NULL);
+	return close_listing(&listing, numNodes);
 }
 
 CUresult sim_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
-	struct listing listing = { .nodes = rootNodes, .room = numRootNodes ? *numRootNodes : 0 };
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct listing listing;
 
-	if (!numRootNodes)
-		return result;
-	sim_lock();
-	if (sim_is_locked(hGraph, SIM_GRAPH)) {
-		for (CUgraphNode node = hGraph->first; node; node = node->next) {
-			if (node->before_count == 0)
-				put(&listing, node, NULL);
-		}
-		close_listing(&listing, numRootNodes);
-		result = CUDA_SUCCESS;
+	if (!lock_object(hGraph, SIM_GRAPH, numRootNodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing = (struct listing){ .nodes = rootNodes, .room = *numRootNodes };
+	for (CUgraphNode node = hGraph->first; node; node = node->next) {
+		if (node->before_count == 0)
+			put(&listing, node, NULL);
 	}
-	sim_unlock();
-	return result;
+	return close_listing(&listing, numRootNodes);
 }
 
 /* All edges here are plain ones. */
@@ -85,22 +87,16 @@ static void clear_edge_data(CUgraphEdgeData *data, const size_t *count)
 
 CUresult sim_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
 {
-	struct listing listing = { .nodes = from, .others = to, .room = numEdges ? *numEdges : 0 };
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct listing listing;
 
-	if (!numEdges || !from != !to)
-		return result;
-	sim_lock();
-	if (sim_is_locked(hGraph, SIM_GRAPH)) {
-		for (CUgraphNode node = hGraph->first; node; node = node->next) {
-			for (size_t i = 0; i < node->before_count; i++)
-				put(&listing, node->before[i], node);
-		}
-		close_listing(&listing, numEdges);
-		result = CUDA_SUCCESS;
+	if (!from != !to || !lock_object(hGraph, SIM_GRAPH, numEdges))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing = (struct listing){ .nodes = from, .others = to, .room = *numEdges };
+	for (CUgraphNode node = hGraph->first; node; node = node->next) {
+		for (size_t i = 0; i < node->before_count; i++)
+			put(&listing, node->before[i], node);
 	}
-	sim_unlock();
-	return result;
+	return close_listing(&listing, numEdges);
 }
 
 CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
@@ -116,21 +112,14 @@ CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *
 CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
 					size_t *numDependencies)
 {
-	struct listing listing = { .nodes = dependencies,
-				   .room = numDependencies ? *numDependencies : 0 };
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct listing listing;
 
-	if (!numDependencies)
-		return result;
-	sim_lock();
-	if (sim_is_locked(hNode, SIM_NODE)) {
-		for (size_t i = 0; i < hNode->before_count; i++)
-			put(&listing, hNode->before[i], NULL);
-		close_listing(&listing, numDependencies);
-		result = CUDA_SUCCESS;
-	}
-	sim_unlock();
-	return result;
+	if (!lock_object(hNode, SIM_NODE, numDependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing = (struct listing){ .nodes = dependencies, .room = *numDependencies };
+	for (size_t i = 0; i < hNode->before_count; i++)
+		put(&listing, hNode->before[i], NULL);
+	return close_listing(&listing, numDependencies);
 }
 
 CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
@@ -146,25 +135,18 @@ CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *depen
 CUresult sim_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
 					  size_t *numDependentNodes)
 {
-	struct listing listing = { .nodes = dependentNodes,
-				   .room = numDependentNodes ? *numDependentNodes : 0 };
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct listing listing;
 
-	if (!numDependentNodes)
-		return result;
-	sim_lock();
-	if (sim_is_locked(hNode, SIM_NODE)) {
-		for (CUgraphNode node = hNode->graph->first; node; node = node->next) {
-			for (size_t i = 0; i < node->before_count; i++) {
-				if (node->before[i] == hNode)
-					put(&listing, node, NULL);
-			}
+	if (!lock_object(hNode, SIM_NODE, numDependentNodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing = (struct listing){ .nodes = dependentNodes, .room = *numDependentNodes };
+	for (CUgraphNode node = hNode->graph->first; node; node = node->next) {
+		for (size_t i = 0; i < node->before_count; i++) {
+			if (node->before[i] == hNode)
+				put(&listing, node, NULL);
 		}
-		close_listing(&listing, numDependentNodes);
-		result = CUDA_SUCCESS;
 	}
-	sim_unlock();
-	return result;
+	return close_listing(&listing, numDependentNodes);
 }
 
 CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
@@ -180,67 +162,47 @@ CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dep
 
 CUresult sim_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-	sim_lock();
-	if (type && sim_is_locked(hNode, SIM_NODE)) {
-		*type = hNode->type;
-		result = CUDA_SUCCESS;
-	}
+	if (!lock_object(hNode, SIM_NODE, type))
+		return CUDA_ERROR_INVALID_VALUE;
+	*type = hNode->type;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-	sim_lock();
-	if (phGraph && sim_is_locked(hNode, SIM_NODE)) {
-		*phGraph = hNode->graph;
-		result = CUDA_SUCCESS;
-	}
+	if (!lock_object(hNode, SIM_NODE, phGraph))
+		return CUDA_ERROR_INVALID_VALUE;
+	*phGraph = hNode->graph;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-	sim_lock();
-	if (nodeId && sim_is_locked(hNode, SIM_NODE)) {
-		*nodeId = hNode->local_id;
-		result = CUDA_SUCCESS;
-	}
+	if (!lock_object(hNode, SIM_NODE, nodeId))
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeId = hNode->local_id;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphNodeGetToolsId(CUgraphNode hNode, unsigned long long *nodeId)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-	sim_lock();
-	if (nodeId && sim_is_locked(hNode, SIM_NODE)) {
-		*nodeId = hNode->id;
-		result = CUDA_SUCCESS;
-	}
+	if (!lock_object(hNode, SIM_NODE, nodeId))
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeId = hNode->id;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphGetId(CUgraph hGraph, unsigned int *graphId)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-	sim_lock();
-	if (graphId && sim_is_locked(hGraph, SIM_GRAPH)) {
-		*graphId = hGraph->id;
-		result = CUDA_SUCCESS;
-	}
+	if (!lock_object(hGraph, SIM_GRAPH, graphId))
+		return CUDA_ERROR_INVALID_VALUE;
+	*graphId = hGraph->id;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,

@@ -35,16 +35,15 @@ CUDA_KERNEL_NODE_PARAMS_v2 sim_kernel_params_widen(const CUDA_KERNEL_NODE_PARAMS
 CUresult sim_content_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params,
 			    struct sim_node_content *content)
 {
-	struct sim_launch_request request = { .function = params->function,
-					      .params = params->params,
-					      .extra = params->extra };
+	struct sim_launch_request request = { 0 };
 	struct CUctx_st *context;
-	CUresult result = context_of(params->context, &context);
+	CUresult result = params ? context_of(params->context, &context) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!request.function)
-		request.function = (CUfunction)(void *)params->kernel;
+	request.function = params->function ? params->function : (CUfunction)(void *)params->kernel;
+	request.params = params->params;
+	request.extra = params->extra;
 	sim_lock();
 	if (!params->context && sim_is_locked(request.function, SIM_FUNCTION))
 		context = request.function->module->context;
@@ -61,7 +60,7 @@ CUresult sim_content_copy(const CUDA_MEMCPY3D_v2 *params, CUcontext context,
 {
 	enum sim_home dst, src;
 	struct CUctx_st *target;
-	CUresult result = context_of(context, &target);
+	CUresult result = params ? context_of(context, &target) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -74,7 +73,7 @@ CUresult sim_content_memset(const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext 
 			    struct sim_node_content *content)
 {
 	struct CUctx_st *target;
-	CUresult result = context_of(context, &target);
+	CUresult result = params ? context_of(context, &target) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -95,7 +94,7 @@ CUresult sim_content_memset(const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext 
 
 CUresult sim_content_host(const CUDA_HOST_NODE_PARAMS_v1 *params, struct sim_node_content *content)
 {
-	if (!params->function)
+	if (!params || !params->function)
 		return CUDA_ERROR_INVALID_VALUE;
 	content->type = CU_GRAPH_NODE_TYPE_HOST;
 	content->op = (struct sim_op){ .kind = SIM_OP_HOST };
@@ -125,7 +124,7 @@ CUresult sim_content_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params,
 			   struct sim_node_content *content)
 {
 	struct CUctx_st *context;
-	CUresult result = context_of(params->context, &context);
+	CUresult result = params ? context_of(params->context, &context) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -142,6 +141,8 @@ CUresult sim_content_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params,
 
 CUresult sim_content_any(const CUgraphNodeParams *params, struct sim_node_content *content)
 {
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
 	switch (params->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return sim_content_kernel(&params->u.kernel, content);

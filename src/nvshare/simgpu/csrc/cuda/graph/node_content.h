@@ -16,7 +16,8 @@ struct sim_node_content {
 };
 
 /*
- * All of these check what a submission would check; a context that is not named is the current one.
+ * All of these check what a submission would check, and that there are parameters; a context that
+ * is not named is the current one.
  */
 CUresult sim_content_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params,
 			    struct sim_node_content *content);

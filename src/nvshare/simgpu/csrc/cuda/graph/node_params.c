@@ -21,8 +21,11 @@ static bool lock_node(CUgraphNode node, CUgraphNodeType type, const void *answer
 	return false;
 }
 
-static CUresult replace(CUgraphNode node, const struct sim_node_content *content)
+/* Replaces the content of a node unless making the new one has failed. */
+static CUresult replace(CUgraphNode node, CUresult made, const struct sim_node_content *content)
 {
+	if (made != CUDA_SUCCESS)
+		return made;
 	if (!lock_node(node, content->type, content))
 		return CUDA_ERROR_INVALID_VALUE;
 	node->op = content->op;
@@ -68,10 +71,9 @@ CUresult sim_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
 					   const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_kernel(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_kernel(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
+	return replace(hNode, made, &content);
 }
 
 CUresult sim_cuGraphKernelNodeSetParams(CUgraphNode hNode,
@@ -98,14 +100,14 @@ CUresult sim_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D_v
 {
 	struct sim_node_content content = { 0 };
 	CUcontext context;
-	CUresult result;
+	CUresult made;
 
 	if (!lock_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams))
 		return CUDA_ERROR_INVALID_VALUE;
 	context = hNode->op.context;
 	sim_unlock();
-	result = sim_content_copy(nodeParams, context, &content);
-	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
+	made = sim_content_copy(nodeParams, context, &content);
+	return replace(hNode, made, &content);
 }
 
 CUresult sim_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS_v1 *nodeParams)
@@ -126,14 +128,14 @@ CUresult sim_cuGraphMemsetNodeSetParams(CUgraphNode hNode,
 {
 	struct sim_node_content content = { 0 };
 	CUcontext context;
-	CUresult result;
+	CUresult made;
 
 	if (!lock_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams))
 		return CUDA_ERROR_INVALID_VALUE;
 	context = hNode->op.context;
 	sim_unlock();
-	result = sim_content_memset(nodeParams, context, &content);
-	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
+	made = sim_content_memset(nodeParams, context, &content);
+	return replace(hNode, made, &content);
 }
 
 CUresult sim_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
@@ -149,10 +151,9 @@ CUresult sim_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS_v
 CUresult sim_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_host(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_host(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
+	return replace(hNode, made, &content);
 }
 
 static CUresult get_event(CUgraphNode node, CUgraphNodeType type, CUevent *out)
@@ -167,9 +168,9 @@ static CUresult get_event(CUgraphNode node, CUgraphNodeType type, CUevent *out)
 static CUresult set_event(CUgraphNode node, CUevent event, bool record)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result = sim_content_event(event, record, &content);
+	CUresult made = sim_content_event(event, record, &content);
 
-	return result == CUDA_SUCCESS ? replace(node, &content) : result;
+	return replace(node, made, &content);
 }
 
 CUresult sim_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
@@ -222,10 +223,9 @@ CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_ou
 CUresult sim_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	struct sim_node_content content = { 0 };
-	CUresult result =
-		nodeParams ? sim_content_any(nodeParams, &content) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_content_any(nodeParams, &content);
 
-	return result == CUDA_SUCCESS ? replace(hNode, &content) : result;
+	return replace(hNode, made, &content);
 }
 
 CUresult sim_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams)

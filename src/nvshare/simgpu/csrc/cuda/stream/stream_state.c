@@ -4,64 +4,66 @@
 
 #include "stream.h"
 
+/* Finds a stream if somebody wants to know of it; the lock is held on success. */
+static CUresult lock_stream(CUstream handle, const void *answer, struct CUstream_st **stream)
+{
+	CUresult result;
+
+	if (!answer)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	result = sim_stream_locked(handle, stream);
+	if (result != CUDA_SUCCESS)
+		sim_unlock();
+	return result;
+}
+
 CUresult sim_cuStreamGetPriority(CUstream hStream, int *priority)
 {
 	struct CUstream_st *stream;
-	CUresult result;
+	CUresult result = lock_stream(hStream, priority, &stream);
 
-	if (!priority)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		*priority = stream->priority;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*priority = stream->priority;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
 	struct CUstream_st *stream;
-	CUresult result;
+	CUresult result = lock_stream(hStream, flags, &stream);
 
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		*flags = stream->flags;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*flags = stream->flags;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
 	struct CUstream_st *stream;
-	CUresult result;
+	CUresult result = lock_stream(hStream, streamId, &stream);
 
-	if (!streamId)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		*streamId = stream->id;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*streamId = stream->id;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	struct CUstream_st *stream;
-	CUresult result;
+	CUresult result = lock_stream(hStream, pctx, &stream);
 
-	if (!pctx)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	result = sim_stream_locked(hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		*pctx = stream->context;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pctx = stream->context;
 	sim_unlock();
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pctx, CUgreenCtx *pGreenCtx)
