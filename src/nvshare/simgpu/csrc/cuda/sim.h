@@ -3,9 +3,9 @@
  * The simulated driver's own view of itself: the objects behind the handles, and what its files
  * offer one another.
  *
- * One mutex, sim.lock, protects every object of this process; functions whose name ends in _locked
- * want it held. sim.changed is broadcast whenever an operation completes, a queue gets shorter, or
- * a range is let go of. Operations execute without the lock, on their stream's thread
+ * One mutex, sim.lock, protects every object of this process; functions whose name ends in
+ * _locked want it held. sim.changed is broadcast whenever an operation completes, a queue gets
+ * shorter, or a range is unpinned. Operations execute without the lock, on their stream's thread
  * (stream/stream_queue.c), with the memory that they touch pinned (memory/range.c).
  */
 #ifndef SIM_CUDA_H

@@ -203,7 +203,7 @@ static int open_in(const char *folder, const char *name, int flags)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, flags | O_CLOEXEC, 0666);
 	if (fd >= 0 && flags & O_CREAT)
-		/* the folder decides who gets here, not the maker's umask */
+		/* the folder's permissions decide who may use it, not the umask */
 		(void)fchmod(fd, 0666);
 	return fd;
 }

@@ -78,7 +78,7 @@ static inline const struct sim_shared_device *sim_state_device(const struct sim_
 	return &state->shared->devices[state->place[device]];
 }
 
-/* Takes bytes of a device's memory for this process; false: there are not as many left. */
+/* Takes bytes of a device's memory for this process; false: there are not that many left. */
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);
 void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes);
 

@@ -72,7 +72,7 @@ CUresult sim_capture_check_submit_locked(struct CUstream_st *stream)
 	return result;
 }
 
-/* Whether the capture forbids this thread what could disturb it. */
+/* Whether the capture forbids this thread the calls that could disturb it. */
 static bool forbids(const struct sim_capture *capture)
 {
 	if (capture->invalidated || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||

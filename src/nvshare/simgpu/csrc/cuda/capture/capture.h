@@ -32,8 +32,8 @@ CUresult sim_capture_op_locked(struct CUstream_st *stream, const struct sim_op *
 CUresult sim_capture_child_locked(struct CUstream_st *stream, const struct CUgraph_st *graph);
 struct CUgraphNode_st *sim_capture_node_locked(struct CUstream_st *stream, const struct sim_op *op);
 /*
- * Refuses, and breaks the captures concerned, if this thread may not do what could disturb a
- * capture.
+ * Whether this thread may make a call that could disturb a capture. If not, the call is refused and
+ * the captures concerned are broken.
  */
 CUresult sim_capture_check_unsafe_locked(void);
 CUresult sim_capture_check_unsafe(void);
@@ -44,7 +44,7 @@ CUresult sim_capture_check_unsafe(void);
 CUresult sim_capture_check_sync_locked(struct CUstream_st *stream);
 struct sim_capture *sim_capture_begin_locked(struct CUstream_st *stream, CUstreamCaptureMode mode,
 					     struct CUgraph_st *graph);
-/* Takes the capture apart; its graph is the caller's afterwards unless it is to be discarded. */
+/* Ends the capture; its graph is the caller's afterwards unless it is to be discarded. */
 void sim_capture_end_locked(struct sim_capture *capture, bool discard);
 /* What the stream's next node depends on: these nodes instead of, or beside, those of before. */
 void sim_capture_set_tail_locked(struct CUstream_st *stream, struct CUgraphNode_st *const *nodes,
@@ -55,8 +55,8 @@ void sim_capture_leave_locked(struct CUstream_st *stream);
 /* Waiting for a context is never allowed while one of its streams captures. */
 CUresult sim_capture_check_context_sync_locked(struct CUctx_st *context);
 /*
- * What somebody gets to hear who asks for an event that was last recorded in a capture; it breaks
- * the capture.
+ * The answer to a query of an event: if it was last recorded in a capture, an error, and the
+ * capture is broken.
  */
 CUresult sim_capture_check_event_locked(const struct CUevent_st *event);
 /* Whether some capture forbids the use of the context's legacy stream. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries copies out: with memory that nobody wrote left unheld on both sides, and in the time that
- * a bus would need. Owns nothing; the memory is pinned meanwhile.
+ * Executes copies. Device memory that nobody has written takes no host memory, before and after a
+ * copy; a copy between host and device takes as long as a bus would need. Owns nothing; the memory
+ * is pinned meanwhile.
  */
 #include "copy.h"
 
@@ -20,8 +21,8 @@ static bool is_zero(const unsigned char *at, uint64_t bytes)
 }
 
 /*
- * Makes bytes zero; those that are already are only read, which takes no memory where there is none
- * yet.
+ * Makes bytes zero. Those that are zero already are only read, which takes no memory where there is
+ * none yet.
  */
 static void clear(uint64_t address, uint64_t bytes)
 {
@@ -61,13 +62,13 @@ static void copy_row(uint64_t dst, uint64_t src, uint64_t bytes)
 		copy_piece(dst + done, src + done, bytes - done < PIECE ? bytes - done : PIECE);
 }
 
-/* From the first byte that a side touches to behind the last. */
+/* How many bytes a side spans, from the first that it touches to the last. */
 static uint64_t extent(const struct sim_place *place, const struct sim_copy *copy)
 {
 	return (copy->depth - 1) * place->slice + (copy->height - 1) * place->pitch + copy->width;
 }
 
-/* Rows that lie behind one another on both sides are one. */
+/* Rows that follow one another without a gap on both sides become one row. */
 static void flatten(struct sim_copy *copy)
 {
 	if (copy->height > 1 && copy->src.pitch == copy->width && copy->dst.pitch == copy->width) {

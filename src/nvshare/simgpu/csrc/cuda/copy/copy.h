@@ -16,8 +16,8 @@ enum sim_home {
 
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes);
 /*
- * Submits a copy, and waits or takes the source along where its host memory may change or be looked
- * at after the call.
+ * Submits a copy. Where the program may change or read its host memory after the call, the copy's
+ * source is taken at the call, or the call waits until the copy is done.
  */
 CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, enum sim_home dst,
 			 enum sim_home src);
@@ -27,7 +27,7 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy);
 
 /* copy_shaped.c */
 
-/* Turns a description of a copy into an operation; *dst and *src are answered. */
+/* Turns a description of a copy into an operation; *dst and *src say where its two sides are. */
 CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy, struct sim_op *op,
 			  enum sim_home *dst, enum sim_home *src);
 /* The other way round, as far as addresses tell. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copies of one row of bytes: cuMemcpy and its kin. Owns nothing. */
+/* The calls that copy one row of bytes, from cuMemcpy on. Owns nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "memory/range.h"
 #include "stream/stream.h"
 
-#define STAGED_BYTES \
-	SIM_KIB(64) /* a driver takes this much of pageable memory along with the call */
+/* A driver copies up to so many bytes of pageable memory at the call itself. */
+#define STAGED_BYTES SIM_KIB(64)
 
 enum side {
 	HOST,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access of one simulated device to another's memory: all of them can. Protected by sim.lock. */
+/*
+ * Access of one simulated device to another's memory, which all of them have. Protected by
+ * sim.lock.
+ */
 #include "sim.h"
 
 CUresult sim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice_v1 dev, CUdevice_v1 peerDev)

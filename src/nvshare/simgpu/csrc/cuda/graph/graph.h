@@ -7,7 +7,7 @@
 
 struct CUgraphNode_st {
 	struct CUgraph_st *graph;
-	struct CUgraphNode_st *next; /* in the order of their making */
+	struct CUgraphNode_st *next; /* in the order in which they were made */
 	uint64_t id;		     /* that no other node has or had */
 	uint64_t origin_id;	     /* of the node that this one was cloned from */
 	unsigned int local_id;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Owns the executable graphs: making, launching, updating and ending them. Protected by sim.lock.
- */
+/* Owns the executable graphs: making, launching and destroying them. Protected by sim.lock. */
 #include "graph_exec.h"
 
 #include <stdlib.h>
@@ -94,7 +92,7 @@ void sim_graph_op_free_locked(struct sim_op *op)
 		struct sim_fence *fence = op->u.graph.fences[i];
 
 		if (fence) {
-			fence->done = true; /* also when the graph failed before it came so far */
+			fence->done = true; /* also when the graph failed before this step */
 			fence->time_ns = fence->time_ns ? fence->time_ns : sim_now_ns();
 		}
 		sim_fence_unref(fence);

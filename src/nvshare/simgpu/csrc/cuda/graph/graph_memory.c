@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that graphs allocate and free. An allocation node has its address from the day it is made;
- * the memory comes with the launch and goes with a free node, or any other free. Addresses are not
+ * Memory that graphs allocate and free. An allocation node gets its address when it is made; it
+ * gets memory at each launch, and a free node or any other free takes it back. Addresses are not
  * given out twice. Protected by sim.lock.
  */
 #include "graph_memory.h"
@@ -70,7 +70,7 @@ static CUresult take_one_locked(const struct sim_op *op, struct CUctx_st *contex
 	return CUDA_SUCCESS;
 }
 
-/* Whether an address still has its memory, once the frees that are on their way have come. */
+/* Whether an address still has its memory after the frees that are queued. */
 static bool is_taken_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context,
 			    uint64_t address)
 {

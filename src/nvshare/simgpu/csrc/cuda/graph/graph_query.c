@@ -22,7 +22,7 @@ static void put(struct listing *listing, CUgraphNode node, CUgraphNode other)
 	listing->count++;
 }
 
-/* Takes the lock if a handle is of a type and somebody wants to know. */
+/* Takes the lock if a handle is of a type and there is room for the answer. */
 static bool lock_object(const void *object, enum sim_type type, const void *answer)
 {
 	if (!answer)
@@ -35,8 +35,8 @@ static bool lock_object(const void *object, enum sim_type type, const void *answ
 }
 
 /*
- * Answers the count and lets go of the lock. The count is that of all if nobody asked for the
- * items, else of those that were written; the room that is left is cleared.
+ * Answers the count and releases the lock. The count is that of all items if the program asked for
+ * the count only, else of those that were written; the room that is left is cleared.
  */
 static CUresult close_listing(struct listing *listing, size_t *count)
 {

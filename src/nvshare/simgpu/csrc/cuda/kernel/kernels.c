@@ -19,7 +19,7 @@
 
 #include "memory/range.h"
 
-/* An aligned array of parameters is not promised. */
+/* The parameters may be unaligned. */
 static uint64_t get_u64(const unsigned char *at)
 {
 	uint64_t value;
@@ -44,7 +44,7 @@ static float get_f32(const unsigned char *at)
 	return value;
 }
 
-/* Pins an array of n elements; misaligned addresses are errors of their own on hardware too. */
+/* Pins an array of n elements. A misaligned address is an error of its own, as on hardware. */
 static CUresult take(struct CUctx_st *context, uint64_t address, uint64_t n, uint64_t size,
 		     enum sim_access access)
 {
@@ -70,7 +70,8 @@ static CUresult axpy(struct CUctx_st *context, const unsigned char *parameters)
 	result = take(context, y_address, n, sizeof(float), SIM_WRITE);
 	if (result == CUDA_SUCCESS) {
 		for (uint64_t i = 0; i < n; i++) {
-			float product = a * x[i]; /* rounded by itself, as kernels.ptx has it */
+			/* rounded before the addition, as in kernels.ptx */
+			float product = a * x[i];
 
 			y[i] += product;
 		}

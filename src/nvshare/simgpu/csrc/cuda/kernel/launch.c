@@ -159,8 +159,8 @@ CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsi
 }
 
 /*
- * Attributes change how a kernel is scheduled, which nothing here depends on; those that carry an
- * event record it.
+ * Most attributes say how a kernel is scheduled, and have no effect here; those that name an event
+ * record it.
  */
 static CUresult apply_attributes(const CUlaunchConfig *config,
 				 const struct sim_launch_request *request, CUevent *event)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and functions. An image is PTX text; what counts in it are the names of its
- * entries. Protected by sim.lock.
+ * Modules, libraries and functions. An image is PTX text, of which only the names of the entries
+ * are read. Protected by sim.lock.
  */
 #ifndef SIM_MODULE_H
 #define SIM_MODULE_H

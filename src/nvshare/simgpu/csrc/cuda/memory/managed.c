@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice about managed memory, and prefetches of it: remembered and answered, without effect on
- * where it is.
+ * Advice about managed memory, and prefetches of it. Queries answer with what was said last; it
+ * has no other effect.
  */
 #include <string.h>
 

@@ -12,8 +12,8 @@
 #define PITCH_ALIGNMENT 512u
 
 /*
- * What every call checks first that changes memory: a context, and no capture that it would
- * disturb.
+ * What every call that changes memory checks first: there is a context, and no capture that the
+ * call would disturb.
  */
 static CUresult begin(struct CUctx_st **context)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools and the allocations that streams make. A pool here holds nothing back: its memory is
- * the device's again as soon as the stream has come to the free. Protected by sim.lock.
+ * Memory pools and the allocations that streams make. A pool here keeps no memory: what is freed is
+ * the device's again as soon as the stream has executed the free. Protected by sim.lock.
  */
 #include "pool.h"
 
@@ -226,10 +226,7 @@ void sim_pool_count_locked(struct CUmemPoolHandle_st *pool, uint64_t bytes, bool
 		pool->high_bytes = pool->used_bytes;
 }
 
-/*
- * Memory may be on its way back: if there is none, wait for the frees that are queued and try once
- * more.
- */
+/* If there is no memory, wait for the frees that are queued and try once more. */
 static CUresult take_locked(struct CUstream_st *stream, struct CUmemPoolHandle_st *pool,
 			    uint64_t bytes, CUdeviceptr_v2 *address)
 {

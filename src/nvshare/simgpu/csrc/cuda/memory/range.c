@@ -245,8 +245,8 @@ static bool is_right(const struct CUctx_st *context, const struct sim_range *ran
 }
 
 /*
- * Pins one range after another until the end; between them there may be host memory that nobody
- * told us of.
+ * Pins one range after another until the end; between them there may be host memory that was not
+ * registered.
  */
 static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end,
 			   enum sim_access access, bool host_allowed, bool any_device)

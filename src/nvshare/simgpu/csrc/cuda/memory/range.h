@@ -41,10 +41,10 @@ struct sim_physical {
 
 struct sim_range {
 	uint64_t start;
-	uint64_t bytes; /* as far as accesses are right */
+	uint64_t bytes; /* that may be accessed */
 	uint64_t span;	/* of address space */
 	uint64_t requested_bytes;
-	bool going;	  /* being freed: waits for its pins */
+	bool going;	  /* being freed, once nobody has it pinned */
 	bool free_queued; /* a stream will free it */
 	bool of_graph;	  /* an allocation node's */
 	enum sim_range_kind kind;
@@ -89,13 +89,13 @@ void sim_file_unmap(uint64_t address, uint64_t bytes);
 struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
 				       uint64_t span);
 /*
- * Waits until nobody has the range pinned any more, then frees it and what it stands for, and gives
- * its bytes back.
+ * Waits until nobody has the range pinned, then frees the range and its memory, which is the
+ * device's again.
  */
 void sim_range_drop_locked(struct sim_range *range);
 /* Drops all that belongs to a context; mapped ranges belong to no context. */
 void sim_range_drop_context_locked(const struct CUctx_st *context);
-/* The range that an address is in, and the same unless it is being freed. */
+/* The range that an address is in; sim_range_live_locked finds none that is being freed. */
 struct sim_range *sim_range_find_locked(uint64_t address);
 struct sim_range *sim_range_live_locked(uint64_t address);
 /* The first range that ends behind the address. */
@@ -106,7 +106,7 @@ struct sim_range *sim_reservation_find_locked(uint64_t address);
 struct sim_range *sim_reservation_next_locked(uint64_t address);
 void sim_reservation_remove_locked(struct sim_range *reservation);
 
-/* Device memory: charged, address space, a range. */
+/* Allocates device memory: charges it to the device, takes address space and makes a range. */
 CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
 				  struct sim_range **range);
 /* vmm.c */
@@ -131,7 +131,7 @@ void sim_unpin(uint64_t address, uint64_t bytes);
  * knows.
  */
 uint64_t sim_next_data(uint64_t address, uint64_t bytes);
-/* Makes device memory read as zeros without holding memory for them. */
+/* Makes device memory read as zeros, and gives the host memory behind it back. */
 void sim_discard(uint64_t address, uint64_t bytes);
 /*
  * The same for memory that lies in the file where it lies in the window, without looking at the

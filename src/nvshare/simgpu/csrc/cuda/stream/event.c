@@ -81,7 +81,8 @@ CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream)
 }
 
 /*
- * What forbids to ask for an event: it is none, its context is broken, or a capture is concerned.
+ * Whether an event may be asked about: it exists, its context is not broken, and no capture forbids
+ * it.
  */
 static CUresult check_locked(CUevent event)
 {

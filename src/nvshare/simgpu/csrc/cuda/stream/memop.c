@@ -14,7 +14,7 @@ static bool holds(uint64_t now, uint64_t wanted, unsigned int bytes, unsigned in
 	uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
 
 	switch (flags & 3u) {
-	case CU_STREAM_WAIT_VALUE_GEQ: /* cyclic, as sequence numbers are */
+	case CU_STREAM_WAIT_VALUE_GEQ: /* cyclic: a sequence number may wrap around */
 		return bytes == 4 ? (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0
 				  : (int64_t)(now - wanted) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations. An operation is data: what a graph's node holds, what a capture notes down and what a
+ * Operations. An operation is data: what a graph's node holds, what a capture records and what a
  * stream's thread executes are the same thing.
  */
 #ifndef SIM_OP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries one operation out, on a stream's thread and without the lock, and enters it into the
- * device's record. Owns nothing.
+ * Executes one operation, on a stream's thread and without the lock, and adds it to the device's
+ * record. Owns nothing.
  */
 #include <string.h>
 #include <unistd.h>

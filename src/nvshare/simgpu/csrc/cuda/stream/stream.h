@@ -16,8 +16,8 @@
  */
 CUresult sim_submit(CUstream stream, const struct sim_op *op, struct sim_fence **fence);
 /*
- * The same with the lock held (which is let go of while the queue is full), for a stream that is
- * not capturing.
+ * The same with the lock held (it is released while the queue is full), for a stream that is not
+ * capturing.
  */
 struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_op *op);
 /* Makes the stream's later operations wait for a fence. */
@@ -32,9 +32,7 @@ CUresult sim_submit_and_wait(CUstream stream, const struct sim_op *op);
 
 /* stream.c */
 
-/*
- * The stream object behind a handle of the program. Wants a current context for the default ones.
- */
+/* The stream object behind a handle of the program. The default streams need a current context. */
 CUresult sim_stream_locked(CUstream handle, struct CUstream_st **stream);
 struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags,
 					  int priority);

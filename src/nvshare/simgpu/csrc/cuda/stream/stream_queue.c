@@ -160,8 +160,8 @@ static bool is_drained(const struct CUstream_st *stream)
 }
 
 /*
- * A stream of the context that the given one speaks for and that is not idle: the legacy stream
- * speaks for all blocking ones.
+ * The first busy stream among those that a wait for this one includes: for the legacy stream, all
+ * blocking ones.
  */
 static struct CUstream_st *first_busy_locked(struct CUstream_st *stream)
 {

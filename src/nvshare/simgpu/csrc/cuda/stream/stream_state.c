@@ -4,7 +4,7 @@
 
 #include "stream.h"
 
-/* Finds a stream if somebody wants to know of it; the lock is held on success. */
+/* Finds a stream if there is room for the answer; the lock is held on success. */
 static CUresult lock_stream(CUstream handle, const void *answer, struct CUstream_st **stream)
 {
 	CUresult result;
