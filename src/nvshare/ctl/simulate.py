@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -149,7 +150,10 @@ def _wait_and_remove(watched: int, folder: Path) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
-    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    for other in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if other > 3:
+            with suppress(OSError):
+                os.close(other)
     select.select([3], [], [])
     fcntl.flock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_EX)
     shutil.rmtree(folder, ignore_errors=True)
