@@ -19,7 +19,7 @@ from typing import NoReturn
 import pytest
 
 import build_native
-from nvshare import paths
+from nvshare import paths, simgpu
 from tests.polling import poll_until
 
 SOURCE_ROOT = build_native.SOURCES
@@ -87,15 +87,11 @@ def run_dir() -> Iterator[paths.RunDir]:
 def environment(libraries: Libraries, run_dir: paths.RunDir, tmp_path: Path) -> dict[str, str]:
     """The environment of a process that sees a simulated GPU of its own and whose scheduler is that of ``run_dir``.
 
-    It does not load the shim; ``LD_PRELOAD=str(libraries.shim)`` does.
+    It does not load the shim; ``LD_PRELOAD=str(libraries.shim)`` does. The libraries are compiled before.
     """
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return inherited | {
-        "PYTHONPATH": str(SOURCE_ROOT),
-        "LD_LIBRARY_PATH": str(libraries.driver_folder),
-        paths.RUN_DIR: str(run_dir.root),
-        paths.SIMGPU_DIR: str(tmp_path / "simgpu"),
-    }
+    own = {"PYTHONPATH": str(SOURCE_ROOT), paths.RUN_DIR: str(run_dir.root)}
+    return inherited | own | simgpu.environment(tmp_path / "simgpu")
 
 
 @dataclass(frozen=True, slots=True)

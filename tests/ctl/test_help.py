@@ -15,6 +15,7 @@ COMMANDS = [
     ["set", "quantum"],
     ["set", "policy"],
     ["demo"],
+    ["simulate"],
     ["library-path"],
 ]
 

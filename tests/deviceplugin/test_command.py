@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare import simgpu
 from nvshare.deviceplugin.settings import Settings
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
@@ -161,7 +162,6 @@ async def test_node_without_gpus(kubelet: FakeKubelet, start: Callable[..., Plug
 async def test_simulated_gpus(
     node: Node,
     surroundings: dict[str, str],
-    libraries: Libraries,
     kubelet: FakeKubelet,
     start: Callable[..., PluginProcess],
 ) -> None:
@@ -172,9 +172,7 @@ async def test_simulated_gpus(
         "--virtual-devices=3",
         "--recovery-seconds=0",
         NVIDIA_VISIBLE_DEVICES="all",
-        LD_LIBRARY_PATH=str(libraries.driver_folder),
-        NVSHARE_SIMGPU_DIR=str(simulated),
-        NVSHARE_SIMGPU_DEVICES="2x1GiB",
+        **simgpu.environment(simulated, "2x1GiB"),
     )
     await until(lambda: kubelet.healthy == 6, "the simulated GPUs are known", timeout=30)
     first, second = [line["gpu"] for line in plugin.lines() if line["event"] == "GPU found"]

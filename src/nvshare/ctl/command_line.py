@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl import library, run, settings, status
+from nvshare.ctl import library, run, settings, simulate, status
 from nvshare.ctl.demo import command as demo
 
 _HELP = """
@@ -18,6 +18,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
   nvshare-ctl run -- python train.py    a program that shares its GPUs
   nvshare-ctl status                    who holds which GPU, who waits
   nvshare-ctl demo                      see it work, with no GPU needed
+  nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
 [bold]Exit codes:[/bold] 0 done, 1 refused or failed, 2 wrong command line, 3 no scheduler runs, \
 4 not permitted to command it, 125 to 127 see run --help, 130 Ctrl-C.
@@ -57,5 +58,8 @@ def build() -> typer.Typer:
     commands.command("status", help=status.HELP)(status.status)
     commands.add_typer(settings.build(), name="set")
     commands.command("demo", help=demo.HELP)(demo.demo)
+    commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
+        simulate.simulate
+    )
     commands.command("library-path", help=library.HELP)(library.library_path)
     return commands

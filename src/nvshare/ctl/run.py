@@ -64,9 +64,8 @@ def run(
     if quantum is not None:
         _set_quantum(chosen, quantum)
     if hold_scheduler is not None:
-        # The command inherits it, at a number that scripts don't choose for their own files.
-        fcntl.fcntl(hold_scheduler, fcntl.F_DUPFD, _HOLD_DESCRIPTOR)
-    _execute(executable, command, {**environment, **preload(chosen, shared_object, environment)})
+        inherit(hold_scheduler)
+    execute(executable, command, {**environment, **preload(chosen, shared_object, environment)})
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:
@@ -96,7 +95,13 @@ def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:
     print(f"nvshare-ctl: quantum is now {seconds:g} s on all devices", file=sys.stderr)
 
 
-def _execute(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
+def inherit(descriptor: int) -> None:
+    """Lets the command inherit an open file, at a number that scripts don't choose for their own files."""
+    fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HOLD_DESCRIPTOR)
+
+
+def execute(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
+    """Never returns: the process becomes the command. CommandError: it can't be executed."""
     # Python ignores these two at its start; an ignored signal stays ignored over exec, and the command expects neither.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

@@ -23,7 +23,7 @@
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_DECLARE(symbol, parameters)
-#include "nvshare/simgpu/csrc/cuda/entries.inc"
+#include "nvshare/simgpu/csrc/cuda/entry/entries.inc"
 
 #define MIB(n) ((size_t)(n) << 20)
 #define SHOW(call) printf("%s: %s = %d\n", now, #call, (int)(call))

@@ -1,4 +1,4 @@
-"""Writes ``entries.inc`` and ``prototypes.inc`` from ``cuda/entrypoints.tsv`` and the C files beside this one.
+"""Writes ``entry/entries.inc`` and ``entry/prototypes.inc`` from ``cuda/entrypoints.tsv`` and the C files below here.
 
 Every symbol of the list becomes one line of ``entries.inc``. A function ``sim_SYMBOL`` in a C file implements SYMBOL:
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+TABLES = HERE / "entry"
 ENTRYPOINTS = HERE.parents[2] / "cuda" / "entrypoints.tsv"
 # Entry points that work before cuInit and in a forked child.
 EARLY = frozenset(
@@ -32,7 +33,7 @@ EARLY = frozenset(
 )
 HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made by generate.py from entrypoints.tsv and the C files here. Not edited. */
+/* Made by generate.py from entrypoints.tsv and the C files. Not edited. */
 """
 WIDENED = {"CUdeviceptr_v1": "CUdeviceptr_v2", "unsigned int": "size_t"}
 
@@ -88,7 +89,9 @@ def parse(text: str) -> list[EntryPoint]:
 
 def implemented(folder: Path) -> frozenset[str]:
     """The symbols that the C files implement."""
-    found = (re.findall(r"^CUresult sim_(cu[A-Z]\w+)\(", path.read_text(), re.M) for path in sorted(folder.glob("*.c")))
+    found = (
+        re.findall(r"^CUresult\s+sim_(cu[A-Z]\w+)\(", path.read_text(), re.M) for path in sorted(folder.rglob("*.c"))
+    )
     return frozenset(name for names in found for name in names)
 
 
@@ -152,8 +155,8 @@ def generate() -> dict[Path, str]:
     lines = (entry_line(entry, done, entries) for entry in listed)
     prototypes = (prototype(entry, entries) for entry in listed if entry.symbol in done)
     return {
-        HERE / "entries.inc": HEAD + "\n".join(lines) + "\n",
-        HERE / "prototypes.inc": HEAD + "\n".join(prototypes) + "\n",
+        TABLES / "entries.inc": HEAD + "\n".join(lines) + "\n",
+        TABLES / "prototypes.inc": HEAD + "\n".join(prototypes) + "\n",
     }
 
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "range.h"
+#include "memory/range.h"
 
 struct sim_globals sim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -98,9 +98,9 @@ bool sim_device_exists(CUdevice device)
 }
 
 /*
- * The parent's threads and locks are not here: like the real driver, this one is of no use in a
- * forked child. The state is let go of, because as long as anybody has it open the parent's slot
- * counts as alive.
+ * The parent's threads and locks are not here: like the real driver, this one cannot be used in a
+ * forked child. The state is closed, because the parent's slot counts as alive as long as anybody
+ * has it open.
  */
 static void after_fork_in_child(void)
 {

@@ -3,10 +3,10 @@
  * The simulated driver's own view of itself: the objects behind the handles, and what its files
  * offer one another.
  *
- * One mutex, sim.lock, protects every object of this process; functions whose name ends in _locked
- * want it held. sim.changed is broadcast whenever an operation completes, a queue gets shorter, or
- * a range is let go of. Operations execute without the lock, on their stream's thread (engine.c),
- * with the memory that they touch pinned (range.c).
+ * One mutex, sim.lock, protects every object of this process; functions whose name ends in
+ * _locked want it held. sim.changed is broadcast whenever an operation completes, a queue gets
+ * shorter, or a range is unpinned. Operations execute without the lock, on their stream's thread
+ * (stream/stream_queue.c), with the memory that they touch pinned (memory/range.c).
  */
 #ifndef SIM_CUDA_H
 #define SIM_CUDA_H
@@ -34,7 +34,6 @@ enum sim_type {
 	SIM_LIBRARY,
 	SIM_KERNEL,
 	SIM_ARRAY,
-	SIM_MIPMAP,
 	SIM_POOL,
 	SIM_GRAPH,
 	SIM_NODE,
@@ -138,7 +137,7 @@ void sim_register_locked(void *object, enum sim_type type);
 void sim_forget_locked(void *object);
 bool sim_is_locked(const void *object, enum sim_type type);
 
-/* context.c */
+/* device/context.c */
 
 /*
  * The calling thread's context, with its sticky error: CUDA_ERROR_INVALID_CONTEXT if there is none.
@@ -148,12 +147,6 @@ struct CUctx_st *sim_current_locked(void);
 /* A number of the calling thread that no other thread has or had. */
 uint64_t sim_thread_id(void);
 
-/* module.c */
-void sim_module_free_context_locked(struct CUctx_st *context);
-
-/* event.c */
-void sim_event_record_locked(struct CUstream_st *stream, struct CUevent_st *event);
-
 #define SIM_KIB(n) ((size_t)(n) << 10)
 #define SIM_MIB(n) ((size_t)(n) << 20)
 
@@ -162,6 +155,6 @@ static inline uint64_t sim_round_up(uint64_t value, uint64_t step)
 	return (value + step - 1) / step * step;
 }
 
-#include "prototypes.inc"
+#include "entry/prototypes.inc"
 
 #endif

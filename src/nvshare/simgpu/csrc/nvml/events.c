@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event sets: they report the lines "INDEX XID" that somebody appends to the file `events` of the
- * state folder from the time of their making on. A set belongs to its caller; nothing is shared.
+ * Event sets. A set reports the lines "INDEX XID" that somebody appends to the file `events` of the
+ * state folder after the set was made. It belongs to its caller; nothing is shared.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,7 +83,10 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned 
 	return NVML_SUCCESS;
 }
 
-/* The next line that concerns the set; half a line is left for the next time. */
+/*
+ * The next line about a device of the set. A line that is not complete yet is left for the next
+ * call.
+ */
 static bool take_event(struct nvml_event_set *set, struct nvml_event *event)
 {
 	int fd = open_events();

@@ -82,7 +82,7 @@ struct nvml_event {
 
 #define NVML_EXPORT __attribute__((visibility("default")))
 
-/* library.c */
+/* init.c */
 
 /* The shared state; NULL before nvmlInit and after the last nvmlShutdown. */
 struct sim_state *nvml_state(void);

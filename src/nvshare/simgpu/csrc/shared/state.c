@@ -203,7 +203,7 @@ static int open_in(const char *folder, const char *name, int flags)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, flags | O_CLOEXEC, 0666);
 	if (fd >= 0 && flags & O_CREAT)
-		/* the folder decides who gets here, not the maker's umask */
+		/* the folder's permissions decide who may use it, not the umask */
 		(void)fchmod(fd, 0666);
 	return fd;
 }
@@ -298,15 +298,18 @@ static bool prepare(const char *folder, int fd)
 	return ready;
 }
 
-static void name_folder(char folder[SIM_PATH_BYTES])
+static bool name_folder(char folder[SIM_PATH_BYTES])
 {
 	const char *given = getenv("NVSHARE_SIMGPU_DIR");
 
-	if (given && *given)
-		snprintf(folder, SIM_PATH_BYTES, "%s", given);
-	else
+	if (!given || !*given) {
 		snprintf(folder, SIM_PATH_BYTES, "/dev/shm/nvshare-simgpu-%u",
 			 (unsigned int)getuid());
+		return true;
+	}
+	errno = ENAMETOOLONG;
+	return snprintf(folder, SIM_PATH_BYTES, "%s", given) < SIM_PATH_BYTES ||
+	       complain("cannot use", given);
 }
 
 bool sim_state_open(struct sim_state *state)
@@ -315,7 +318,8 @@ bool sim_state_open(struct sim_state *state)
 
 	pthread_mutex_init(&state->mutex, NULL);
 	state->slot = -1;
-	name_folder(state->folder);
+	if (!name_folder(state->folder))
+		return false;
 	if (mkdir(state->folder, 0700) < 0 && errno != EEXIST)
 		return complain("cannot make", state->folder);
 	state->fd = open_in(state->folder, "state", O_RDWR | O_CREAT);

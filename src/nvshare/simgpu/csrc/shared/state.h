@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all processes that use one set of simulated devices share: a folder with
+ * What all processes that use one set of simulated devices share: a folder with these files.
  *
- *   devices     the devices' text (devices.h); made from NVSHARE_SIMGPU_DEVICES when it is not
- * there, and from then on the truth state       struct sim_shared, mapped by every process record-N
- * what device N executed (record.h) events      lines "INDEX XID", appended by whoever wants NVML
- * to report that error
+ * - devices: the devices' text (devices_text.h). It is made from NVSHARE_SIMGPU_DEVICES when it is
+ *   not there, and counts from then on.
+ * - state: struct sim_shared, mapped by every process.
+ * - record-N: what device N executed (record.h).
+ * - events: lines "INDEX XID". Whoever wants NVML to report that error appends one.
  *
  * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use
  * the devices. Of its devices a process sees those that NVIDIA_VISIBLE_DEVICES names, as if a
@@ -24,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "devices.h"
+#include "devices_text.h"
 
 #define SIM_MAX_PROCESSES 512
 #define SIM_PATH_BYTES 512
@@ -77,7 +78,7 @@ static inline const struct sim_shared_device *sim_state_device(const struct sim_
 	return &state->shared->devices[state->place[device]];
 }
 
-/* Takes bytes of a device's memory for this process; false: there are not as many left. */
+/* Takes bytes of a device's memory for this process; false: there are not that many left. */
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);
 void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes);
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels that the simulated devices know; simgpu/kernels.ptx has the same ones for a real GPU.
+ * A module may name any of them as an `.entry` of its PTX text. What they do does not depend on the
+ * grid.
+ *
+ *   nvs_axpy(f32 a, ptr x, ptr y, u64 n)       y[i] = a * x[i] + y[i], float
+ *   nvs_fill_f32(ptr p, f32 value, u64 n)      p[i] = value
+ *   nvs_fill_u32(ptr p, u32 value, u64 n)      p[i] = value
+ *   nvs_reduce_sum_f32(ptr x, ptr sum, u64 n)  *sum += x[0] + ... + x[n - 1], in double
+ *   nvs_increment_u64(ptr p)                   *p += 1, once a launch
+ *   nvs_spin(u64 ns)                           occupies the device for that time
+ *
+ * Owns nothing; the memory is pinned meanwhile.
+ */
+#include "kernels.h"
+
+#include <string.h>
+
+#include "memory/range.h"
+
+/* The parameters may be unaligned. */
+static uint64_t get_u64(const unsigned char *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static uint32_t get_u32(const unsigned char *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static float get_f32(const unsigned char *at)
+{
+	float value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+/* Pins an array of n elements. A misaligned address is an error of its own, as on hardware. */
+static CUresult take(struct CUctx_st *context, uint64_t address, uint64_t n, uint64_t size,
+		     enum sim_access access)
+{
+	if (address % size != 0)
+		return CUDA_ERROR_MISALIGNED_ADDRESS;
+	if (n > UINT64_MAX / size)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	return sim_pin(context, address, n * size, access, false, false);
+}
+
+static CUresult axpy(struct CUctx_st *context, const unsigned char *parameters)
+{
+	float a = get_f32(parameters);
+	uint64_t x_address = get_u64(parameters + 8);
+	uint64_t y_address = get_u64(parameters + 16);
+	uint64_t n = get_u64(parameters + 24);
+	CUresult result = take(context, x_address, n, sizeof(float), SIM_READ);
+	const float *x = sim_reach(x_address);
+	float *y = sim_reach(y_address);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = take(context, y_address, n, sizeof(float), SIM_WRITE);
+	if (result == CUDA_SUCCESS) {
+		for (uint64_t i = 0; i < n; i++) {
+			/* rounded before the addition, as in kernels.ptx */
+			float product = a * x[i];
+
+			y[i] += product;
+		}
+		sim_unpin(y_address, n * sizeof(float));
+	}
+	sim_unpin(x_address, n * sizeof(float));
+	return result;
+}
+
+static CUresult fill(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t address = get_u64(parameters);
+	uint32_t value = get_u32(parameters + 8);
+	uint64_t n = get_u64(parameters + 16);
+	uint32_t *p = sim_reach(address);
+	CUresult result = take(context, address, n, sizeof(uint32_t), SIM_WRITE);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = value;
+	sim_unpin(address, n * sizeof(uint32_t));
+	return CUDA_SUCCESS;
+}
+
+static CUresult reduce_sum(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t x_address = get_u64(parameters);
+	uint64_t sum_address = get_u64(parameters + 8);
+	uint64_t n = get_u64(parameters + 16);
+	CUresult result = take(context, x_address, n, sizeof(float), SIM_READ);
+	const float *x = sim_reach(x_address);
+	double *sum = sim_reach(sum_address);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = take(context, sum_address, 1, sizeof(double), SIM_WRITE);
+	if (result == CUDA_SUCCESS) {
+		double partial = 0;
+
+		for (uint64_t i = 0; i < n; i++)
+			partial += (double)x[i];
+		*sum += partial;
+		sim_unpin(sum_address, sizeof(double));
+	}
+	sim_unpin(x_address, n * sizeof(float));
+	return result;
+}
+
+static CUresult increment(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t address = get_u64(parameters);
+	_Atomic uint64_t *p = sim_reach(address);
+	CUresult result = take(context, address, 1, sizeof(uint64_t), SIM_WRITE);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	atomic_fetch_add(p, 1);
+	sim_unpin(address, sizeof(uint64_t));
+	return CUDA_SUCCESS;
+}
+
+static CUresult spin(struct CUctx_st *context, const unsigned char *parameters)
+{
+	(void)context;
+	sim_sleep_until_ns(sim_now_ns() + get_u64(parameters));
+	return CUDA_SUCCESS;
+}
+
+static const struct sim_kernel kernels[] = {
+	{ "nvs_axpy", 4, { 4, 8, 8, 8 }, axpy },
+	{ "nvs_fill_f32", 3, { 8, 4, 8 }, fill },
+	{ "nvs_fill_u32", 3, { 8, 4, 8 }, fill },
+	{ "nvs_reduce_sum_f32", 3, { 8, 8, 8 }, reduce_sum },
+	{ "nvs_increment_u64", 1, { 8 }, increment },
+	{ "nvs_spin", 1, { 8 }, spin },
+};
+
+const struct sim_kernel *sim_kernel_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		if (strcmp(kernels[i].name, name) == 0)
+			return &kernels[i];
+	}
+	return NULL;
+}
+
+unsigned int sim_kernel_offset(const struct sim_kernel *kernel, unsigned int index)
+{
+	unsigned int offset = 0;
+
+	for (unsigned int i = 0; i <= index; i++) {
+		offset = (unsigned int)sim_round_up(offset, kernel->sizes[i]);
+		if (i < index)
+			offset += kernel->sizes[i];
+	}
+	return offset;
+}
+
+unsigned int sim_kernel_parameter_bytes(const struct sim_kernel *kernel)
+{
+	unsigned int last = kernel->parameter_count - 1;
+
+	return sim_kernel_offset(kernel, last) + kernel->sizes[last];
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the tables of memory ranges and of reservations: arrays of pointers sorted by address,
+ * without overlaps. Protected by sim.lock, except that a range which an operation has pinned stays
+ * as it is until it is unpinned.
+ */
+#include "range.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "graph/graph_memory.h"
+#include "pool.h"
+
+struct table {
+	struct sim_range **entries;
+	size_t count;
+	size_t room;
+};
+
+static struct table ranges;
+static struct table reservations;
+
+/* The index of the first entry that ends behind the address. */
+static size_t first_behind(const struct table *table, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = table->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (table->entries[middle]->start + table->entries[middle]->span <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct sim_range *next_in(const struct table *table, uint64_t address)
+{
+	size_t at = first_behind(table, address);
+
+	return at < table->count ? table->entries[at] : NULL;
+}
+
+static struct sim_range *find_in(const struct table *table, uint64_t address)
+{
+	struct sim_range *range = next_in(table, address);
+
+	return range && range->start <= address ? range : NULL;
+}
+
+static struct sim_range *add_to(struct table *table, enum sim_range_kind kind, uint64_t start,
+				uint64_t bytes, uint64_t span)
+{
+	struct sim_range *range = calloc(1, sizeof(*range));
+	size_t at = first_behind(table, start);
+
+	if (table->count == table->room) {
+		table->room = table->room ? table->room * 2 : 64;
+		table->entries = realloc(table->entries, table->room * sizeof(struct sim_range *));
+	}
+	memmove(&table->entries[at + 1], &table->entries[at],
+		(table->count - at) * sizeof(struct sim_range *));
+	table->entries[at] = range;
+	table->count++;
+	range->kind = kind;
+	range->start = start;
+	range->bytes = bytes;
+	range->span = span;
+	range->id = ++sim.last_id;
+	return range;
+}
+
+static void remove_from(struct table *table, const struct sim_range *range)
+{
+	size_t at = first_behind(table, range->start);
+
+	table->count--;
+	memmove(&table->entries[at], &table->entries[at + 1],
+		(table->count - at) * sizeof(struct sim_range *));
+}
+
+struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
+				       uint64_t span)
+{
+	return add_to(&ranges, kind, start, bytes, span);
+}
+
+struct sim_range *sim_range_find_locked(uint64_t address)
+{
+	return find_in(&ranges, address);
+}
+
+struct sim_range *sim_range_live_locked(uint64_t address)
+{
+	struct sim_range *range = sim_range_find_locked(address);
+
+	return range && !range->going ? range : NULL;
+}
+
+struct sim_range *sim_range_next_locked(uint64_t address)
+{
+	return next_in(&ranges, address);
+}
+
+struct sim_range *sim_reservation_add_locked(uint64_t start, uint64_t bytes)
+{
+	return add_to(&reservations, SIM_RANGE_RESERVED, start, bytes, bytes);
+}
+
+struct sim_range *sim_reservation_find_locked(uint64_t address)
+{
+	return find_in(&reservations, address);
+}
+
+struct sim_range *sim_reservation_next_locked(uint64_t address)
+{
+	return next_in(&reservations, address);
+}
+
+void sim_reservation_remove_locked(struct sim_range *reservation)
+{
+	remove_from(&reservations, reservation);
+	free(reservation);
+}
+
+CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
+				  struct sim_range **range)
+{
+	uint64_t size = sim_round_up(bytes, SIM_ALIGNMENT);
+	uint64_t span = sim_round_up(bytes, SIM_PAGE);
+	uint64_t start;
+
+	if (!sim_state_charge(&sim.state, device, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	start = sim_window_take_locked(span, bytes >= SIM_GRANULARITY ? SIM_GRANULARITY : SIM_PAGE,
+				       0);
+	if (start == 0) {
+		sim_state_uncharge(&sim.state, device, size);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*range = sim_range_add_locked(SIM_RANGE_DEVICE, start, size, span);
+	(*range)->requested_bytes = bytes;
+	(*range)->charged_bytes = size;
+	(*range)->device = device;
+	(*range)->context = context;
+	return CUDA_SUCCESS;
+}
+
+void sim_range_drop_locked(struct sim_range *range)
+{
+	void *host = (void *)(uintptr_t)range->start;
+
+	range->going = true;
+	while (range->pins > 0)
+		pthread_cond_wait(&sim.changed, &sim.lock);
+	remove_from(&ranges, range);
+	switch (range->kind) {
+	case SIM_RANGE_DEVICE:
+		sim_discard_in_place(range->start, range->span);
+		break;
+	case SIM_RANGE_MANAGED:
+	case SIM_RANGE_HOST:
+		munmap(host, range->span);
+		break;
+	case SIM_RANGE_MAPPED:
+		sim_file_unmap(range->start, range->span);
+		sim_physical_unref_locked(range->physical);
+		break;
+	case SIM_RANGE_REGISTERED:
+	case SIM_RANGE_RESERVED:
+		break;
+	}
+	if (range->pool)
+		sim_pool_count_locked(range->pool, range->bytes, false);
+	if (range->of_graph)
+		sim_graph_memory_count_locked(range->device, range->bytes, false);
+	if (range->charged_bytes > 0)
+		sim_state_uncharge(&sim.state, range->device, range->charged_bytes);
+	free(range);
+}
+
+static struct sim_range *first_of_context(const struct CUctx_st *context)
+{
+	for (size_t i = 0; i < ranges.count; i++) {
+		struct sim_range *range = ranges.entries[i];
+
+		if (range->context == context && range->kind != SIM_RANGE_MAPPED && !range->going)
+			return range;
+	}
+	return NULL;
+}
+
+void sim_range_drop_context_locked(const struct CUctx_st *context)
+{
+	struct sim_range *range;
+
+	while ((range = first_of_context(context)) != NULL)
+		sim_range_drop_locked(range);
+}
+
+/* Whether a device's kernels and copies may touch a range. */
+static bool may_touch(const struct CUctx_st *context, const struct sim_range *range,
+		      enum sim_access access, bool any_device)
+{
+	switch (range->kind) {
+	case SIM_RANGE_MAPPED:
+		return (range->access[context->device] & access) == access;
+	case SIM_RANGE_DEVICE:
+		if (range->device == context->device || any_device ||
+		    context->peers >> range->device & 1)
+			return true;
+		return range->pool && (range->access[context->device] & access) == access;
+	case SIM_RANGE_MANAGED:
+	case SIM_RANGE_HOST:
+	case SIM_RANGE_REGISTERED:
+		return true;
+	case SIM_RANGE_RESERVED:
+		break;
+	}
+	return false;
+}
+
+static void unpin_locked(uint64_t address, uint64_t end)
+{
+	for (struct sim_range *range = sim_range_next_locked(address); range && range->start < end;
+	     range = sim_range_next_locked(range->start + range->span))
+		range->pins--;
+	pthread_cond_broadcast(&sim.changed);
+}
+
+/* Whether [at, end), as far as it lies in the range, may be touched. */
+static bool is_right(const struct CUctx_st *context, const struct sim_range *range, uint64_t at,
+		     uint64_t end, enum sim_access access, bool any_device)
+{
+	uint64_t limit = range->start + range->bytes;
+
+	if (range->going || at >= limit || (end > limit && range->bytes < range->span))
+		return false;
+	return may_touch(context, range, access, any_device);
+}
+
+/*
+ * Pins one range after another until the end; between them there may be host memory that was not
+ * registered.
+ */
+static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end,
+			   enum sim_access access, bool host_allowed, bool any_device)
+{
+	uint64_t at = address;
+
+	while (at < end) {
+		struct sim_range *range = sim_range_next_locked(at);
+
+		if (host_allowed && !sim_window_contains(at) && (!range || range->start > at)) {
+			at = range ? range->start : end;
+			continue;
+		}
+		if (!range || range->start > at ||
+		    !is_right(context, range, at, end, access, any_device)) {
+			unpin_locked(address, at);
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		}
+		range->pins++;
+		at = range->start + range->span;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
+		 bool host_allowed, bool any_device)
+{
+	CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS;
+
+	sim_lock();
+	if (address + bytes >= address)
+		result = pin_locked(context, address, address + bytes, access, host_allowed,
+				    any_device);
+	sim_unlock();
+	return result;
+}
+
+void sim_unpin(uint64_t address, uint64_t bytes)
+{
+	sim_lock();
+	unpin_locked(address, address + bytes);
+	sim_unlock();
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text that says which devices are simulated, for example "2x16GiB" or
+ * "Fast:16GiB,8GiB/128MiB".
+ *
+ *   devices := item { "," item }
+ *   item    := [ COUNT "x" ] [ NAME ":" ] SIZE [ "/" SIZE ]
+ *   SIZE    := digits ( "KiB" | "MiB" | "GiB" )
+ *
+ * The first size is the device's memory, the second what each context takes of it. Pure: no state,
+ * no I/O.
+ */
+#ifndef SIM_DEVICES_TEXT_H
+#define SIM_DEVICES_TEXT_H
+
+#include <stdint.h>
+
+#define SIM_MAX_DEVICES 32
+#define SIM_NAME_BYTES 64
+#define SIM_UUID_TEXT_BYTES 41
+#define SIM_DEFAULT_DEVICES "2x16GiB"
+#define SIM_DEVICES_FORM                                                                      \
+	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE],... with sizes like 16GiB or 512MiB, at most 32 " \
+	"devices"
+
+struct sim_device_text {
+	char name[SIM_NAME_BYTES];
+	uint64_t total_bytes;
+	uint64_t context_bytes;
+};
+
+/* Returns how many devices the text describes, or -1 if it has not that form. */
+int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_DEVICES]);
+
+/* Writes "GPU-" and the UUID in the usual form. */
+void sim_devices_write_uuid(const uint8_t uuid[16], char text[SIM_UUID_TEXT_BYTES]);
+
+#endif
