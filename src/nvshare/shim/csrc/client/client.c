@@ -92,8 +92,7 @@ static void post_footprint(struct nvs_client *client, uint64_t now)
 	post(client, &frame);
 }
 
-/* Tells the lock's state of one frame; false: there is no whole one now, or no connection any more.
- */
+/* Feeds one frame; false: there is no whole one now, or no connection any more. */
 static bool read_frame(struct nvs_client *client)
 {
 	struct nvs_lock_event event;
@@ -126,8 +125,8 @@ static void dial(struct nvs_client *client)
 
 /*
  * A drain may take seconds, and this thread reads nothing meanwhile. To a scheduler that went in
- * that time the lock cannot be given back, so its end is noticed before DRAINED is fed: a release
- * that nobody reads would lose the lock for the next scheduler as well.
+ * that time the lock cannot be given back: the client holds it still, and tells the next scheduler
+ * so. Therefore the end of the connection is fed before DRAINED.
  */
 static void drain(struct nvs_client *client)
 {
@@ -253,7 +252,9 @@ static void handle_pending(struct nvs_client *client)
 		feed_kind(client, NVS_EVENT_TIMER);
 	if (footprint_due(client) && now >= client->footprint_at)
 		post_footprint(client, now);
-	/* Last, and not where the writing failed: there the state was in the middle of its actions.
+	/*
+	 * Last, and not where the writing failed: there a list of actions was being carried out,
+	 * and another event would have come into the middle of it.
 	 */
 	if (client->connection.broken)
 		feed_kind(client, NVS_EVENT_DISCONNECTED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state, pure: see state.h. All transitions are in the table `rules`; what is not in it is
- * illegal.
+ * The lock's state, pure: see lock_state.h. All transitions are in the table `rules`; what is not
+ * in it is illegal.
  *
  *	lock:  IDLE -wanted-> WAITING -LOCK_OK-> HOLDING -DROP_LOCK or idle-> DRAINING
  *	       DRAINING -drained-> IDLE or WAITING; without a link HOLDING again, because the

@@ -151,7 +151,7 @@ void nvs_capture_context_ended(CUcontext context)
 		;
 }
 
-/* So are those of the thread's own default stream, which nobody can name any more. */
+/* Nor does a call tell us of those of a thread's own default stream, which ends with the thread. */
 void nvs_capture_thread_ended(const struct nvs_mark *mark)
 {
 	while (nvs_captures_going_on() && remove_first(NULL, NULL, NULL, mark))

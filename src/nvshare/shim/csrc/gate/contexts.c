@@ -73,7 +73,10 @@ void nvs_context_created(CUcontext context, int ordinal, bool primary)
 	errno = saved;
 }
 
-/* A context that is destroyed while it is synchronized would take the client thread with it. */
+/*
+ * The client thread may be synchronizing the context just now; to destroy it meanwhile would crash
+ * that thread, and with it the program.
+ */
 void nvs_context_ending(CUcontext context)
 {
 	struct nvs_context *entry;
@@ -176,6 +179,10 @@ void nvs_contexts_synchronize(const struct nvs_device *device)
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		bool pinned = false;
 
+		/*
+		 * Pinned rather than locked: the device may work for long, and the program must be
+		 * able to make and end other contexts meanwhile.
+		 */
 		pthread_mutex_lock(&lock);
 		while (entry->pins < 0)
 			pthread_cond_wait(&changed, &lock);

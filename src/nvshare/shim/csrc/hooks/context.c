@@ -66,6 +66,12 @@ NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice d
 	return result;
 }
 
+/*
+ * It passes a closed gate, because a program must be able to end. But the driver waits here for the
+ * context's work, which may still be running; a drain can't synchronize that context any more, and
+ * waits for this call instead. What the driver takes away with the context is taken away here too:
+ * a capture that stayed in the list would make every later drain wait for ever.
+ */
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 {
 	int ordinal = nvs_context_ordinal(context);
@@ -102,6 +108,7 @@ NVS_HOOK(cuCtxDetach, CUcontext ctx)
 	return destroy(NVS_REAL(cuCtxDetach), ctx);
 }
 
+/* Like destroy; but other users may keep the context alive, and only the driver knows of them. */
 static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 {
 	CUcontext context;

@@ -8,6 +8,7 @@
 #include "gate/pass.h"
 #include "gate/streams.h"
 
+/* The driver drops a capture together with its stream. */
 static CUresult destroy(CUresult (*real)(CUstream), CUstream stream)
 {
 	bool captures = nvs_captures_going_on();

@@ -10,8 +10,8 @@
 #define ARRAY3D_DEFERRED_MAPPING 0x80
 
 /*
- * By CUarray_format. First the formats that have so many bits for each channel, then those that
- * have so many for all of them.
+ * By CUarray_format. First the formats of which the bits of one channel are known, then those of
+ * which the bits of all channels together are.
  */
 static const uint8_t channel_bits[] = {
 	[0x01] = 8,  [0x02] = 16, [0x03] = 32, [0x08] = 8, [0x09] = 16, [0x0a] = 32, /* integers */
