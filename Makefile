@@ -8,6 +8,7 @@
 #   make e2e       the tests that change the Kubernetes cluster which KUBECONFIG names
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
+#   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
 
 SHELL := /bin/bash
@@ -24,9 +25,9 @@ digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
 LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
 CORE := build/native/core.stamp
-CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*)
+CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*/*.[ch])
 
-.PHONY: demo test check lint format e2e sanitize libs setup lock clean
+.PHONY: demo test check lint format e2e sanitize libs generate setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -59,6 +60,12 @@ sanitize: libs
 
 libs: $(INSTALLED) $(CORE)
 	$(BIN)/python build_native.py x86_64 aarch64
+
+generate: $(INSTALLED)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python protos/generate.py
+	$(BIN)/python src/nvshare/shim/csrc/hooks/generate.py
+	$(BIN)/python src/nvshare/simgpu/csrc/cuda/generate.py
+	$(BIN)/python deploy/simulated/generate.py
 
 setup: $(INSTALLED)
 

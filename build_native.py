@@ -27,7 +27,8 @@ GLIBC = "2.17"
 MACHINES = ("x86_64", "aarch64")
 
 COMPILE_FLAGS = ("-std=gnu11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-U_FORTIFY_SOURCE")
-SHARED_HEADERS = ("protocol", "cuda")
+# Libraries include what they share as "cuda/abi.h" and "protocol/wire.h".
+SHARED_HEADERS = (".",)
 LINK_FLAGS = ("-shared", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-pthread")
 SIMULATED_DRIVER = (
     "simgpu/csrc/cuda",
@@ -50,11 +51,11 @@ class Library:
     def sources(self) -> list[Path]:
         """The C and assembler files, in a stable order."""
         folders = [SOURCES / "nvshare" / folder for folder in self.source_folders]
-        return sorted(path for folder in folders for path in (*folder.glob("*.c"), *folder.glob("*.S")))
+        return sorted(path for folder in folders for path in (*folder.rglob("*.c"), *folder.rglob("*.S")))
 
     def export_maps(self) -> list[Path]:
         """The linker's version scripts: what a program can see of it; without one, what the code marks as visible."""
-        return sorted(path for folder in self.source_folders for path in (SOURCES / "nvshare" / folder).glob("*.map"))
+        return sorted(path for folder in self.source_folders for path in (SOURCES / "nvshare" / folder).rglob("*.map"))
 
 
 @dataclass(frozen=True, slots=True)

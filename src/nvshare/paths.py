@@ -1,6 +1,6 @@
 """Every path and environment variable name of nvshare, once.
 
-The C side repeats the names of the variables in ``shim/csrc/config.c``; a test compares the two.
+The C side repeats the names of the variables in ``shim/csrc/process/config.c``; a test compares the two.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "nvshare"
 LIST = PACKAGE / "cuda" / "entrypoints.tsv"
 TABLE = PACKAGE / "shim" / "csrc" / "hooks.def"
+GATED = '#include "hooks/gated.inc"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,13 @@ class EntryPoint:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of hooks.def; ``stream`` is the C expression of a GATE line, "" otherwise."""
+    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of a GATE line, else empty."""
 
     macro: str
     symbol: str
     parameters: tuple[str, ...]
+    names: tuple[str, ...]
+    arguments: tuple[str, ...]
     stream: str
 
 
@@ -48,6 +51,13 @@ def split_parameters(text: str) -> tuple[str, ...]:
     if text.strip() in ("", "void"):
         return ()
     return tuple(_spelling(part) for part in text.split(","))
+
+
+def parameter_names(text: str) -> tuple[str, ...]:
+    """The names of the parameters of a C declaration."""
+    if text.strip() in ("", "void"):
+        return ()
+    return tuple(re.findall(r"(\w+)\s*(?:,|$)", text))
 
 
 def _spelling(parameter: str) -> str:
@@ -71,6 +81,12 @@ def raw_parameters() -> dict[str, str]:
 
 
 def table() -> list[Row]:
-    """Every line of hooks.def."""
-    pattern = re.compile(r"^(GATE|HOOK|CALL)\((\w+), \((.*?)\)(?:, \(.*?\), (.*))?\)$", re.MULTILINE)
-    return [Row(m[1], m[2], split_parameters(m[3]), m[4] or "") for m in pattern.finditer(TABLE.read_text())]
+    """Every line of hooks.def and of the generated file that it includes."""
+    text = TABLE.read_text()
+    assert GATED in text
+    text = text.replace(GATED, (TABLE.parent / "hooks" / "gated.inc").read_text())
+    pattern = re.compile(r"^(GATE|HOOK|CALL)\((\w+), \((.*?)\)(?:, \((.*?)\), (.*))?\)$", re.MULTILINE)
+    return [
+        Row(m[1], m[2], split_parameters(m[3]), parameter_names(m[3]), parameter_names(m[4] or ""), m[5] or "")
+        for m in pattern.finditer(text)
+    ]

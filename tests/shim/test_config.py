@@ -40,7 +40,7 @@ def registered(program: Obedient, run_dir: paths.RunDir) -> wire.Register:
 
 def test_names_are_those_of_paths() -> None:
     """C and Python call the variables the same."""
-    source = (ROOT / "src/nvshare/shim/csrc/config.c").read_text(encoding="utf-8")
+    source = (ROOT / "src/nvshare/shim/csrc/process/config.c").read_text(encoding="utf-8")
     names = set(re.findall(r'^#define \w+ "(NVSHARE_\w+)"$', source, re.MULTILINE))
     assert names == {paths.RUN_DIR, paths.MEMORY, paths.ON_MISSING, paths.DEBUG, paths.SINGLE_OVERSUB}
 

@@ -11,8 +11,15 @@ from pathlib import Path
 from cffi import FFI  # type: ignore[import-untyped]
 
 PACKAGE = Path("src/nvshare")
-HEADERS = ("protocol/wire.h", "shim/csrc/lease.h", "shim/csrc/pace.h", "shim/csrc/account.h")
-SOURCES = ("shim/csrc/lease.c", "shim/csrc/pace.c", "shim/csrc/account.c")
+CSRC = "shim/csrc"
+HEADERS = (
+    "protocol/wire.h",
+    f"{CSRC}/process/on_missing.h",
+    f"{CSRC}/client/lock_state.h",
+    f"{CSRC}/gate/pace.h",
+    f"{CSRC}/memory/account.h",
+)
+SOURCES = (f"{CSRC}/client/lock_state.c", f"{CSRC}/gate/pace.c", f"{CSRC}/memory/account.c")
 # Written in the header as an inline function, which no cdef can hold.
 INLINE = "bool nvs_pace_submitted(struct nvs_pace *pace);"
 
@@ -29,9 +36,9 @@ def make() -> FFI:
     builder.cdef("".join(declarations(root / PACKAGE / header) for header in HEADERS) + INLINE)
     builder.set_source(
         "nvshare.shim._core",
-        "".join(f'#include "{Path(header).name}"\n' for header in HEADERS),
+        "".join(f'#include "{header}"\n' for header in HEADERS),
         sources=[str(PACKAGE / source) for source in SOURCES],
-        include_dirs=[str(PACKAGE / "protocol"), str(PACKAGE / "shim/csrc")],
+        include_dirs=[str(PACKAGE), str(PACKAGE / CSRC)],
         depends=[str(PACKAGE / header) for header in HEADERS],
         extra_compile_args=["-std=gnu11"],
     )

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clients: one record and one thread for every device that the process uses. The thread alone
+ * touches the record's state and connection; others only set bits in `pending` and wake it through
+ * `wake`. So nothing here is locked, and no thread of the program ever waits for the scheduler
+ * except at the gate.
+ *
+ * After fork the child closes what was inherited, which would keep the parent's connection open,
+ * and nvs_client_start begins anew.
+ */
+#define _GNU_SOURCE
+#include "client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/connection.h"
+#include "client/lock_state.h"
+#include "client/messages.h"
+#include "gate/device.h"
+#include "gate/gate.h"
+#include "gate/marks.h"
+#include "process/clock.h"
+#include "process/config.h"
+#include "process/files.h"
+#include "process/log.h"
+#include "process/thread.h"
+
+#define FOOTPRINT_US 10000 /* the least time between two footprints */
+
+enum {
+	PENDING_WANT = 1,
+	PENDING_FOOTPRINT = 2
+};
+
+struct nvs_client {
+	struct nvs_device *device; /* NULL: not started in this process */
+	_Atomic bool running;	   /* the thread was created */
+	_Atomic unsigned int pending;
+	int wake; /* -1: none */
+	struct nvs_lock_state state;
+	struct nvs_connection connection;
+	/* the newest that the scheduler knows; when the next may go */
+	uint64_t footprint_sent, footprint_at;
+};
+
+static struct nvs_client clients[NVS_MAX_DEVICES];
+
+static bool feed(struct nvs_client *client, const struct nvs_lock_event *event);
+
+static void feed_kind(struct nvs_client *client, int kind)
+{
+	feed(client, &(struct nvs_lock_event){ .kind = kind });
+}
+
+/* Frames */
+
+static void post(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	nvs_connection_send(&client->connection, frame);
+}
+
+/*
+ * In both of these the bit is taken back before the footprint is read: what changes in between is
+ * sent twice rather than never.
+ */
+static void post_register(struct nvs_client *client, const struct nvs_lock_action *action)
+{
+	struct nvs_frame frame;
+
+	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_message_register(&frame, client->device, &client->state, action);
+	client->footprint_sent = frame.footprint_bytes;
+	post(client, &frame);
+}
+
+static void post_footprint(struct nvs_client *client, uint64_t now)
+{
+	struct nvs_frame frame;
+
+	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_message_footprint(&frame, client->device);
+	if (frame.footprint_bytes == client->footprint_sent)
+		return;
+	client->footprint_sent = frame.footprint_bytes;
+	client->footprint_at = now + FOOTPRINT_US;
+	post(client, &frame);
+}
+
+/* Feeds one frame; false: there is no whole one now, or no connection any more. */
+static bool read_frame(struct nvs_client *client)
+{
+	struct nvs_lock_event event;
+
+	switch (nvs_connection_receive(&client->connection)) {
+	case NVS_RECEIVED_FRAME:
+		event = nvs_lock_event_of(&client->connection.input);
+		if (!feed(client, &event))
+			feed_kind(client, NVS_EVENT_BAD_FRAME);
+		return client->connection.socket >= 0;
+	case NVS_RECEIVED_NO_FRAME:
+		feed_kind(client, NVS_EVENT_BAD_FRAME);
+		return false;
+	case NVS_RECEIVED_END:
+		feed_kind(client, NVS_EVENT_DISCONNECTED);
+		return false;
+	default:
+		return false;
+	}
+}
+
+/* What the lock's state asks for */
+
+static void dial(struct nvs_client *client)
+{
+	bool connected = nvs_connection_open(&client->connection);
+
+	feed_kind(client, connected ? NVS_EVENT_CONNECTED : NVS_EVENT_CONNECT_FAILED);
+}
+
+/*
+ * A drain may take seconds, and this thread reads nothing meanwhile. To a scheduler that went in
+ * that time the lock cannot be given back: the client holds it still, and tells the next scheduler
+ * so. Therefore the end of the connection is fed before DRAINED.
+ */
+static void drain(struct nvs_client *client)
+{
+	nvs_gate_drain(client->device);
+	if (nvs_connection_lost(&client->connection))
+		feed_kind(client, NVS_EVENT_DISCONNECTED);
+	feed(client,
+	     &(struct nvs_lock_event){ .kind = NVS_EVENT_DRAINED,
+				       .waiting = atomic_load(&client->device->gate.waiting) > 0 });
+}
+
+/*
+ * The count is read first: what is submitted while the look goes on must make the next count
+ * differ, although the look may not have waited for it.
+ */
+static void look(struct nvs_client *client)
+{
+	struct nvs_lock_event event = { .kind = NVS_EVENT_LOOKED };
+
+	event.submissions = nvs_marks_submissions(client->device);
+	event.completed = nvs_gate_wait_idle(client->device);
+	feed(client, &event);
+}
+
+static void open_gate(struct nvs_client *client)
+{
+	nvs_gate_open(client->device);
+	/*
+	 * Whoever asked until now found the gate closed before this; only this thread closes it
+	 * again. A wish that stayed would bring a second request after the next release, and a turn
+	 * that nobody needs.
+	 */
+	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT);
+}
+
+static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
+{
+	struct nvs_frame frame;
+
+	switch (action->kind) {
+	case NVS_ACTION_CONNECT:
+		dial(client);
+		break;
+	case NVS_ACTION_DISCONNECT:
+		nvs_connection_close(&client->connection);
+		break;
+	case NVS_ACTION_SEND_REGISTER:
+		post_register(client, action);
+		break;
+	case NVS_ACTION_SEND_REQ_LOCK:
+		/*
+		 * Whether the client fits beside others is decided by its footprint, so the newest
+		 * one goes first.
+		 */
+		post_footprint(client, nvs_now_us());
+		nvs_message_request(&frame);
+		post(client, &frame);
+		break;
+	case NVS_ACTION_SEND_LOCK_RELEASED:
+		nvs_message_release(&frame, action->grant);
+		post(client, &frame);
+		break;
+	case NVS_ACTION_OPEN_GATE:
+		open_gate(client);
+		break;
+	case NVS_ACTION_DRAIN:
+		drain(client);
+		break;
+	case NVS_ACTION_FAIL_GATE:
+		nvs_gate_fail(client->device);
+		break;
+	case NVS_ACTION_CLOSE_GATE:
+		nvs_gate_drain(client->device);
+		break;
+	case NVS_ACTION_LOOK:
+		look(client);
+		break;
+	default:
+		nvs_message_warn(action->kind, &client->connection.input);
+	}
+}
+
+static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
+{
+	struct nvs_lock_state *state = &client->state;
+	struct nvs_lock_actions actions;
+	int link = state->link, lock = state->lock;
+
+	if (!nvs_lock_state_handle(state, event, nvs_now_us(), &actions)) {
+		nvs_debug("device %d: %s came while link %s, lock %s", client->device->ordinal,
+			  nvs_lock_event_name(event->kind), nvs_link_name(link),
+			  nvs_lock_name(lock));
+		return false;
+	}
+	if (state->link != link || state->lock != lock)
+		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
+			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
+			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	for (uint32_t i = 0; i < actions.count; i++)
+		carry_out(client, &actions.list[i]);
+	return true;
+}
+
+/* The thread */
+
+static bool footprint_due(const struct nvs_client *client)
+{
+	return client->state.link == NVS_LINK_UP &&
+	       atomic_load(&client->pending) & PENDING_FOOTPRINT;
+}
+
+/*
+ * All bits are looked at in every round, whatever woke the thread, so a wake-up that came early or
+ * was swallowed costs nothing but a round.
+ */
+static void handle_pending(struct nvs_client *client)
+{
+	uint64_t now = nvs_now_us();
+
+	if (atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT) & PENDING_WANT)
+		feed_kind(client, NVS_EVENT_WANTED);
+	if (now >= nvs_lock_state_deadline(&client->state))
+		feed_kind(client, NVS_EVENT_TIMER);
+	if (footprint_due(client) && now >= client->footprint_at)
+		post_footprint(client, now);
+	/*
+	 * Last, and not where the writing failed: there a list of actions was being carried out,
+	 * and another event would have come into the middle of it.
+	 */
+	if (client->connection.broken)
+		feed_kind(client, NVS_EVENT_DISCONNECTED);
+}
+
+static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
+{
+	uint64_t deadline = nvs_lock_state_deadline(&client->state), now = nvs_now_us(), left;
+	struct timespec timeout;
+
+	if (footprint_due(client) && client->footprint_at < deadline)
+		deadline = client->footprint_at;
+	left = deadline > now ? deadline - now : 0;
+	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
+				     .tv_nsec = (long)(left % 1000000) * 1000 };
+	fds[0] = (struct pollfd){ .fd = client->wake, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = client->connection.socket, .events = POLLIN };
+	if (ppoll(fds, 2, deadline == NVS_LOCK_NEVER ? NULL : &timeout, NULL) <= 0)
+		fds[0].revents = fds[1].revents = 0;
+}
+
+static void handle_files(struct nvs_client *client, const struct pollfd *fds)
+{
+	uint64_t count;
+
+	if (fds[0].revents & POLLNVAL)
+		/*
+		 * The program closed it, as some do with every file that they don't know. ppoll
+		 * passes over -1; without this the thread would never sleep again.
+		 */
+		client->wake = -1;
+	else if (fds[0].revents)
+		(void)!read(client->wake, &count, sizeof(count));
+	/*
+	 * Those who asked before the scheduler's frame came are told first: a wish that is older
+	 * than LOCK_OK is answered by it, and must not be taken for one that came after.
+	 */
+	handle_pending(client);
+	if (fds[1].revents && client->connection.socket == fds[1].fd)
+		while (read_frame(client))
+			;
+}
+
+static void *run(void *argument)
+{
+	struct nvs_client *client = argument;
+	struct pollfd fds[2];
+
+	for (;;) {
+		handle_pending(client);
+		wait_for_something(client, fds);
+		handle_files(client, fds);
+	}
+	return NULL;
+}
+
+/*
+ * False: there is no thread; a later call may have more luck. Without one nobody would ever open
+ * the gate, so every submission that waits tries again.
+ */
+static bool start_thread(struct nvs_client *client)
+{
+	if (atomic_exchange(&client->running, true))
+		return true;
+	if (client->wake >= 0 && nvs_thread_create(run, client))
+		return true;
+	atomic_store(&client->running, false);
+	return false;
+}
+
+static void do_without_thread(struct nvs_device *device)
+{
+	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
+		device->ordinal);
+	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
+		nvs_gate_open(device);
+	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
+		nvs_gate_fail(device);
+}
+
+void nvs_clients_forked(void)
+{
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
+		if (client->device && client->connection.socket >= 0)
+			close(client->connection.socket);
+		if (client->device && client->wake >= 0)
+			close(client->wake);
+		client->device = NULL;
+	}
+}
+
+/* A bit that was set already has woken the thread already. */
+static void notify(struct nvs_client *client, unsigned int what)
+{
+	/* This runs in the program's own calls: the write must not show in its errno. */
+	int saved = errno;
+
+	if (!(atomic_fetch_or(&client->pending, what) & what))
+		(void)!write(client->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+	errno = saved;
+}
+
+static void want(struct nvs_device *device)
+{
+	notify(device->client, PENDING_WANT);
+	start_thread(device->client);
+}
+
+static void footprint_changed(struct nvs_device *device)
+{
+	notify(device->client, PENDING_FOOTPRINT);
+}
+
+static const struct nvs_listener listener = {
+	.wanted = want,
+	.footprint_changed = footprint_changed,
+};
+
+void nvs_client_start(struct nvs_device *device)
+{
+	struct nvs_client *client = &clients[device->ordinal];
+	int saved = errno;
+
+	memset(client, 0, sizeof(*client));
+	client->connection.socket = -1;
+	nvs_files_lock();
+	client->wake = nvs_file_move(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	client->device = device;
+	nvs_files_unlock();
+	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
+			    nvs_now_us());
+	device->client = client;
+	device->listener = &listener;
+	if (!start_thread(client))
+		do_without_thread(device);
+	errno = saved;
+}

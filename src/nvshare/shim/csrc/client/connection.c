@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The socket of a connection. No state beside the record that is passed in; files.c keeps fork away
+ * while the socket is opened or closed.
+ */
+#define _GNU_SOURCE
+#include "client/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "process/config.h"
+#include "process/files.h"
+
+void nvs_connection_close(struct nvs_connection *connection)
+{
+	nvs_files_lock();
+	if (connection->socket >= 0)
+		close(connection->socket);
+	connection->socket = -1;
+	nvs_files_unlock();
+	connection->received = 0;
+	connection->broken = false;
+}
+
+bool nvs_connection_open(struct nvs_connection *connection)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path),
+		       "the path is copied as it is");
+	memcpy(address.sun_path, nvs_config()->socket_path, sizeof(address.sun_path));
+	nvs_files_lock();
+	connection->socket =
+		nvs_file_move(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	nvs_files_unlock();
+	if (connection->socket >= 0 && address.sun_path[0] &&
+	    !connect(connection->socket, (struct sockaddr *)&address, sizeof(address)))
+		return true;
+	nvs_connection_close(connection);
+	return false;
+}
+
+/*
+ * A frame is sent as a whole or not at all; where there is no room for one, nobody has read
+ * hundreds.
+ */
+void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame)
+{
+	/* NOSIGNAL: SIGPIPE would end a program that knows nothing of this socket. */
+	if (send(connection->socket, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    (ssize_t)sizeof(*frame))
+		connection->broken = true;
+}
+
+enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
+{
+	const struct nvs_frame *frame = &connection->input;
+	char *rest = (char *)&connection->input + connection->received;
+	ssize_t got =
+		recv(connection->socket, rest, sizeof(*frame) - connection->received, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return NVS_RECEIVED_NOTHING;
+	if (got <= 0)
+		return NVS_RECEIVED_END;
+	connection->received += (size_t)got;
+	if (connection->received < sizeof(*frame)) {
+		/* What is no frame at all may be shorter than one and is not waited for. */
+		return frame->magic != NVS_WIRE_MAGIC || (connection->received > 1 &&
+							  frame->version != NVS_WIRE_VERSION)
+			       ? NVS_RECEIVED_NO_FRAME
+			       : NVS_RECEIVED_NOTHING;
+	}
+	connection->received = 0;
+	return NVS_RECEIVED_FRAME;
+}
+
+bool nvs_connection_lost(const struct nvs_connection *connection)
+{
+	struct pollfd socket_end = { .fd = connection->socket, .events = POLLRDHUP };
+
+	return poll(&socket_end, 1, 0) > 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts together what a client says, to the scheduler and to the user. No state, no lock.
+ */
+#define _GNU_SOURCE
+#include "client/messages.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gate/device.h"
+#include "memory/memory.h"
+#include "process/config.h"
+#include "process/log.h"
+
+static void begin(struct nvs_frame *frame, uint8_t type)
+{
+	memset(frame, 0, sizeof(*frame));
+	frame->magic = NVS_WIRE_MAGIC;
+	frame->version = NVS_WIRE_VERSION;
+	frame->type = type;
+}
+
+void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
+			  const struct nvs_lock_state *state, const struct nvs_lock_action *action)
+{
+	begin(frame, NVS_REGISTER);
+	frame->state = (uint8_t)action->state;
+	frame->backend = (uint8_t)nvs_memory_wire_backend(device);
+	frame->pid = (uint32_t)getpid();
+	frame->epoch = state->epoch;
+	frame->grant = action->grant;
+	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
+	frame->total_bytes = device->total_bytes;
+	memcpy(frame->device_uuid, device->uuid, sizeof(frame->device_uuid));
+	snprintf(frame->text, sizeof(frame->text), "%s", program_invocation_short_name);
+	if (gethostname(frame->name_hint, sizeof(frame->name_hint) - 1))
+		frame->name_hint[0] = '\0';
+}
+
+void nvs_message_request(struct nvs_frame *frame)
+{
+	begin(frame, NVS_REQ_LOCK);
+}
+
+void nvs_message_release(struct nvs_frame *frame, uint64_t grant)
+{
+	begin(frame, NVS_LOCK_RELEASED);
+	frame->grant = grant;
+}
+
+void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
+{
+	begin(frame, NVS_FOOTPRINT);
+	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
+}
+
+static void warn_missing(void)
+{
+	static const char *const what[] = {
+		[NVS_ON_MISSING_WAIT] = "waiting for one",
+		[NVS_ON_MISSING_RUN] = "running without a lock until there is one",
+		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
+	};
+
+	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
+		what[nvs_config()->on_missing]);
+}
+
+static void warn_bad_frame(const struct nvs_frame *frame)
+{
+	const char *path = nvs_config()->socket_path;
+
+	if (frame->magic != NVS_WIRE_MAGIC)
+		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again",
+			path, NVS_WIRE_VERSION);
+	else if (frame->version != NVS_WIRE_VERSION)
+		nvs_log("the scheduler at %s speaks protocol %d, this library %d; trying again",
+			path, frame->version, NVS_WIRE_VERSION);
+	else
+		nvs_log("the scheduler at %s sent a frame of type %d, which it must not now; "
+			"connecting again",
+			path, frame->type);
+}
+
+/* A terminal shows the reason, so nothing in it may be an order to the terminal. */
+static void warn_refused(const struct nvs_frame *frame)
+{
+	char reason[sizeof(frame->text)];
+	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
+
+	for (size_t i = 0; i < length; i++)
+		reason[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f
+				    ? '?'
+				    : frame->text[i];
+	reason[length] = '\0';
+	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
+}
+
+void nvs_message_warn(int action, const struct nvs_frame *frame)
+{
+	if (action == NVS_ACTION_WARN_MISSING)
+		warn_missing();
+	else if (action == NVS_ACTION_WARN_LOST)
+		nvs_log("lost the scheduler at %s; going on as it is and connecting again",
+			nvs_config()->socket_path);
+	else if (action == NVS_ACTION_WARN_BAD_FRAME)
+		warn_bad_frame(frame);
+	else
+		warn_refused(frame);
+}

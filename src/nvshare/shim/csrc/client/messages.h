@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client says: frames to the scheduler, warnings to the user.
+ */
+#ifndef NVSHARE_MESSAGES_H
+#define NVSHARE_MESSAGES_H
+
+#include <stdint.h>
+
+#include "client/lock_state.h"
+#include "protocol/wire.h"
+
+struct nvs_device;
+
+/* `action` is SEND_REGISTER. */
+void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
+			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
+void nvs_message_request(struct nvs_frame *frame);
+void nvs_message_release(struct nvs_frame *frame, uint64_t grant);
+/* The device's footprint as it is now. */
+void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
+/* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
+void nvs_message_warn(int action, const struct nvs_frame *frame);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the symbol tables of loaded objects. No state, no lock of ours.
+ */
+#define _GNU_SOURCE
+#include "driver/symbols.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/*
+ * glibc relocates these addresses in place; musl and the kernel's vdso leave them relative to the
+ * object.
+ */
+static const void *pointer_at(uintptr_t base, ElfW(Addr) address)
+{
+	return (const void *)(address < base ? base + address : address);
+}
+
+static bool read_object(const struct dl_phdr_info *info, struct nvs_object *object)
+{
+	const ElfW(Dyn) *entry = NULL;
+	ElfW(Xword) soname = 0;
+
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	if (!entry)
+		return false;
+	*object = (struct nvs_object){ .base = info->dlpi_addr };
+	for (; entry->d_tag != DT_NULL; entry++) {
+		const void *at = pointer_at(object->base, entry->d_un.d_ptr);
+
+		switch (entry->d_tag) {
+		case DT_SYMTAB:
+			object->symbols = at;
+			break;
+		case DT_STRTAB:
+			object->strings = at;
+			break;
+		case DT_GNU_HASH:
+			object->gnu_hash = at;
+			break;
+		case DT_HASH:
+			object->sysv_hash = at;
+			break;
+		case DT_SONAME:
+			soname = entry->d_un.d_val;
+			break;
+		}
+	}
+	if (!object->symbols || !object->strings)
+		return false;
+	object->soname = soname ? object->strings + soname : NULL;
+	return true;
+}
+
+static bool holds(const struct dl_phdr_info *info, const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD &&
+		    at - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static void *match(const struct nvs_object *object, uint32_t index, const char *name)
+{
+	const ElfW(Sym) *symbol = &object->symbols[index];
+
+	if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+		return NULL;
+	if (strcmp(object->strings + symbol->st_name, name))
+		return NULL;
+	return (void *)(object->base + symbol->st_value);
+}
+
+static void *find_by_gnu_hash(const struct nvs_object *object, const char *name)
+{
+	const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1],
+		       bloom_words = object->gnu_hash[2];
+	const uint32_t *buckets =
+		object->gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t *chains = buckets + bucket_count;
+	uint32_t hash = 5381, index;
+
+	for (const char *c = name; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	if (!bucket_count)
+		return NULL;
+	index = buckets[hash % bucket_count];
+	if (index < first)
+		return NULL;
+	for (;; index++) {
+		uint32_t chain = chains[index - first];
+
+		if ((chain | 1) == (hash | 1)) {
+			void *found = match(object, index, name);
+
+			if (found)
+				return found;
+		}
+		if (chain & 1)
+			return NULL;
+	}
+}
+
+static void *find_by_sysv_hash(const struct nvs_object *object, const char *name)
+{
+	const ElfW(Word) bucket_count = object->sysv_hash[0];
+	const ElfW(Word) *buckets = object->sysv_hash + 2, *chains = buckets + bucket_count;
+	uint32_t hash = 0;
+
+	for (const char *c = name; *c; c++) {
+		hash = (hash << 4) + (unsigned char)*c;
+		hash ^= (hash >> 24) & 0xf0;
+	}
+	hash &= 0x0fffffff;
+	if (!bucket_count)
+		return NULL;
+	for (ElfW(Word) index = buckets[hash % bucket_count]; index != STN_UNDEF;
+	     index = chains[index]) {
+		void *found = match(object, index, name);
+
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+void *nvs_object_symbol(const struct nvs_object *object, const char *name)
+{
+	if (object->gnu_hash)
+		return find_by_gnu_hash(object, name);
+	if (object->sysv_hash)
+		return find_by_sysv_hash(object, name);
+	return NULL;
+}
+
+struct soname_search {
+	const char *prefix;
+	struct nvs_object *found;
+};
+
+static int soname_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct soname_search *search = data;
+
+	(void)size;
+	if (!read_object(info, search->found) || !search->found->soname)
+		return 0;
+	return !strncmp(search->found->soname, search->prefix, strlen(search->prefix));
+}
+
+bool nvs_object_find(const char *prefix, struct nvs_object *found)
+{
+	struct soname_search search = { prefix, found };
+
+	return dl_iterate_phdr(soname_visit, &search);
+}
+
+struct after_search {
+	const void *code;
+	const char *name;
+	void *found;
+	bool passed; /* the object with `code` */
+};
+
+static int after_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct after_search *search = data;
+	struct nvs_object object;
+
+	(void)size;
+	if (!search->passed) {
+		search->passed = holds(info, search->code);
+		return 0;
+	}
+	if (read_object(info, &object))
+		search->found = nvs_object_symbol(&object, search->name);
+	return search->found != NULL;
+}
+
+void *nvs_symbol_after(const void *code, const char *name)
+{
+	struct after_search search = { .code = code, .name = name };
+
+	dl_iterate_phdr(after_visit, &search);
+	return search.found;
+}

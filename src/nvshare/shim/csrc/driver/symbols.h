@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking symbols up in the loaded objects' own tables, without the dynamic loader's dlsym: that
+ * name is ours. Nothing here allocates, locks anything of ours or changes errno; each call takes
+ * the loader's lock for a moment, so none may be made while a lock of ours is held.
+ */
+#ifndef NVSHARE_SYMBOLS_H
+#define NVSHARE_SYMBOLS_H
+
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nvs_object {
+	uintptr_t base;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const char *soname;	      /* NULL: has none */
+	const uint32_t *gnu_hash;     /* NULL: has none */
+	const ElfW(Word) * sysv_hash; /* NULL: has none */
+};
+
+/*
+ * The first loaded object, in load order and without this library, whose soname begins with
+ * `prefix`.
+ */
+bool nvs_object_find(const char *prefix, struct nvs_object *found);
+/* A function that the object defines; NULL: none of that name. */
+void *nvs_object_symbol(const struct nvs_object *object, const char *name);
+/*
+ * The first definition of a function in the objects that were loaded after the one that `code` lies
+ * in; NULL: none.
+ */
+void *nvs_symbol_after(const void *code, const char *name);
+
+#endif

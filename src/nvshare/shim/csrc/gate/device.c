@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the records of the devices that this process uses.
+ *
+ * `use_lock` protects the creation of records; `ready` publishes them. A record is never freed. The
+ * driver is not called while the lock is held.
+ */
+#define _GNU_SOURCE
+#include "gate/device.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "driver/driver.h"
+
+_Atomic(struct nvs_device *) nvs_device_only;
+
+static pthread_mutex_t use_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_device devices[NVS_MAX_DEVICES];
+static _Atomic uint64_t ready; /* a bit for every record in use */
+
+struct nvs_device *nvs_device_known(int ordinal)
+{
+	uint64_t known = atomic_load_explicit(&ready, memory_order_acquire);
+
+	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES && known >> ordinal & 1 ? &devices[ordinal]
+										 : NULL;
+}
+
+void nvs_devices_forked(void)
+{
+	use_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&ready, 0);
+	atomic_store(&nvs_device_only, NULL);
+	memset(devices, 0, sizeof(devices));
+}
+
+/* With the lock held. */
+static void publish(const struct nvs_device *filled)
+{
+	struct nvs_device *device = &devices[filled->ordinal];
+	uint64_t before = atomic_load(&ready), bit = 1ULL << filled->ordinal;
+
+	*device = *filled;
+	nvs_device_start(device);
+	atomic_store(&nvs_device_only, before ? NULL : device);
+	atomic_store_explicit(&ready, before | bit, memory_order_release);
+}
+
+struct nvs_device *nvs_device_use(int ordinal)
+{
+	struct nvs_device filled = { .ordinal = ordinal };
+	CUuuid uuid;
+	size_t bytes;
+	int saved = errno;
+
+	if (nvs_device_known(ordinal) || ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
+		return nvs_device_known(ordinal);
+	if (NVS_CALL(cuDeviceGetUuid_v2, &uuid, ordinal) != CUDA_SUCCESS &&
+	    NVS_CALL(cuDeviceGetUuid, &uuid, ordinal) != CUDA_SUCCESS)
+		return NULL;
+	if (NVS_CALL(cuDeviceTotalMem_v2, &bytes, ordinal) != CUDA_SUCCESS)
+		return NULL;
+	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
+	filled.total_bytes = bytes;
+	pthread_mutex_lock(&use_lock);
+	if (!nvs_device_known(ordinal))
+		publish(&filled);
+	pthread_mutex_unlock(&use_lock);
+	errno = saved;
+	return nvs_device_known(ordinal);
+}

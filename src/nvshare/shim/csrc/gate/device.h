@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One record for every device that this process uses: the meeting point of the gate, the client and
+ * the memory. Records are created on the first context of a device, never freed, and are reset in a
+ * forked child.
+ */
+#ifndef NVSHARE_DEVICE_H
+#define NVSHARE_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define NVS_MAX_DEVICES 64
+
+struct nvs_client;
+struct nvs_device;
+
+enum nvs_gate_state {
+	NVS_GATE_CLOSED = 0, /* submissions wait */
+	NVS_GATE_OPEN = 1,   /* submissions pass */
+	/* submissions wait, except while a capture is going on in this process */
+	NVS_GATE_CLOSING = 2,
+	NVS_GATE_FAILING = 3 /* submissions fail with CUDA_ERROR_SYSTEM_NOT_READY */
+};
+
+/* Owned by gate.c and drain.c. */
+struct nvs_gate {
+	_Atomic int state;
+	_Atomic uint32_t waiting; /* threads that wait at it; also the futex word's companion */
+	_Atomic uint32_t wakeups; /* futex word */
+};
+
+/* Whom the device tells what happened to it. Any thread calls; the calls return at once. */
+struct nvs_listener {
+	void (*wanted)(struct nvs_device *device); /* a submission found the gate closed */
+	void (*footprint_changed)(struct nvs_device *device);
+};
+
+struct nvs_device {
+	int ordinal;	      /* CUDA's number in this process */
+	uint8_t uuid[16];     /* what the lock belongs to */
+	uint64_t total_bytes; /* as the driver says */
+	struct nvs_gate gate;
+	_Atomic uint64_t footprint_bytes;    /* written by footprint.c only */
+	const struct nvs_listener *listener; /* set by nvs_device_start */
+	struct nvs_client *client;	     /* owned by client.c */
+};
+
+/* The only device that this process uses; NULL: none so far, or several. Owned by device.c. */
+extern _Atomic(struct nvs_device *) nvs_device_only;
+
+/*
+ * The record of a device; creates it, and starts its client, when this is the device's first use.
+ * NULL: no such device.
+ */
+struct nvs_device *nvs_device_use(int ordinal);
+/* The record of a device that nvs_device_use has seen; NULL: it has not. */
+struct nvs_device *nvs_device_known(int ordinal);
+/*
+ * In start.c: makes the rest of the library ready for a device that is used for the first time,
+ * before anybody else sees its record. Not from two threads at a time.
+ */
+void nvs_device_start(struct nvs_device *device);
+/* In a forked child. */
+void nvs_devices_forked(void);
+
+#endif

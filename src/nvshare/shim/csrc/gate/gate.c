@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the gates' states: the slow paths of pass.h, and opening. Closing for a drain is in drain.c.
+ *
+ * No lock. A gate's state is written by its client thread (and in a forked child); waiting threads
+ * sleep on gate.wakeups.
+ */
+#define _GNU_SOURCE
+#include "gate/gate.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "gate/capture.h"
+#include "gate/device.h"
+#include "gate/marks.h"
+#include "gate/pass.h"
+#include "gate/streams.h"
+
+static bool passes(struct nvs_pass *pass, int state)
+{
+	switch (state) {
+	case NVS_GATE_OPEN:
+		return true;
+	case NVS_GATE_CLOSING:
+		/*
+		 * The lock is still held and the drain waits for the captures' end, which may need
+		 * this call: if it waited here, the two would wait for each other.
+		 */
+		return nvs_captures_going_on();
+	case NVS_GATE_CLOSED:
+		/*
+		 * What is captured is not submitted. The second device of a peer copy shares the
+		 * first one's stream.
+		 */
+		if (!pass->capturing && nvs_captures_going_on())
+			pass->capturing = nvs_capture_pass(pass->stream);
+		return pass->capturing;
+	default:
+		return false;
+	}
+}
+
+static void wait_at(struct nvs_device *device, int seen)
+{
+	struct nvs_gate *gate = &device->gate;
+	uint32_t wakeups;
+
+	/*
+	 * Every time: the lock may have been granted and given back since the last one, and then
+	 * nobody else would ask for it again.
+	 */
+	device->listener->wanted(device);
+	atomic_fetch_add(&gate->waiting, 1);
+	/*
+	 * change_state() writes the state first and the wakeups then. Read in the opposite order:
+	 * whatever happens after this line, either the state has changed or the futex returns at
+	 * once because its word has.
+	 */
+	wakeups = atomic_load(&gate->wakeups);
+	if (atomic_load(&gate->state) == seen)
+		syscall(SYS_futex, &gate->wakeups, FUTEX_WAIT_PRIVATE, wakeups, NULL, NULL, 0);
+	atomic_fetch_sub(&gate->waiting, 1);
+}
+
+/*
+ * The first device of the mask whose gate does not let the call pass now, and the state that it was
+ * seen in; NULL: all do.
+ */
+static struct nvs_device *find_obstacle(struct nvs_pass *pass, uint64_t mask, int *seen)
+{
+	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
+		struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
+
+		if (!device)
+			continue;
+		*seen = atomic_load_explicit(&device->gate.state, memory_order_acquire);
+		if (!passes(pass, *seen))
+			return device;
+	}
+	return NULL;
+}
+
+CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
+{
+	struct nvs_mark *mark = nvs_mark_take();
+	/* The program may look at errno later: what is called here must not show in it. */
+	int saved = errno, seen = NVS_GATE_OPEN;
+	CUresult result = CUDA_SUCCESS;
+
+	*pass = (struct nvs_pass){ .mark = mark, .stream = stream };
+	if (!mark)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/*
+	 * The driver called an exported function of its own, which is our hook. The outer call
+	 * passed already; if this one waited, its mark would keep the drain from ending.
+	 */
+	if (mark->depth++)
+		return CUDA_SUCCESS;
+	for (;;) {
+		struct nvs_device *obstacle;
+
+		/*
+		 * All or none: a call that waits for one device must not keep another one from
+		 * being drained.
+		 */
+		atomic_store_explicit(&mark->devices, mask, memory_order_relaxed);
+		nvs_mark_order();
+		obstacle = find_obstacle(pass, mask, &seen);
+		if (!obstacle)
+			break;
+		/* Nothing is held while it waits: not the captures' end, not the mark. */
+		if (pass->capturing)
+			nvs_capture_passed();
+		pass->capturing = false;
+		atomic_store_explicit(&mark->devices, 0, memory_order_release);
+		if (seen == NVS_GATE_FAILING) {
+			mark->depth--;
+			result = CUDA_ERROR_SYSTEM_NOT_READY;
+			break;
+		}
+		wait_at(obstacle, seen);
+	}
+	errno = saved;
+	return result;
+}
+
+CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream)
+{
+	struct nvs_mark *mark = nvs_mark_mine;
+	struct nvs_device *device;
+	CUresult result;
+
+	/* A call inside another one, as above; the driver is not asked for its device. */
+	if (mark && mark->depth) {
+		mark->depth++;
+		*pass = (struct nvs_pass){ .mark = mark };
+		return CUDA_SUCCESS;
+	}
+	device = nvs_device_of(stream);
+	if (!device) { /* no context: the driver will say so */
+		*pass = (struct nvs_pass){ 0 };
+		return CUDA_SUCCESS;
+	}
+	result = nvs_gate_enter_mask(pass, 1ULL << device->ordinal, stream);
+	pass->device = device;
+	return result;
+}
+
+void nvs_gate_hold(struct nvs_pass *pass, struct nvs_device *device)
+{
+	struct nvs_mark *mark = device ? nvs_mark_take() : NULL;
+
+	*pass = (struct nvs_pass){ .mark = mark };
+	if (mark && !mark->depth++)
+		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal,
+				      memory_order_seq_cst);
+}
+
+void nvs_gate_leave_slowly(struct nvs_pass *pass)
+{
+	struct nvs_mark *mark = pass->mark;
+	uint64_t mask;
+
+	if (!mark || --mark->depth)
+		return;
+	mask = atomic_load_explicit(&mark->devices, memory_order_relaxed);
+	for (int ordinal = 0; mask; ordinal++, mask >>= 1)
+		if (mask & 1)
+			atomic_fetch_add_explicit(&mark->submissions[ordinal], 1,
+						  memory_order_relaxed);
+	/* Released: who finds the mark cleared also finds what the call submitted. */
+	atomic_store_explicit(&mark->devices, 0, memory_order_release);
+	if (pass->capturing)
+		nvs_capture_passed();
+}
+
+static void change_state(struct nvs_device *device, int state)
+{
+	int saved = errno;
+
+	atomic_store(&device->gate.state, state);
+	atomic_fetch_add(&device->gate.wakeups, 1);
+	syscall(SYS_futex, &device->gate.wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	errno = saved;
+}
+
+void nvs_gate_open(struct nvs_device *device)
+{
+	change_state(device, NVS_GATE_OPEN);
+}
+
+void nvs_gate_fail(struct nvs_device *device)
+{
+	change_state(device, NVS_GATE_FAILING);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The marks of all threads: what each thread says of itself for others to see, without a lock.
+ *
+ * A thread sets its mark first and then looks whether it may go on (nvs_mark_order between the
+ * two). Whoever wants to keep threads out changes what they look at first, and then waits for the
+ * marks. So either the thread sees the change or the other one sees the mark.
+ */
+#ifndef NVSHARE_MARKS_H
+#define NVSHARE_MARKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gate/device.h"
+
+#define NVS_STREAM_CACHE 16
+
+struct nvs_pacing;
+
+/*
+ * One for each thread that ever submitted; never freed, used again after the thread's end. Others
+ * read the atomic fields only.
+ */
+struct nvs_mark {
+	_Atomic uint64_t devices; /* a bit for every device that a call in flight may submit to */
+	/* calls in flight: a driver may call its own exported functions */
+	unsigned int depth;
+	_Atomic bool taken;   /* by a living thread */
+	_Atomic bool looking; /* asks about events, in the thread's own capture mode */
+	struct nvs_mark *next;
+	struct {
+		void *stream;
+		uint32_t generation;
+		struct nvs_device *device;
+	} streams[NVS_STREAM_CACHE]; /* owned by streams.c */
+	_Atomic uint64_t submissions[NVS_MAX_DEVICES];
+	struct nvs_pacing *pacing[NVS_MAX_DEVICES]; /* owned by pacing.c; NULL: none yet */
+} __attribute__((aligned(128)));
+
+/* The calling thread's mark; NULL: it has none yet. */
+extern __thread struct nvs_mark *nvs_mark_mine
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* There is no membarrier: each thread has to order its own accesses. */
+extern _Atomic bool nvs_marks_fenced;
+
+/*
+ * Between setting the mark and looking. With membarrier this keeps only the compiler from changing
+ * the order; the processors are told by the one who waits.
+ */
+static inline void nvs_mark_order(void)
+{
+	if (atomic_load_explicit(&nvs_marks_fenced, memory_order_relaxed))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+}
+
+/*
+ * Before the first device is used, also in a forked child. Not from two threads at a time.
+ * `thread_ended` is called in a thread that ends, before its mark can become another one's.
+ */
+void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark));
+/* The calling thread's mark; makes it when it has none. NULL: no memory. */
+struct nvs_mark *nvs_mark_take(void);
+/*
+ * Returns when no call is in flight on the device that found its gate in a state from before this
+ * call.
+ */
+void nvs_marks_wait(const struct nvs_device *device);
+/* Returns when no thread asks about events that began to before this call. */
+void nvs_marks_wait_looks(void);
+/* Submissions to the device so far, on all threads; only its changes mean something. */
+uint64_t nvs_marks_submissions(const struct nvs_device *device);
+/* In a forked child: the other threads are gone. */
+void nvs_marks_forked(void);
+
+#endif

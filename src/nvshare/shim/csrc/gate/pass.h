@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a hook goes through the gate: nvs_gate_enter before the driver's function, nvs_gate_leave
+ * after it. The thread says in its mark that it goes through, and looks at the gate then; whoever
+ * closes the gate does the opposite (marks.h), so either the thread finds the gate closed or the
+ * closer finds the mark. What is inline here is the way of every launch through an open gate: no
+ * lock, no system call, no function call.
+ */
+#ifndef NVSHARE_PASS_H
+#define NVSHARE_PASS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+#include "gate/device.h"
+#include "gate/marks.h"
+#include "gate/pacing.h"
+
+/* What NULL means in the _ptsz forms. */
+#define NVS_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+
+/* A call on its way through the gate. */
+struct nvs_pass {
+	struct nvs_mark *mark;	   /* NULL: nothing to do at the end */
+	struct nvs_device *device; /* NULL: none or several, or a call inside another one */
+	void *stream;
+	bool capturing; /* passed a closed gate because the stream is being captured */
+};
+
+CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream);
+void nvs_gate_leave_slowly(struct nvs_pass *pass);
+/* For a call that submits to the devices of `mask`, a bit for every ordinal. */
+CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream);
+/*
+ * Lets a drain wait for the call without waiting for the gate: for the end of a context, which may
+ * take as long as its work.
+ */
+void nvs_gate_hold(struct nvs_pass *pass, struct nvs_device *device);
+
+/*
+ * Waits until the stream's device may be used; anything but CUDA_SUCCESS is the hook's answer,
+ * without nvs_gate_leave.
+ */
+static inline CUresult nvs_gate_enter(struct nvs_pass *pass, void *stream)
+{
+	struct nvs_mark *mark = nvs_mark_mine;
+	struct nvs_device *device = atomic_load_explicit(&nvs_device_only, memory_order_acquire);
+
+	if (__builtin_expect(mark && device && !mark->depth, 1)) {
+		atomic_store_explicit(&mark->devices, 1ULL << device->ordinal,
+				      memory_order_relaxed);
+		nvs_mark_order();
+		if (__builtin_expect(atomic_load_explicit(&device->gate.state,
+							  memory_order_acquire) == NVS_GATE_OPEN,
+				     1)) {
+			mark->depth = 1;
+			*pass = (struct nvs_pass){ mark, device, stream, false };
+			return CUDA_SUCCESS;
+		}
+		atomic_store_explicit(&mark->devices, 0, memory_order_release);
+	}
+	return nvs_gate_enter_slowly(pass, stream);
+}
+
+static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
+{
+	struct nvs_mark *mark = pass->mark;
+	_Atomic uint64_t *count;
+
+	if (__builtin_expect(!mark || !pass->device || pass->capturing || mark->depth > 1, 0)) {
+		nvs_gate_leave_slowly(pass);
+		return;
+	}
+	count = &mark->submissions[pass->device->ordinal];
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	mark->depth = 0;
+	atomic_store_explicit(&mark->devices, 0, memory_order_release);
+	if (result == CUDA_SUCCESS && nvs_pacing_due(mark->pacing[pass->device->ordinal]))
+		nvs_pacing_look(mark, pass->device, pass->stream);
+}
+
+#endif

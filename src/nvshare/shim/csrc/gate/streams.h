@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which device a stream or a context belongs to.
+ */
+#ifndef NVSHARE_STREAMS_H
+#define NVSHARE_STREAMS_H
+
+struct nvs_device;
+
+/*
+ * The device that a submission belongs to: `stream` may be NULL (legacy or per-thread default
+ * stream).
+ */
+struct nvs_device *nvs_device_of(void *stream);
+/* The device of a context, current or not. NULL: no such context. */
+struct nvs_device *nvs_device_of_context(void *context);
+/* A stream ended: its handle may come back as another one's. */
+void nvs_stream_ended(void);
+
+#endif

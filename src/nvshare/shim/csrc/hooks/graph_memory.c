@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of what may change the memory of graphs. How much that is, only the driver knows; it is
+ * asked after each such call, once a graph with memory nodes has been made. No state.
+ */
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/memory.h"
+
+static void measure(void)
+{
+	if (!atomic_load_explicit(&nvs_memory_graphs_allocate, memory_order_relaxed))
+		return;
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
+		if (nvs_device_known(ordinal))
+			nvs_memory_graphs_ran(nvs_device_known(ordinal));
+}
+
+static CUresult measured(CUresult result)
+{
+	measure();
+	return result;
+}
+
+static CUresult added(CUresult result, int type)
+{
+	if (result == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		atomic_store(&nvs_memory_graphs_allocate, true);
+	return result;
+}
+
+NVS_HOOK(cuGraphAddMemAllocNode, CUgraphNode *phGraphNode, CUgraph hGraph,
+	 const CUgraphNode *dependencies, size_t numDependencies,
+	 CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	return added(NVS_CALL(cuGraphAddMemAllocNode, phGraphNode, hGraph, dependencies,
+			      numDependencies, nodeParams),
+		     CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+}
+
+NVS_HOOK(cuGraphAddMemFreeNode, CUgraphNode *phGraphNode, CUgraph hGraph,
+	 const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	return NVS_CALL(cuGraphAddMemFreeNode, phGraphNode, hGraph, dependencies, numDependencies,
+			dptr);
+}
+
+NVS_HOOK(cuGraphAddNode, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	 size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return added(NVS_CALL(cuGraphAddNode, phGraphNode, hGraph, dependencies, numDependencies,
+			      nodeParams),
+		     nodeParams ? nodeParams->type : 0);
+}
+
+NVS_HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
+	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	 size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return added(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies, dependencyData,
+			      numDependencies, nodeParams),
+		     nodeParams ? nodeParams->type : 0);
+}
+
+NVS_HOOK(cuGraphAddNode_v3, CUgraphNode *phGraphNode, CUgraph hGraph,
+	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	 size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return added(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies, dependencyData,
+			      numDependencies, nodeParams),
+		     nodeParams ? nodeParams->type : 0);
+}
+
+NVS_HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+	 char *logBuffer, size_t bufferSize)
+{
+	return measured(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode, logBuffer,
+				 bufferSize));
+}
+
+NVS_HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+	 char *logBuffer, size_t bufferSize)
+{
+	return measured(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode, logBuffer,
+				 bufferSize));
+}
+
+NVS_HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
+	 unsigned long long flags)
+{
+	return measured(NVS_CALL(cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags));
+}
+
+NVS_HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
+	 CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return measured(
+		NVS_CALL(cuGraphInstantiateWithParams, phGraphExec, hGraph, instantiateParams));
+}
+
+NVS_HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
+	 CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return measured(NVS_CALL(cuGraphInstantiateWithParams_ptsz, phGraphExec, hGraph,
+				 instantiateParams));
+}
+
+NVS_HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
+{
+	return measured(NVS_CALL(cuGraphExecDestroy, hGraphExec));
+}
+
+NVS_HOOK(cuDeviceGraphMemTrim, CUdevice device)
+{
+	return measured(NVS_CALL(cuDeviceGraphMemTrim, device));
+}
+
+NVS_HOOK(cuDeviceSetGraphMemAttribute, CUdevice device, CUgraphMem_attribute attr, void *value)
+{
+	return measured(NVS_CALL(cuDeviceSetGraphMemAttribute, device, attr, value));
+}

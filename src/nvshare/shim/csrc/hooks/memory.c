@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of plain device memory and of arrays. Each call asks the account first, then the backend or
+ * the driver, and enters what it got in the book. A free takes the entry out first, so that of two
+ * frees one finds it, and puts it back if the driver refuses. What is not in the book is the
+ * driver's alone. No state.
+ */
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/streams.h"
+#include "memory/account.h"
+#include "memory/arrays.h"
+#include "memory/memory.h"
+
+static CUcontext current_context(void)
+{
+	CUcontext context = NULL;
+
+	return NVS_CALL(cuCtxGetCurrent, &context) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* After the driver's answer: enters the allocation in the book, or gives its reservation back. */
+static CUresult commit(CUresult result, struct nvs_device *device, int kind, uint64_t key,
+		       uint64_t bytes, uint64_t reserved, bool plain)
+{
+	struct nvs_entry entry = {
+		.kind = kind, .device = device->ordinal, .key = key, .bytes = bytes, .plain = plain
+	};
+
+	if (result != CUDA_SUCCESS) {
+		nvs_memory_release(device, reserved);
+		return result;
+	}
+	entry.context = current_context();
+	nvs_memory_charge(&entry, reserved);
+	return result;
+}
+
+static CUresult released(CUresult result, bool known, const struct nvs_entry *entry)
+{
+	if (known && result == CUDA_SUCCESS)
+		nvs_memory_discharge(entry);
+	else if (known)
+		nvs_account_add(entry);
+	return result;
+}
+
+/* From before CUDA 3.2: the pointers of that time have 32 bits, which only the driver can make. */
+NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	CUresult result;
+
+	if (!device || !dptr || !bytesize)
+		return NVS_CALL(cuMemAlloc, dptr, bytesize);
+	if (!nvs_memory_reserve(device, bytesize))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = NVS_CALL(cuMemAlloc, dptr, bytesize);
+	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      bytesize, bytesize, false);
+}
+
+NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	CUdeviceptr pointer = 0;
+	CUresult result;
+
+	if (!device || !dptr || !bytesize)
+		return NVS_CALL(cuMemAlloc_v2, dptr, bytesize);
+	if (!nvs_memory_reserve(device, bytesize))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = nvs_memory_of(device)->alloc(&pointer, bytesize);
+	if (result == CUDA_SUCCESS)
+		*dptr = pointer;
+	return commit(result, device, NVS_ENTRY_POINTER, pointer, bytesize, bytesize, true);
+}
+
+NVS_HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+	 unsigned int Height, unsigned int ElementSizeBytes)
+{
+	uint64_t bytes = (uint64_t)WidthInBytes * Height, charged = 0;
+	struct nvs_device *device = nvs_device_of(NULL);
+	CUresult result;
+
+	if (!device || !dptr || !pPitch || !bytes)
+		return NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height,
+				ElementSizeBytes);
+	if (!nvs_memory_reserve(device, bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	if (result == CUDA_SUCCESS)
+		charged = (uint64_t)*pPitch * Height;
+	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      charged, bytes, false);
+}
+
+NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes,
+	 size_t Height, unsigned int ElementSizeBytes)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	CUdeviceptr pointer = 0;
+	size_t bytes, pitch = 0;
+	CUresult result;
+
+	if (!device || !dptr || !pPitch || !WidthInBytes || !Height ||
+	    __builtin_mul_overflow(WidthInBytes, Height, &bytes))
+		return NVS_CALL(cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height,
+				ElementSizeBytes);
+	if (!nvs_memory_reserve(device, bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height,
+						    ElementSizeBytes);
+	if (result == CUDA_SUCCESS) {
+		*dptr = pointer;
+		*pPitch = pitch;
+	}
+	return commit(result, device, NVS_ENTRY_POINTER, pointer, pitch * Height, bytes, true);
+}
+
+/* Unified memory that the program asks for itself stays what it is in every backend. */
+NVS_HOOK(cuMemAllocManaged, CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int flags)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	CUresult result;
+
+	if (!device || !dptr || !bytesize)
+		return NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
+	if (!nvs_memory_reserve(device, bytesize))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
+	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
+		      bytesize, bytesize, false);
+}
+
+NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
+{
+	struct nvs_entry entry;
+	bool known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
+
+	return released(NVS_CALL(cuMemFree, dptr), known, &entry);
+}
+
+NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
+{
+	struct nvs_entry entry;
+	bool known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
+
+	if (known && entry.plain)
+		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
+				&entry);
+	return released(NVS_CALL(cuMemFree_v2, dptr), known, &entry);
+}
+
+/*
+ * Arrays: the driver makes them in every backend; what they take is computed from their descriptor.
+ */
+#define CREATE_ARRAY(kind, handle, bytes, call)                                                    \
+	struct nvs_device *device = nvs_device_of(NULL);                                           \
+	uint64_t size = handle && device ? (bytes) : 0;                                            \
+	CUresult result;                                                                           \
+                                                                                                   \
+	if (!size)                                                                                 \
+		return call;                                                                       \
+	if (!nvs_memory_reserve(device, size))                                                     \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
+	result = call;                                                                             \
+	return commit(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
+		      size, false)
+
+NVS_HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
+{
+	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array_bytes_v1(pAllocateArray),
+		     NVS_CALL(cuArrayCreate, pHandle, pAllocateArray));
+}
+
+NVS_HOOK(cuArrayCreate_v2, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v2 *pAllocateArray)
+{
+	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array_bytes(pAllocateArray),
+		     NVS_CALL(cuArrayCreate_v2, pHandle, pAllocateArray));
+}
+
+NVS_HOOK(cuArray3DCreate, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
+{
+	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array3d_bytes_v1(pAllocateArray),
+		     NVS_CALL(cuArray3DCreate, pHandle, pAllocateArray));
+}
+
+NVS_HOOK(cuArray3DCreate_v2, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v2 *pAllocateArray)
+{
+	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array3d_bytes(pAllocateArray, 1),
+		     NVS_CALL(cuArray3DCreate_v2, pHandle, pAllocateArray));
+}
+
+NVS_HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
+	 const CUDA_ARRAY3D_DESCRIPTOR_v2 *pMipmappedArrayDesc, unsigned int numMipmapLevels)
+{
+	CREATE_ARRAY(
+		NVS_ENTRY_MIPMAP, pHandle, nvs_array3d_bytes(pMipmappedArrayDesc, numMipmapLevels),
+		NVS_CALL(cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels));
+}
+
+NVS_HOOK(cuArrayDestroy, CUarray hArray)
+{
+	struct nvs_entry entry;
+	bool known = nvs_account_take(NVS_ENTRY_ARRAY, (uintptr_t)hArray, &entry);
+
+	return released(NVS_CALL(cuArrayDestroy, hArray), known, &entry);
+}
+
+NVS_HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
+{
+	struct nvs_entry entry;
+	bool known = nvs_account_take(NVS_ENTRY_MIPMAP, (uintptr_t)hMipmappedArray, &entry);
+
+	return released(NVS_CALL(cuMipmappedArrayDestroy, hMipmappedArray), known, &entry);
+}
+
+/*
+ * What another process or another interface allocated is in their account: opening it took nothing,
+ * closing it gives nothing.
+ */
+NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
+{
+	return NVS_CALL(cuIpcCloseMemHandle, dptr);
+}
+
+NVS_HOOK(cuDestroyExternalMemory, CUexternalMemory extMem)
+{
+	return NVS_CALL(cuDestroyExternalMemory, extMem);
+}

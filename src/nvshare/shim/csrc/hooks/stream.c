@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ends of streams, and the begin and end of captures: none of them waits for the gate. No state
+ * of its own.
+ */
+#include "driver/driver.h"
+#include "gate/capture.h"
+#include "gate/pass.h"
+#include "gate/streams.h"
+
+/* The driver drops a capture together with its stream. */
+static CUresult destroy(CUresult (*real)(CUstream), CUstream stream)
+{
+	bool captures = nvs_captures_going_on();
+	CUresult result;
+
+	if (!real)
+		return CUDA_ERROR_NOT_FOUND;
+	if (captures)
+		nvs_capture_ending();
+	result = real(stream);
+	if (captures)
+		nvs_capture_ended(stream, result == CUDA_SUCCESS);
+	nvs_stream_ended();
+	return result;
+}
+
+NVS_HOOK(cuStreamDestroy, CUstream hStream)
+{
+	return destroy(NVS_REAL(cuStreamDestroy), hStream);
+}
+
+NVS_HOOK(cuStreamDestroy_v2, CUstream hStream)
+{
+	return destroy(NVS_REAL(cuStreamDestroy_v2), hStream);
+}
+
+#define BEGIN(symbol, stream, arguments, ...)            \
+	NVS_HOOK(symbol, __VA_ARGS__)                    \
+	{                                                \
+		struct nvs_capture *capture;             \
+		CUresult result;                         \
+                                                         \
+		if (!NVS_REAL(symbol))                   \
+			return CUDA_ERROR_NOT_FOUND;     \
+		capture = nvs_capture_begin(stream);     \
+		if (!capture)                            \
+			return CUDA_ERROR_OUT_OF_MEMORY; \
+		result = NVS_REAL(symbol) arguments;     \
+		nvs_capture_begun(capture, result);      \
+		return result;                           \
+	}
+
+BEGIN(cuStreamBeginCapture, hStream, (hStream), CUstream hStream)
+BEGIN(cuStreamBeginCapture_ptsz, NVS_PER_THREAD(hStream), (hStream), CUstream hStream)
+BEGIN(cuStreamBeginCapture_v2, hStream, (hStream, mode), CUstream hStream, CUstreamCaptureMode mode)
+BEGIN(cuStreamBeginCapture_v2_ptsz, NVS_PER_THREAD(hStream), (hStream, mode), CUstream hStream,
+      CUstreamCaptureMode mode)
+BEGIN(cuStreamBeginCaptureToGraph, hStream,
+      (hStream, hGraph, dependencies, dependencyData, numDependencies, mode), CUstream hStream,
+      CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+      size_t numDependencies, CUstreamCaptureMode mode)
+BEGIN(cuStreamBeginCaptureToGraph_ptsz, NVS_PER_THREAD(hStream),
+      (hStream, hGraph, dependencies, dependencyData, numDependencies, mode), CUstream hStream,
+      CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+      size_t numDependencies, CUstreamCaptureMode mode)
+BEGIN(cuStreamBeginRecaptureToGraph, hStream, (hStream, mode, hGraph, callbackFunc, userData),
+      CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+      CUgraphRecaptureCallback callbackFunc, void *userData)
+BEGIN(cuStreamBeginRecaptureToGraph_ptsz, NVS_PER_THREAD(hStream),
+      (hStream, mode, hGraph, callbackFunc, userData), CUstream hStream, CUstreamCaptureMode mode,
+      CUgraph hGraph, CUgraphRecaptureCallback callbackFunc, void *userData)
+BEGIN(cuStreamBeginCaptureToCig, hStream, (hStream, streamCigCaptureParams), CUstream hStream,
+      CUstreamCigCaptureParams *streamCigCaptureParams)
+BEGIN(cuStreamBeginCaptureToCig_ptsz, NVS_PER_THREAD(hStream), (hStream, streamCigCaptureParams),
+      CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams)
+
+#define END(symbol, stream, arguments, ...)          \
+	NVS_HOOK(symbol, __VA_ARGS__)                \
+	{                                            \
+		CUresult result;                     \
+                                                     \
+		if (!NVS_REAL(symbol))               \
+			return CUDA_ERROR_NOT_FOUND; \
+		nvs_capture_ending();                \
+		result = NVS_REAL(symbol) arguments; \
+		nvs_capture_ended(stream, false);    \
+		return result;                       \
+	}
+
+END(cuStreamEndCapture, hStream, (hStream, phGraph), CUstream hStream, CUgraph *phGraph)
+END(cuStreamEndCapture_ptsz, NVS_PER_THREAD(hStream), (hStream, phGraph), CUstream hStream,
+    CUgraph *phGraph)
+END(cuStreamEndCaptureToCig, hStream, (hStream), CUstream hStream)
+END(cuStreamEndCaptureToCig_ptsz, NVS_PER_THREAD(hStream), (hStream), CUstream hStream)

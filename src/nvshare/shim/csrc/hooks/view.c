@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of what the program is told about memory: the total is the device's, what is free is what
+ * it may still have, and a pointer of a disguised backend looks like plain device memory. No state.
+ */
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/streams.h"
+#include "memory/account.h"
+#include "memory/memory.h"
+
+static void look(const struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
+		 uint64_t *total)
+{
+	uint64_t footprint = atomic_load(&device->footprint_bytes);
+
+	*total = device->total_bytes;
+	*free_bytes = nvs_memory_of(device)->free_bytes(device, footprint, driver_free);
+}
+
+NVS_HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	uint64_t seen_free, seen_total;
+	CUresult result = NVS_CALL(cuMemGetInfo_v2, free, total);
+
+	if (result != CUDA_SUCCESS || !device || !free || !total)
+		return result;
+	look(device, *free, &seen_free, &seen_total);
+	*free = seen_free;
+	*total = seen_total;
+	return result;
+}
+
+static unsigned int narrow(uint64_t bytes)
+{
+	return bytes < UINT32_MAX ? (unsigned int)bytes : UINT32_MAX;
+}
+
+/* From before CUDA 3.2: sizes of 32 bits. */
+NVS_HOOK(cuMemGetInfo, unsigned int *free, unsigned int *total)
+{
+	struct nvs_device *device = nvs_device_of(NULL);
+	uint64_t seen_free, seen_total;
+	CUresult result = NVS_CALL(cuMemGetInfo, free, total);
+
+	if (result != CUDA_SUCCESS || !device || !free || !total)
+		return result;
+	look(device, *free, &seen_free, &seen_total);
+	*free = narrow(seen_free);
+	*total = narrow(seen_total);
+	return result;
+}
+
+/* Whether the pointer, perhaps into the middle, is of an allocation that the backend disguises. */
+static bool is_disguised(CUdeviceptr pointer, struct nvs_entry *entry)
+{
+	CUdeviceptr start;
+
+	if (NVS_CALL(cuPointerGetAttribute, &start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+		     pointer) != CUDA_SUCCESS)
+		return false;
+	return nvs_account_find(NVS_ENTRY_POINTER, start, entry) && entry->plain &&
+	       nvs_memory_of(nvs_device_known(entry->device))->disguised;
+}
+
+static bool betrays(CUpointer_attribute attribute)
+{
+	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
+	       attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
+	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+}
+
+/* `data` was filled by the driver. */
+static void disguise(CUpointer_attribute attribute, void *data, const struct nvs_entry *entry)
+{
+	if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+	else if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		*(void **)data = NULL;
+	else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+		/*
+		 * a truth value of the program's own size, of which the driver set the lowest byte
+		 */
+		*(unsigned char *)data = 0;
+	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)data = entry->device;
+}
+
+NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
+{
+	struct nvs_entry entry;
+	CUresult result;
+
+	if (!data || !betrays(attribute) || !is_disguised(ptr, &entry))
+		return NVS_CALL(cuPointerGetAttribute, data, attribute, ptr);
+	/* Device memory has no address for the host. */
+	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = NVS_CALL(cuPointerGetAttribute, data, attribute, ptr);
+	if (result == CUDA_SUCCESS)
+		disguise(attribute, data, &entry);
+	return result;
+}
+
+NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
+	 void **data, CUdeviceptr_v2 ptr)
+{
+	CUresult result = NVS_CALL(cuPointerGetAttributes, numAttributes, attributes, data, ptr);
+	struct nvs_entry entry;
+
+	if (result != CUDA_SUCCESS || !is_disguised(ptr, &entry))
+		return result;
+	for (unsigned int i = 0; i < numAttributes; i++)
+		disguise(attributes[i], data[i], &entry);
+	return result;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of the program's own virtual memory management. Device memory lives as long as a handle of
+ * it or a mapping does, so the book has a block for each cuMemCreate, numbered by us because a
+ * handle's number may come back while the old block is still mapped, and handles and mappings that
+ * hold it. What was imported is the exporter's. State: the numbers of blocks.
+ */
+#include <stdatomic.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/account.h"
+#include "memory/memory.h"
+
+static _Atomic uint64_t blocks;
+
+static void hold_block(uint64_t block, int change)
+{
+	struct nvs_entry entry;
+
+	if (nvs_account_hold(NVS_ENTRY_BLOCK, block, change, &entry) && entry.holds == 0)
+		nvs_memory_discharge(&entry);
+}
+
+static struct nvs_device *device_of(const CUmemAllocationProp_v1 *prop)
+{
+	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+		       ? nvs_device_use(prop->location.id)
+		       : NULL;
+}
+
+NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
+	 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
+{
+	struct nvs_device *device = device_of(prop);
+	struct nvs_entry entry = { .kind = NVS_ENTRY_BLOCK, .bytes = size, .holds = 1 };
+	CUresult result;
+
+	if (!device || !handle)
+		return NVS_CALL(cuMemCreate, handle, size, prop, flags);
+	if (!nvs_memory_reserve(device, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
+	if (result != CUDA_SUCCESS) {
+		nvs_memory_release(device, size);
+		return result;
+	}
+	entry.device = device->ordinal;
+	entry.key = atomic_fetch_add(&blocks, 1) + 1;
+	nvs_memory_charge(&entry, size);
+	entry = (struct nvs_entry){
+		.kind = NVS_ENTRY_HANDLE, .key = *handle, .owner = entry.key, .holds = 1
+	};
+	nvs_account_add(&entry);
+	return result;
+}
+
+NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
+{
+	struct nvs_entry entry;
+	bool known = nvs_account_hold(NVS_ENTRY_HANDLE, handle, -1, &entry);
+	CUresult result = NVS_CALL(cuMemRelease, handle);
+
+	if (known && result == CUDA_SUCCESS) {
+		hold_block(entry.owner, -1);
+	} else if (known && entry.holds == 0) {
+		entry.holds = 1;
+		nvs_account_add(&entry);
+	} else if (known) {
+		nvs_account_hold(NVS_ENTRY_HANDLE, handle, 1, &entry);
+	}
+	return result;
+}
+
+/*
+ * A handle that was released may be had again from an address; its block then counts by its
+ * mappings alone.
+ */
+NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, void *addr)
+{
+	CUresult result = NVS_CALL(cuMemRetainAllocationHandle, handle, addr);
+	struct nvs_entry entry;
+
+	if (result == CUDA_SUCCESS && nvs_account_hold(NVS_ENTRY_HANDLE, *handle, 1, &entry))
+		hold_block(entry.owner, 1);
+	return result;
+}
+
+NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
+	 CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+{
+	CUresult result = NVS_CALL(cuMemMap, ptr, size, offset, handle, flags);
+	struct nvs_entry entry, mapping = { .kind = NVS_ENTRY_MAPPING, .key = ptr, .bytes = size };
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (nvs_account_find(NVS_ENTRY_HANDLE, handle, &entry)) {
+		mapping.owner = entry.owner;
+		hold_block(entry.owner, 1);
+	}
+	nvs_account_add(&mapping);
+	return result;
+}
+
+/* Renames the mappings from `ptr` on, which lie one behind the other. */
+static void rename_mappings(CUdeviceptr_v2 ptr, size_t size, int from, int to)
+{
+	struct nvs_entry entry;
+
+	for (uint64_t offset = 0; offset < size && nvs_account_take(from, ptr + offset, &entry);
+	     offset += entry.bytes) {
+		entry.kind = to;
+		nvs_account_add(&entry);
+	}
+}
+
+/*
+ * The mappings leave the book before the driver does its part, because afterwards others may map at
+ * these addresses.
+ */
+NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
+{
+	struct nvs_entry entry;
+	CUresult result;
+
+	rename_mappings(ptr, size, NVS_ENTRY_MAPPING, NVS_ENTRY_LEAVING);
+	result = NVS_CALL(cuMemUnmap, ptr, size);
+	if (result != CUDA_SUCCESS) {
+		rename_mappings(ptr, size, NVS_ENTRY_LEAVING, NVS_ENTRY_MAPPING);
+		return result;
+	}
+	for (uint64_t offset = 0;
+	     offset < size && nvs_account_take(NVS_ENTRY_LEAVING, ptr + offset, &entry);
+	     offset += entry.bytes)
+		hold_block(entry.owner, -1);
+	return result;
+}
+
+/* A multicast object is made of what is bound to it, and that is accounted. */
+NVS_HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle,
+	 const CUmulticastObjectProp *prop)
+{
+	return NVS_CALL(cuMulticastCreate, mcHandle, prop);
+}

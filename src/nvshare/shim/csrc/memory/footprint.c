@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the sums of each device. A device's lock protects them and is held for additions only; the
+ * sum of what is charged is the device's footprint_bytes, which is written under that lock and read
+ * without.
+ */
+#include "memory/footprint.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "gate/device.h"
+#include "process/log.h"
+
+struct sums {
+	pthread_mutex_t lock;
+	uint64_t reserved;    /* by calls that have not returned */
+	uint64_t graph_bytes; /* charged for graphs */
+	bool refused;	      /* and said so */
+};
+
+static struct sums sums[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
+					      1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+
+/* The first refusal is said; programs that try again with less would fill the screen. */
+static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_t used,
+			uint64_t asked)
+{
+	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes",
+		device->ordinal, (unsigned long long)allocatable, (unsigned long long)used,
+		(unsigned long long)asked);
+}
+
+bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable)
+{
+	struct sums *sum = &sums[device->ordinal];
+	bool fits, first = false;
+	uint64_t used;
+
+	pthread_mutex_lock(&sum->lock);
+	used = atomic_load(&device->footprint_bytes) + sum->reserved;
+	fits = used <= allocatable && bytes <= allocatable - used;
+	if (fits) {
+		sum->reserved += bytes;
+	} else {
+		first = !sum->refused;
+		sum->refused = true;
+	}
+	pthread_mutex_unlock(&sum->lock);
+	if (first)
+		say_refused(device, allocatable, used, bytes);
+	return fits;
+}
+
+/* With the lock held. */
+static void change(struct nvs_device *device, int64_t charged)
+{
+	uint64_t before = atomic_load(&device->footprint_bytes);
+
+	atomic_store(&device->footprint_bytes, before + (uint64_t)charged);
+}
+
+void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t charged)
+{
+	struct sums *sum = &sums[device->ordinal];
+
+	pthread_mutex_lock(&sum->lock);
+	sum->reserved -= reserved;
+	change(device, charged);
+	pthread_mutex_unlock(&sum->lock);
+	if (charged)
+		device->listener->footprint_changed(device);
+}
+
+void nvs_footprint_set_graphs(struct nvs_device *device, uint64_t bytes)
+{
+	struct sums *sum = &sums[device->ordinal];
+
+	pthread_mutex_lock(&sum->lock);
+	change(device, (int64_t)(bytes - sum->graph_bytes));
+	sum->graph_bytes = bytes;
+	pthread_mutex_unlock(&sum->lock);
+	device->listener->footprint_changed(device);
+}
+
+void nvs_footprints_forked(void)
+{
+	for (struct sums *sum = sums; sum < sums + NVS_MAX_DEVICES; sum++) {
+		sum->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+		sum->reserved = sum->graph_bytes = 0;
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each device's account adds up to: its footprint, and the reservations of calls that have not
+ * returned. Every allocating call reserves first, and then commits what it got, which may be
+ * nothing. Any thread may call; a function takes one short lock of its own.
+ */
+#ifndef NVSHARE_FOOTPRINT_H
+#define NVSHARE_FOOTPRINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nvs_device;
+
+/* False: the footprint would grow beyond `allocatable`; the first time that is logged. */
+bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable);
+/* Takes a reservation back and changes the footprint by `charged` in one step. */
+void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t charged);
+/* Graphs have allocated so much on the device, as measured now. */
+void nvs_footprint_set_graphs(struct nvs_device *device, uint64_t bytes);
+/* In a forked child. */
+void nvs_footprints_forked(void);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns each device's choice of a backend, and keeps book (account.c) and footprint (footprint.c) in
+ * step. No lock: threads that choose at the same time choose the same.
+ */
+#include "memory/memory.h"
+
+#include <stdatomic.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/footprint.h"
+#include "memory/pools.h"
+#include "process/config.h"
+#include "process/log.h"
+
+static const struct nvs_memory_backend *_Atomic backends[NVS_MAX_DEVICES]; /* NULL: not chosen */
+
+_Atomic bool nvs_memory_graphs_allocate;
+
+static const struct nvs_memory_backend *choose_backend(const struct nvs_device *device)
+{
+	int managed = 0;
+
+	if (nvs_config()->memory == NVS_BACKEND_NATIVE)
+		return &nvs_memory_native;
+	NVS_CALL(cuDeviceGetAttribute, &managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+		 device->ordinal);
+	if (managed)
+		return &nvs_memory_managed;
+	nvs_log("device %d has no managed memory; its memory is only counted "
+		"(NVSHARE_MEMORY=native)",
+		device->ordinal);
+	return &nvs_memory_native;
+}
+
+const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
+{
+	const struct nvs_memory_backend *_Atomic *slot = &backends[device->ordinal];
+	const struct nvs_memory_backend *backend = atomic_load(slot), *chosen;
+
+	if (backend)
+		return backend;
+	chosen = choose_backend(device);
+	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
+}
+
+enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device)
+{
+	return nvs_memory_of(device)->wire;
+}
+
+bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
+{
+	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
+}
+
+void nvs_memory_release(struct nvs_device *device, uint64_t reserved)
+{
+	nvs_footprint_commit(device, reserved, 0);
+}
+
+void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved)
+{
+	/* Without host memory for its entry it stays charged for good, rather than never. */
+	nvs_account_add(entry);
+	nvs_footprint_commit(nvs_device_known(entry->device), reserved, (int64_t)entry->bytes);
+}
+
+void nvs_memory_discharge(const struct nvs_entry *entry)
+{
+	if (entry->pool)
+		nvs_pool_discharge(entry);
+	else
+		nvs_footprint_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
+}
+
+void nvs_memory_context_gone(CUcontext context)
+{
+	if (context)
+		nvs_account_sweep(context, nvs_memory_discharge);
+}
+
+void nvs_memory_graphs_ran(struct nvs_device *device)
+{
+	cuuint64_t bytes;
+
+	if (NVS_CALL(cuDeviceGetGraphMemAttribute, device->ordinal,
+		     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS)
+		nvs_footprint_set_graphs(device, bytes);
+}
+
+void nvs_memory_forked(void)
+{
+	nvs_footprints_forked();
+	atomic_store(&nvs_memory_graphs_allocate, false);
+	nvs_account_forget();
+	nvs_pools_forked();
+}

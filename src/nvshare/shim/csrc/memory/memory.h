@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory as the program sees it: where it comes from (a backend), how much of it is whose
+ * (the account), and what the program is told about it (the view). Any thread may call; no lock of
+ * ours is held while the driver is called.
+ */
+#ifndef NVSHARE_MEMORY_H
+#define NVSHARE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+#include "protocol/wire.h"
+#include "memory/account.h"
+
+struct nvs_device;
+
+/*
+ * How plain device memory (cuMemAlloc, cuMemAllocPitch) is served on a device. The account is kept
+ * around it. The functions run in the program's thread; alloc, alloc_pitch and free with a context
+ * of the device current.
+ */
+struct nvs_memory_backend {
+	const char *name;
+	enum nvs_wire_backend wire;
+	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
+	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
+				unsigned int element);
+	CUresult (*free)(CUdeviceptr pointer);
+	/*
+	 * The most that the process may allocate on the device, with all its allocating calls
+	 * together.
+	 */
+	uint64_t (*allocatable)(const struct nvs_device *device);
+	/*
+	 * What the program is told is free: at most what lies between `footprint` and the device's
+	 * total.
+	 */
+	uint64_t (*free_bytes)(const struct nvs_device *device, uint64_t footprint,
+			       uint64_t driver_free);
+	/*
+	 * the driver would say of its pointers that they are something else than plain device
+	 * memory
+	 */
+	bool disguised;
+};
+
+extern const struct nvs_memory_backend nvs_memory_managed;
+extern const struct nvs_memory_backend nvs_memory_native;
+
+/* The backend of a device: NVSHARE_MEMORY, or native where the device can't do that. */
+const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
+
+/*
+ * The account. Every allocating call reserves first, and then charges what it got or releases the
+ * reservation.
+ */
+
+/* False: it would bring the process over what it may allocate on the device. */
+bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes);
+/* Nothing was allocated: the reservation is taken back. */
+void nvs_memory_release(struct nvs_device *device, uint64_t reserved);
+/* Enters an allocation that succeeded in the book and charges it, in place of its reservation. */
+void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved);
+/* Gives back what an entry that left the book was charged with. */
+void nvs_memory_discharge(const struct nvs_entry *entry);
+/* The context was destroyed or reset by a call that succeeded: what was allocated in it is gone. */
+void nvs_memory_context_gone(CUcontext context);
+
+/*
+ * Graphs with memory nodes may exist in this process: nvs_memory_graphs_ran must follow their
+ * launches.
+ */
+extern _Atomic bool nvs_memory_graphs_allocate;
+/* Measures anew what graphs have allocated on the device. */
+void nvs_memory_graphs_ran(struct nvs_device *device);
+
+/* What the client tells the scheduler. */
+enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device);
+/* In a forked child: nothing of the parent's memory is the child's. */
+void nvs_memory_forked(void);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the records of memory pools. `lock` protects the list and every record's sums; a record is
+ * freed with the last allocation of a destroyed pool. The driver is asked before the lock is taken.
+ */
+#include "memory/pools.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/footprint.h"
+
+struct nvs_pool {
+	CUmemoryPool handle; /* NULL: destroyed */
+	struct nvs_device *device;
+	uint64_t live; /* bytes of its allocations in the book */
+	/*
+	 * what it keeps through a synchronization, as last measured: reserved, at most the
+	 * threshold
+	 */
+	uint64_t kept;
+	uint64_t charged;
+	uint32_t allocations;
+	struct nvs_pool *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_pool *pools;
+
+static struct nvs_pool *find(CUmemoryPool handle)
+{
+	struct nvs_pool *pool = pools;
+
+	while (pool && pool->handle != handle)
+		pool = pool->next;
+	return pool;
+}
+
+static uint64_t measure(CUmemoryPool handle)
+{
+	cuuint64_t reserved = 0, threshold = 0;
+
+	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+		     &threshold) != CUDA_SUCCESS ||
+	    !threshold)
+		return 0;
+	if (NVS_CALL(cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+		     &reserved) != CUDA_SUCCESS)
+		return 0;
+	return reserved < threshold ? reserved : threshold;
+}
+
+static struct nvs_device *device_of(CUdeviceptr sample)
+{
+	unsigned int type = 0;
+	int ordinal;
+
+	if (NVS_CALL(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, sample) !=
+	    CUDA_SUCCESS)
+		return NULL;
+	if (type != CU_MEMORYTYPE_DEVICE)
+		return NULL;
+	if (NVS_CALL(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+		     sample) != CUDA_SUCCESS)
+		return NULL;
+	return nvs_device_use(ordinal);
+}
+
+/* With the lock held: what the footprint changes by. */
+static int64_t recharge(struct nvs_pool *pool)
+{
+	uint64_t due = pool->live > pool->kept ? pool->live : pool->kept, before = pool->charged;
+
+	pool->charged = due;
+	return (int64_t)(due - before);
+}
+
+/* With the lock held. */
+static void drop_if_done(struct nvs_pool *pool)
+{
+	struct nvs_pool **link = &pools;
+
+	if (pool->handle || pool->allocations)
+		return;
+	while (*link != pool)
+		link = &(*link)->next;
+	*link = pool->next;
+	free(pool);
+}
+
+struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
+{
+	struct nvs_pool *pool, *fresh;
+
+	pthread_mutex_lock(&lock);
+	pool = find(handle);
+	pthread_mutex_unlock(&lock);
+	if (pool || !handle)
+		return pool;
+	fresh = calloc(1, sizeof(*fresh));
+	if (!fresh)
+		return NULL;
+	fresh->handle = handle;
+	fresh->device = device_of(sample);
+	pthread_mutex_lock(&lock);
+	pool = find(handle);
+	if (!pool && fresh->device) {
+		fresh->next = pools;
+		pools = pool = fresh;
+		fresh = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	free(fresh);
+	return pool;
+}
+
+void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_device *reserved_on,
+		     uint64_t reserved)
+{
+	bool grown;
+	uint64_t kept = 0;
+	int64_t change;
+
+	entry->pool = pool;
+	entry->device = pool->device->ordinal;
+	nvs_account_add(entry);
+	pthread_mutex_lock(&lock);
+	pool->live += entry->bytes;
+	pool->allocations++;
+	grown = pool->live > pool->kept;
+	pthread_mutex_unlock(&lock);
+	if (grown)
+		kept = measure(pool->handle);
+	pthread_mutex_lock(&lock);
+	if (grown)
+		pool->kept = kept;
+	change = recharge(pool);
+	pthread_mutex_unlock(&lock);
+	nvs_footprint_commit(pool->device, 0, change);
+	nvs_footprint_commit(reserved_on, reserved, 0);
+}
+
+void nvs_pool_discharge(const struct nvs_entry *entry)
+{
+	struct nvs_pool *pool = entry->pool;
+	struct nvs_device *device = pool->device;
+	int64_t change;
+
+	pthread_mutex_lock(&lock);
+	pool->live -= entry->bytes;
+	pool->allocations--;
+	change = recharge(pool);
+	drop_if_done(pool);
+	pthread_mutex_unlock(&lock);
+	nvs_footprint_commit(device, 0, change);
+}
+
+void nvs_pool_changed(CUmemoryPool handle)
+{
+	uint64_t kept = measure(handle);
+	struct nvs_device *device = NULL;
+	struct nvs_pool *pool;
+	int64_t change = 0;
+
+	pthread_mutex_lock(&lock);
+	pool = find(handle);
+	if (pool) {
+		device = pool->device;
+		pool->kept = kept;
+		change = recharge(pool);
+	}
+	pthread_mutex_unlock(&lock);
+	if (device)
+		nvs_footprint_commit(device, 0, change);
+}
+
+void nvs_pool_destroyed(CUmemoryPool handle)
+{
+	struct nvs_device *device = NULL;
+	struct nvs_pool *pool;
+	int64_t change = 0;
+
+	pthread_mutex_lock(&lock);
+	pool = find(handle);
+	if (pool) {
+		device = pool->device;
+		pool->handle = NULL;
+		pool->kept = 0;
+		change = recharge(pool);
+		drop_if_done(pool);
+	}
+	pthread_mutex_unlock(&lock);
+	if (device)
+		nvs_footprint_commit(device, 0, change);
+}
+
+void nvs_pools_forked(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	while (pools) {
+		struct nvs_pool *pool = pools;
+
+		pools = pool->next;
+		free(pool);
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings of this process, from its environment.
+ */
+#ifndef NVSHARE_CONFIG_H
+#define NVSHARE_CONFIG_H
+
+#include <stdbool.h>
+#include <sys/un.h>
+
+struct nvs_config {
+	/* of the scheduler; empty: it would be too long */
+	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int memory;	     /* enum nvs_wire_backend */
+	int on_missing;	     /* enum nvs_on_missing */
+	bool single_oversub; /* one process may allocate more than the device has */
+};
+
+/*
+ * Reads the environment at the first call, which must not come before the process uses a device,
+ * and tells the log whether to debug. Never NULL.
+ */
+const struct nvs_config *nvs_config(void);
+
+#endif

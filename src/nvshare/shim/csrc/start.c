@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts the parts together when a device is used for the first time, and takes them apart in a
+ * forked child. The only file that knows all of them; none knows this one. Nothing happens before:
+ * a program that is preloaded and never uses a GPU has no thread, no file and no handler of ours.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/client.h"
+#include "gate/capture.h"
+#include "gate/contexts.h"
+#include "gate/device.h"
+#include "gate/marks.h"
+#include "memory/memory.h"
+#include "process/files.h"
+#include "process/fork.h"
+
+/* The child has one thread, no connection and no lock; what it asks for next is all its own. */
+static void forked(void)
+{
+	nvs_devices_forked();
+	nvs_marks_forked();
+	nvs_capture_forked();
+	nvs_contexts_forked();
+	nvs_memory_forked();
+	nvs_clients_forked();
+	nvs_files_unlock();
+}
+
+void nvs_device_start(struct nvs_device *device)
+{
+	static bool fork_handled;
+
+	if (!fork_handled)
+		fork_handled = nvs_at_fork(nvs_files_lock, nvs_files_unlock, forked);
+	nvs_marks_prepare(nvs_capture_thread_ended);
+	nvs_client_start(device);
+}
