@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nvshare.scheduler.actions import Action, Grant, Revoke
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, Revoke
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientRegistered,
     DeviceSeen,
@@ -23,7 +23,7 @@ from nvshare.scheduler.events import (
     LockRequested,
     Policy,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
 
 DEVICE = "GPU-0"
 GIB = 1 << 30

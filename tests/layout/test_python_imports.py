@@ -9,7 +9,7 @@ import pytest
 from tests.layout.tree import PACKAGE, below, imports, module_of, name
 
 # Where the parts begin that are told what happened and what time it is; all that they reach is pure with them.
-PURE_ROOTS = {"scheduler": {"core"}, "deviceplugin": {"devices", "preference", "allocation"}}
+PURE_ROOTS = {"scheduler": {"core.core"}, "deviceplugin": {"devices", "preference", "allocation"}}
 PURE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "typing"}
 EVENT_LOOP = {"asyncio", "grpc"}
 STRANGERS = ("scheduler", "deviceplugin", "shim", "ctl")

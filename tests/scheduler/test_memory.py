@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.events import DeviceSeen, PinnedMeasured, Policy
+from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured, Policy
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
 from nvshare.scheduler.gpus import Usage
 from nvshare.scheduler.memory import Process, measured
-from nvshare.scheduler.views import ClientView, DeviceView, ShownState, Totals
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -13,14 +13,14 @@ TOTAL = 16 * GIB
 ASSUMED = 640 * MIB
 
 
-def client(number: int, footprint: int | None, pinned: int = ASSUMED, measured_before: bool = False) -> ClientView:
+def client(number: int, footprint: int | None, pinned: int = ASSUMED, measured_before: bool = False) -> ClientSnapshot:
     """A client as the core shows it."""
-    return ClientView(number, ShownState.IDLE, footprint, pinned, measured_before, 0.0, 0.0, 0)
+    return ClientSnapshot(number, ShownState.IDLE, footprint, pinned, measured_before, 0.0, 0.0, 0)
 
 
-def device(*clients: ClientView, total: int = TOTAL, foreign: int = 0) -> DeviceView:
+def device(*clients: ClientSnapshot, total: int = TOTAL, foreign: int = 0) -> DeviceSnapshot:
     """A device as the core shows it."""
-    return DeviceView("GPU-0", total, foreign, Policy.AUTO, 30.0, None, False, clients, Totals())
+    return DeviceSnapshot("GPU-0", total, foreign, Policy.AUTO, 30.0, None, False, clients, Totals())
 
 
 def test_native_client() -> None:

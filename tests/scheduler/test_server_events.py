@@ -17,9 +17,9 @@ from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from nvshare.scheduler import translate
-from nvshare.scheduler.actions import ReportUnresponsive
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import ReportUnresponsive
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -31,9 +31,9 @@ from nvshare.scheduler.events import (
     Policy,
     PolicySet,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
 from tests.polling import poll_until
-from tests.scheduler.event_sequences import DEVICE_BYTES, DEVICES, Come, Deed, Peers, Pin, Wait, deeds
+from tests.scheduler.core.event_sequences import DEVICE_BYTES, DEVICES, Come, Deed, Peers, Pin, Wait, deeds
 from tests.scheduler.wire_client import Scheduler, WireClient
 
 NOW = 0.0

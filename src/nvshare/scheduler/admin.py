@@ -10,7 +10,7 @@ import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler import status
-from nvshare.scheduler.events import Policy
+from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.switchboard import CommandError, UnknownDeviceError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import typer
 
 from nvshare import paths
 from nvshare.scheduler import server, translate
-from nvshare.scheduler.events import Policy
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.log import LogFormat, make_log
 from nvshare.scheduler.rundir import RunDirError
-from nvshare.scheduler.settings import Settings
 from nvshare.scheduler.switchboard import CommandError, check_quantum
 
 _LONGEST_IDLE = 86400.0

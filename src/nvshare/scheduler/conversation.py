@@ -8,12 +8,12 @@ from nvshare.protocol import wire
 from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Arrival
 from nvshare.scheduler.connection import Fault, PeerError
-from nvshare.scheduler.errors import IllegalEvent
+from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.identity import Introduction
 
 if TYPE_CHECKING:
-    from nvshare.scheduler.actions import Grant, Revoke, TellWaiters
     from nvshare.scheduler.connection import Connection
+    from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
     from nvshare.scheduler.reception import Reception
     from nvshare.scheduler.switchboard import Switchboard
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, assert_never
 
 from nvshare.protocol import legacy
 from nvshare.protocol.legacy import LegacyType, Message
-from nvshare.scheduler.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.arrival import Arrival
 from nvshare.scheduler.connection import Fault, PeerError
-from nvshare.scheduler.errors import IllegalEvent
-from nvshare.scheduler.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
 from nvshare.scheduler.identity import Introduction
 from nvshare.scheduler.peer import may_command
 from nvshare.scheduler.switchboard import CommandError
 
 if TYPE_CHECKING:
     from nvshare.scheduler.connection import Connection
-    from nvshare.scheduler.events import Event
+    from nvshare.scheduler.core.events import Event
     from nvshare.scheduler.reception import Reception
     from nvshare.scheduler.switchboard import Switchboard
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nvshare.scheduler.events import DeviceSeen, PinnedMeasured
+from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
     from nvshare.scheduler.gpus import Usage
-    from nvshare.scheduler.views import ClientView, DeviceView
 
 NATIVE = "native"
 """The backend whose allocations show in a process's bytes. Managed memory does not."""
@@ -25,12 +25,12 @@ class Process:
     backend: str
 
 
-def measured(view: DeviceView, processes: Mapping[int, Process], usage: Usage) -> list[DeviceSeen | PinnedMeasured]:
+def measured(view: DeviceSnapshot, processes: Mapping[int, Process], usage: Usage) -> list[DeviceSeen | PinnedMeasured]:
     """What is new: the pinned bytes of clients by number, and the bytes of processes that are no clients.
 
     Clients that NVML does not list (their pid is hidden, or it can't say) are taken at what they are charged.
     """
-    by_pid: dict[int, list[ClientView]] = {}
+    by_pid: dict[int, list[ClientSnapshot]] = {}
     explained = hidden = 0
     for client in view.clients:
         pid, backend = processes[client.client].pid, processes[client.client].backend

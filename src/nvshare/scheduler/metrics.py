@@ -9,15 +9,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from nvshare.scheduler.connection import Fault
-from nvshare.scheduler.events import Policy
-from nvshare.scheduler.views import ShownState
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.snapshot import ShownState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from nvshare.scheduler.views import DeviceView
+    from nvshare.scheduler.core.snapshot import DeviceSnapshot
 
-    Figure = Callable[[DeviceView], float]
+    Figure = Callable[[DeviceSnapshot], float]
     Family = CounterMetricFamily | GaugeMetricFamily
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Picture:
     """The scheduler at one moment."""
 
-    devices: tuple[DeviceView, ...]
+    devices: tuple[DeviceSnapshot, ...]
     allocations_without_client: Mapping[str, int]
     """Containers by device; devices without any may be left out."""
     connections: int
@@ -103,7 +103,7 @@ def _of_scheduler(picture: Picture) -> Iterator[Family]:
     yield from (connections, drops, pauses)
 
 
-def _count(view: DeviceView, *states: ShownState) -> int:
+def _count(view: DeviceSnapshot, *states: ShownState) -> int:
     return sum(client.state in states for client in view.clients)
 
 

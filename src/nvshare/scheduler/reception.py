@@ -9,7 +9,7 @@ from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Device
 from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.conversation import WireConversation
-from nvshare.scheduler.errors import IllegalEvent
+from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.identity import hinted
 from nvshare.scheduler.legacy_conversation import LegacyConversation
 from nvshare.scheduler.switchboard import Member
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nvshare.scheduler.arrival import Arrival
     from nvshare.scheduler.connection import Connection, Conversation
-    from nvshare.scheduler.events import ClientRegistered
+    from nvshare.scheduler.core.events import ClientRegistered
     from nvshare.scheduler.gpus import Gpu
     from nvshare.scheduler.identity import Describe, Description
     from nvshare.scheduler.log import PeerLog

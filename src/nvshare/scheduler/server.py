@@ -20,7 +20,7 @@ from nvshare.scheduler import gpus
 from nvshare.scheduler.admin import AdminService
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.connection import Connection, Fault
-from nvshare.scheduler.core import Core
+from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.identity import describe
 from nvshare.scheduler.idle import IdleEnd
 from nvshare.scheduler.listener import Listener
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from nvshare.paths import RunDir
+    from nvshare.scheduler.core.settings import Settings
     from nvshare.scheduler.gpus import Gpu
     from nvshare.scheduler.metrics import Picture
     from nvshare.scheduler.probes import Probes
-    from nvshare.scheduler.settings import Settings
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0

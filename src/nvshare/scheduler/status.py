@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nvshare.scheduler.allocations import Holding
+    from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
     from nvshare.scheduler.switchboard import Member
-    from nvshare.scheduler.views import ClientView, DeviceView
 
 
 def device_message(
-    view: DeviceView, product: str, members: Mapping[int, Member], unused: Iterable[Holding]
+    view: DeviceSnapshot, product: str, members: Mapping[int, Member], unused: Iterable[Holding]
 ) -> admin_pb2.Device:
     """One device, its clients and who holds it ``unused``; ``product`` is its maker's name for it, empty if unknown."""
     return admin_pb2.Device(
@@ -33,7 +33,7 @@ def device_message(
     )
 
 
-def _client_message(view: ClientView, member: Member) -> admin_pb2.Client:
+def _client_message(view: ClientSnapshot, member: Member) -> admin_pb2.Client:
     shown = member.description
     return admin_pb2.Client(
         id=view.client,

@@ -6,10 +6,10 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from nvshare.scheduler.actions import Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.connection import Fault, PeerError
-from nvshare.scheduler.errors import IllegalEvent
-from nvshare.scheduler.events import ClientGone, DeviceSeen, Policy, PolicySet, QuantumSet
+from nvshare.scheduler.core.actions import Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ClientGone, DeviceSeen, Policy, PolicySet, QuantumSet
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from nvshare.scheduler.actions import Action
-    from nvshare.scheduler.core import Core
-    from nvshare.scheduler.events import ClientRegistered, Event
+    from nvshare.scheduler.core.actions import Action
+    from nvshare.scheduler.core.core import Core
+    from nvshare.scheduler.core.events import ClientRegistered, Event
+    from nvshare.scheduler.core.snapshot import DeviceSnapshot
     from nvshare.scheduler.identity import Description
     from nvshare.scheduler.log import PeerLog
-    from nvshare.scheduler.views import DeviceView
 
 MAX_DEVICES = 256
 """More than a node has, few enough that invented UUIDs fill no memory."""
@@ -105,7 +105,7 @@ class Switchboard:
         """Events that are set after every change; who watches adds its own."""
         return self._watchers
 
-    def snapshot(self) -> tuple[DeviceView, ...]:
+    def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """The core's picture of now."""
         return self._core.snapshot(self._loop.time())
 

@@ -6,8 +6,8 @@ import uuid
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.actions import Grant, Revoke, TellWaiters
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientRegistered,
     FootprintChanged,

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nvshare.scheduler.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.errors import IllegalEvent
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -36,7 +36,7 @@ from nvshare.scheduler.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
 
 DEVICE = "GPU-a"
 GIB = 1 << 30

@@ -1,4 +1,4 @@
-"""Every state of a client and every way from one to another: the only place that says what is legal."""
+"""Every state of a client and every legal step from one state to another, as one table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from nvshare.scheduler.events import ClaimedState
+from nvshare.scheduler.core.events import ClaimedState
 
 
 class ClientState(Enum):
@@ -15,7 +15,7 @@ class ClientState(Enum):
     IDLE = "idle"
     """Has no lock and wants none."""
     WAITING = "waiting"
-    """Asked for the lock and stands in the queue."""
+    """Asked for the lock and is in the queue."""
     HOLDING = "holding"
     """Has the lock."""
     LEAVING = "leaving"
@@ -33,7 +33,7 @@ class Step(Enum):
     OVERDUE = "grace time passed"
     RELEASED = "released"
     RELEASED_AGAIN = "released again"
-    """A client gave a grant back of its own accord, and also answers the Revoke of it that crossed its release."""
+    """A client that released a grant by itself also answers the Revoke of it, which crossed its release."""
 
 
 INITIAL: Final[Mapping[ClaimedState, ClientState]] = {

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nvshare.scheduler.actions import Action, Revoke
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.errors import IllegalEvent
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Revoke
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     DeviceSeen,
@@ -23,8 +23,8 @@ from nvshare.scheduler.events import (
     PinnedMeasured,
     Policy,
 )
-from nvshare.scheduler.settings import Settings
-from tests.scheduler.event_sequences import (
+from nvshare.scheduler.core.settings import Settings
+from tests.scheduler.core.event_sequences import (
     COMES,
     DEVICE_BYTES,
     DEVICES,
@@ -48,7 +48,7 @@ from tests.scheduler.event_sequences import (
     Wait,
     deeds,
 )
-from tests.scheduler.oracle import Oracle
+from tests.scheduler.core.oracle import Oracle
 
 
 class CoreMachine(RuleBasedStateMachine):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core_fairness import DRAIN, GIB, QUANTUM, Program, Simulation, held_seconds, jain
-from nvshare.scheduler.events import Policy
+from nvshare.scheduler.core.events import Policy
 
 PROGRAMS = st.builds(Program, st.sampled_from((0, 1, 3, 6, 10, 20)).map(GIB.__mul__), st.sampled_from((0.0, 1.0, 40.0)))
 

@@ -1,8 +1,8 @@
-"""The one thing that can be wrong with an event: the scheduler's state does not allow it."""
+"""What the core raises: an event that its state does not allow."""
 
 from __future__ import annotations
 
-from nvshare.scheduler.events import Event
+from nvshare.scheduler.core.events import Event
 
 
 class IllegalEvent(Exception):  # noqa: N818

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.events import Policy
-from nvshare.scheduler.settings import ASSUMED_PINNED_BYTES
-from tests.scheduler.transcript import GIB, play
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.settings import ASSUMED_PINNED_BYTES
+from tests.scheduler.core.transcript import GIB, play
 
 
 def test_clients_that_fit_hold_together_and_nobody_is_asked_to_stop() -> None:
@@ -58,7 +58,7 @@ def test_memory_of_others_is_not_there() -> None:
 
 
 def test_a_context_is_charged_before_it_is_measured_and_while_its_client_idles() -> None:
-    """What can't be swapped stays on the device whoever holds: C's context is in the way although C does nothing."""
+    """What can't be swapped stays on the device whoever holds: C's context blocks B although C does nothing."""
     assumed = ASSUMED_PINNED_BYTES / GIB
     play(
         f"""
@@ -152,7 +152,7 @@ def test_only_as_many_leave_as_must_the_longest_holders_first() -> None:
     )
 
 
-def test_a_holder_that_is_no_longer_in_the_way_is_told_so() -> None:
+def test_a_holder_that_is_no_longer_blocks_is_told_so() -> None:
     """A frees memory: B may stay. When A has grown again, B must leave after all."""
     play(
         """
@@ -221,7 +221,7 @@ def test_the_most_recent_holder_leaves_when_holders_outgrow_the_device() -> None
     )
 
 
-def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_are_in_the_way() -> None:
+def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_block() -> None:
     """D waits for A alone; B's growth still ends C's turn, because that began last."""
     play(
         """
@@ -286,8 +286,8 @@ def test_a_measured_context_is_free_when_its_client_is_gone() -> None:
     )
 
 
-def test_the_order_of_the_grants_survives_being_in_the_way_for_a_while() -> None:
-    """A and B were in the way and are no longer; when one has to go again, it is A, the older one."""
+def test_the_order_of_the_grants_survives_blocking_for_a_while() -> None:
+    """A and B blocked and no longer do; when one has to leave again, it is A, the older one."""
     play(
         """
         0    device 16

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nvshare.scheduler.actions import Action
-from nvshare.scheduler.client import Client
-from nvshare.scheduler.device import Device
-from nvshare.scheduler.errors import IllegalEvent
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -25,12 +25,12 @@ from nvshare.scheduler.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.settings import Settings
-from nvshare.scheduler.transitions import INITIAL, Step
-from nvshare.scheduler.views import DeviceView
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.transitions import INITIAL, Step
 
 _CLAIMED_GRANTS = 1 << 63
-"""Claimed grants are below this, so that later grants, which count up from them, fit the wire's 64 bits for ever."""
+"""Claimed grants are below this, so that later grants, which count up from them, always fit the wire's 64 bits."""
 
 ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | ClientGone
 
@@ -45,7 +45,7 @@ class Core:
         self._quantum_seconds = settings.quantum_seconds
         self._recovery_end = started_at + settings.recovery_seconds if recovering else None
         self._devices: dict[str, Device] = {}
-        self._homes: dict[int, tuple[Client, Device]] = {}
+        self._clients: dict[int, tuple[Client, Device]] = {}
         self._deadlines: dict[str, float] = {}
         self._last_grant = 0
 
@@ -77,18 +77,18 @@ class Core:
         """What to do because it is ``now``; nothing if that is before the deadline."""
         if self._recovery_end is not None and now >= self._recovery_end:
             self._recovery_end = None
-            return self._settle_each(list(self._devices.values()), now)
-        return self._settle_each([self._devices[uuid] for uuid, due in self._deadlines.items() if now >= due], now)
+            return self._reconcile_each(list(self._devices.values()), now)
+        return self._reconcile_each([self._devices[uuid] for uuid, due in self._deadlines.items() if now >= due], now)
 
-    def snapshot(self, now: float) -> tuple[DeviceView, ...]:
+    def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
-        return tuple(device.view(now, self._recovering(now)) for device in self._devices.values())
+        return tuple(device.snapshot(now, self._recovering(now)) for device in self._devices.values())
 
     def _handle_client(self, event: ClientEvent, now: float) -> list[Action]:
-        home = self._homes.get(event.client)
-        if home is None:
+        found = self._clients.get(event.client)
+        if found is None:
             raise IllegalEvent(f"client {event.client} is unknown", event)
-        client, device = home
+        client, device = found
         match event:
             case LockRequested():
                 _check(client, Step.REQUESTED, event)
@@ -102,14 +102,14 @@ class Core:
                 device.measure(client, event.pinned_bytes)
             case ClientGone():
                 device.remove(client, now)
-                del self._homes[event.client]
+                del self._clients[event.client]
             case _:
                 assert_never(event)
-        return self._settle(device, now)
+        return self._reconcile(device, now)
 
     def _register(self, event: ClientRegistered, now: float) -> list[Action]:
         device = self._known(event.device, event)
-        if event.client in self._homes:
+        if event.client in self._clients:
             raise IllegalEvent(f"client {event.client} is already registered", event)
         client = Client(
             number=event.client,
@@ -123,9 +123,9 @@ class Core:
                 raise IllegalEvent(f"no scheduler made a grant {event.grant}", event)
             client.grant = event.grant
             self._last_grant = max(self._last_grant, event.grant)
-        self._homes[event.client] = client, device
+        self._clients[event.client] = client, device
         device.add(client)
-        return self._settle(device, now)
+        return self._reconcile(device, now)
 
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
@@ -134,7 +134,7 @@ class Core:
             self._devices[event.device] = device
         device.total_bytes = event.total_bytes
         device.foreign_bytes = event.foreign_bytes
-        return self._settle(device, now)
+        return self._reconcile(device, now)
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
         chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]
@@ -153,7 +153,7 @@ class Core:
                     device.quantum_seconds = event.seconds
             case _:
                 assert_never(event)
-        return self._settle_each(chosen, now)
+        return self._reconcile_each(chosen, now)
 
     def _known(self, uuid: str, event: Event) -> Device:
         device = self._devices.get(uuid)
@@ -161,11 +161,11 @@ class Core:
             raise IllegalEvent(f"device {uuid} is unknown", event)
         return device
 
-    def _settle_each(self, devices: list[Device], now: float) -> list[Action]:
-        return [action for device in devices for action in self._settle(device, now)]
+    def _reconcile_each(self, devices: list[Device], now: float) -> list[Action]:
+        return [action for device in devices for action in self._reconcile(device, now)]
 
-    def _settle(self, device: Device, now: float) -> list[Action]:
-        actions = device.settle(now, self._recovering(now), self._new_grant)
+    def _reconcile(self, device: Device, now: float) -> list[Action]:
+        actions = device.reconcile(now, self._recovering(now), self._new_grant)
         if device.deadline is None:
             self._deadlines.pop(device.uuid, None)
         else:
@@ -186,13 +186,13 @@ def _check(client: Client, step: Step, event: Event) -> None:
 
 
 def _release(client: Client, device: Device, event: LockReleased, now: float) -> bool:
-    """Takes a grant back; False if it was back already and this only answers a Revoke that crossed its release."""
+    """Takes a grant back; False if it was back already and this only answers a Revoke that crossed the release."""
     if client.holds and event.grant == client.grant:
         device.release(client, now)
         return True
-    if event.grant != client.answerable:
+    if event.grant != client.crossed_grant:
         held = f"holds grant {client.grant}" if client.holds else f"is {client.state.value}"
         raise IllegalEvent(f"client {client.number} {held}", event)
-    client.take(Step.RELEASED_AGAIN)
-    client.answerable = None
+    client.advance(Step.RELEASED_AGAIN)
+    client.crossed_grant = None
     return False

@@ -1,11 +1,11 @@
-"""What the operator may choose at the start."""
+"""What the operator chooses when the scheduler starts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from nvshare.scheduler.events import Policy
+from nvshare.scheduler.core.events import Policy
 
 ASSUMED_PINNED_BYTES: Final = 640 << 20
 """Device memory charged to a client beside its footprint until it is measured.

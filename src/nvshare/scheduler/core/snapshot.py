@@ -1,11 +1,11 @@
-"""What can be seen of the core from outside: immutable pictures of one moment."""
+"""What can be seen of the core from outside: immutable snapshots of one moment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from nvshare.scheduler.events import Policy
+from nvshare.scheduler.core.events import Policy
 
 
 class ShownState(Enum):
@@ -18,7 +18,7 @@ class ShownState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientView:
+class ClientSnapshot:
     """One client."""
 
     client: int
@@ -51,7 +51,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceView:
+class DeviceSnapshot:
     """One device and its clients, in the order of their registration."""
 
     device: str
@@ -60,7 +60,7 @@ class DeviceView:
     policy: Policy
     quantum_seconds: float
     quantum_left_seconds: float | None
-    """Until holders are asked to leave for the first waiter; None while nobody is in anybody's way."""
+    """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
     recovering: bool
-    clients: tuple[ClientView, ...]
+    clients: tuple[ClientSnapshot, ...]
     totals: Totals

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.actions import Grant, TellWaiters
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Grant, TellWaiters
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -14,9 +14,9 @@ from nvshare.scheduler.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.settings import Settings
-from nvshare.scheduler.views import ClientView, DeviceView, ShownState, Totals
-from tests.scheduler.transcript import DEVICE, GIB, number, play
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
+from tests.scheduler.core.transcript import DEVICE, GIB, number, play
 
 
 def test_under_off_everybody_runs() -> None:
@@ -140,7 +140,7 @@ def test_a_snapshot_shows_turns_and_times() -> None:
         12   C pins 0.5
     """)
     assert core.snapshot(20.0) == (
-        DeviceView(
+        DeviceSnapshot(
             device=DEVICE,
             total_bytes=16 * GIB,
             foreign_bytes=2 * GIB,
@@ -149,9 +149,9 @@ def test_a_snapshot_shows_turns_and_times() -> None:
             quantum_left_seconds=10.0,
             recovering=False,
             clients=(
-                ClientView(number("A"), ShownState.HOLDING, 4 * GIB, 0, False, 20.0, 0.0, 1),
-                ClientView(number("B"), ShownState.WAITING, None, 0, False, 0.0, 10.0, 0),
-                ClientView(number("C"), ShownState.IDLE, GIB, GIB // 2, True, 0.0, 0.0, 0),
+                ClientSnapshot(number("A"), ShownState.HOLDING, 4 * GIB, 0, False, 20.0, 0.0, 1),
+                ClientSnapshot(number("B"), ShownState.WAITING, None, 0, False, 0.0, 10.0, 0),
+                ClientSnapshot(number("C"), ShownState.IDLE, GIB, GIB // 2, True, 0.0, 0.0, 0),
             ),
             totals=Totals(grants=1, held_seconds=20.0, waited_seconds=10.0),
         ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.events import Policy
-from tests.scheduler.transcript import play
+from nvshare.scheduler.core.events import Policy
+from tests.scheduler.core.transcript import play
 
 
 def test_nothing_is_granted_before_the_clients_had_time_to_come_back() -> None:

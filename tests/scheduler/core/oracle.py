@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nvshare.scheduler.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -24,8 +24,8 @@ from nvshare.scheduler.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.settings import Settings
-from nvshare.scheduler.views import DeviceView, ShownState
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ class Place:
         """The holders that were not asked to leave."""
         return [member for member in self.holders if member.turn and member.turn.revoked_at is None]
 
-    def in_the_way(self) -> list[Member]:
-        """The fewest longest holders without which the first waiter fits beside the other staying ones."""
+    def blocking(self) -> list[Member]:
+        """The fewest holders, the longest ones first, without which the first waiter fits beside the others."""
         staying = self.staying()
         for count in range(len(staying) + 1):
             if not self.queue or self.fit([*staying[count:], self.queue[0]]):
@@ -173,7 +173,7 @@ class Oracle:
                 case _:
                     assert_never(action)
 
-    def check(self, now: float, deadline: float | None, seen: tuple[DeviceView, ...]) -> None:
+    def check(self, now: float, deadline: float | None, seen: tuple[DeviceSnapshot, ...]) -> None:
         """The rules that hold between events, for what the core shows and for when it wants to be woken."""
         due = [] if self.recovery_end is None or now >= self.recovery_end else [self.recovery_end]
         for place in self.places.values():
@@ -182,10 +182,10 @@ class Oracle:
             assert deadline == min(due, default=None)
         assert [view.device for view in seen] == list(self.places)
         for view in seen:
-            self._check_view(view, self.places[view.device], now)
+            self._check_snapshot(view, self.places[view.device], now)
 
     def _check_place(self, place: Place, now: float) -> list[float]:
-        staying, in_the_way = place.staying(), place.in_the_way()
+        staying, blocking = place.staying(), place.blocking()
         assert place.fit(staying, assumed=False), "holders that do not fit together stay"
         told = [member for member in place.holders if member.turn and member.turn.told and not member.turn.revoked_at]
         due = [
@@ -196,11 +196,11 @@ class Oracle:
         if self._recovering(now):
             assert not told, "somebody is told of waiters that can't be granted yet"
             return due
-        assert told == in_the_way, "those in the way are not those that know it"
+        assert told == blocking, "the blocking holders are not those that know it"
         if place.queue:
             assert not place.fit([*place.holders, place.queue[0]]), "the first waiter fits and waits"
-        if in_the_way:
-            turn = in_the_way[-1].turn
+        if blocking:
+            turn = blocking[-1].turn
             assert turn is not None
             due.append(turn.began + place.quantum_seconds)
         assert all(now < moment for moment in due), "something was due and was not done"
@@ -225,7 +225,7 @@ class Oracle:
         assert turn.revoked_at is None, "a grant was revoked twice"
         staying = place.staying()
         if place.fit(staying, assumed=False):
-            assert member in place.in_the_way(), "a holder was revoked though that helps nobody"
+            assert member in place.blocking(), "a holder was revoked though that helps nobody"
             assert now >= turn.began + place.quantum_seconds, "a holder was revoked before its quantum ended"
         else:
             assert member is staying[-1], "not the most recent holder was revoked"
@@ -248,7 +248,7 @@ class Oracle:
             case _:
                 assert_never(event.claimed)
 
-    def _check_view(self, view: DeviceView, place: Place, now: float) -> None:
+    def _check_snapshot(self, view: DeviceSnapshot, place: Place, now: float) -> None:
         assert [client.client for client in view.clients] == [member.number for member in place.members]
         for client, member in zip(view.clients, place.members, strict=True):
             expected = ShownState.WAITING if member in place.queue else ShownState.IDLE

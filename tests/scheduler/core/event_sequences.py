@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from nvshare.scheduler.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,

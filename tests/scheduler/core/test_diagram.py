@@ -1,6 +1,6 @@
 """The diagram of a client's states, drawn from the table of transitions.
 
-    python -m tests.scheduler.test_core_diagram
+    python -m tests.scheduler.core.test_diagram
 
 prints it, for ARCHITECTURE.md.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nvshare.scheduler.transitions import INITIAL, TRANSITIONS, ClientState, Step
+from nvshare.scheduler.core.transitions import INITIAL, TRANSITIONS, ClientState, Step
 
-ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
 
 
 def diagram() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scheduler.transcript import play
+from tests.scheduler.core.transcript import play
 
 
 def test_a_lone_client_is_never_asked_to_stop() -> None:

@@ -40,7 +40,7 @@ class DeviceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClientRegistered:
-    """A process began to use a device, or came back after this scheduler or its predecessor lost it.
+    """A process began to use a device, or came back after this scheduler or the one before lost it.
 
     ``footprint_bytes`` is None for a client that does not report it (protocol 1). ``grant`` is read only with HOLDING:
     the grant under which the client runs, 0 if it runs without one; below 2**63.
@@ -86,14 +86,14 @@ class PinnedMeasured:
 
 @dataclass(frozen=True, slots=True)
 class ClientGone:
-    """A client's connection ended; nothing of it runs any more, or nothing of it is known any more."""
+    """A client's connection ended."""
 
     client: int
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """The operator chose a policy, for one device or (None) for all, those to come included."""
+    """The operator chose a policy, for one device or (None) for all, later ones included."""
 
     policy: Policy
     device: str | None = None
@@ -101,7 +101,7 @@ class PolicySet:
 
 @dataclass(frozen=True, slots=True)
 class QuantumSet:
-    """The operator chose a quantum, for one device or (None) for all, those to come included."""
+    """The operator chose a quantum, for one device or (None) for all, later ones included."""
 
     seconds: float
     device: str | None = None

@@ -23,10 +23,10 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class TellWaiters:
-    """Send WAITERS to a holder: so many clients wait, and it must leave for the first of them; 0 takes that back.
+    """Send WAITERS to a holder: ``waiters`` clients wait, and it must leave for the first of them; 0 takes that back.
 
-    Sent when the holder begins or ceases to be in the way, not each time that the number changes: a holder gives way
-    when idle whether one client waits or ten.
+    Sent when the holder begins or ceases to block the first waiter, not each time that the number changes: a holder
+    gives the lock back when it is idle, whether one client waits or ten.
     """
 
     client: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from nvshare.scheduler.transitions import TRANSITIONS, ClientState, Step
-from nvshare.scheduler.views import ClientView, ShownState
+from nvshare.scheduler.core.snapshot import ClientSnapshot, ShownState
+from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 
 @dataclass(slots=True, eq=False)
@@ -28,19 +28,19 @@ class Client:
     waited_seconds: float = 0.0
     """Without the present wait."""
     revoked_at: float = 0.0
-    in_the_way: bool = False
+    blocking: bool = False
     """It holds, and the first waiter fits only when it has left."""
     told: bool = False
-    """It was told last that somebody waits for it."""
-    answerable: int | None = None
-    """A grant that was revoked and given back. Its Revoke may have crossed the release and be answered once more."""
+    """The last TellWaiters to it said that somebody waits for it."""
+    crossed_grant: int | None = None
+    """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
 
     def allows(self, step: Step) -> bool:
         """Whether the step is legal in the present state."""
         return step in TRANSITIONS[self.state]
 
-    def take(self, step: Step) -> None:
-        """Goes to the step's next state; a step that is not legal is a KeyError."""
+    def advance(self, step: Step) -> None:
+        """Goes to the state that the step leads to; KeyError if the step is not legal."""
         self.state = TRANSITIONS[self.state][step]
 
     @property
@@ -48,10 +48,10 @@ class Client:
         """Whether work of it may run."""
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
-    def view(self, now: float) -> ClientView:
-        """Its picture at ``now``."""
+    def snapshot(self, now: float) -> ClientSnapshot:
+        """The client at ``now``."""
         elapsed = now - self.since
-        return ClientView(
+        return ClientSnapshot(
             client=self.number,
             state=_shown(self.state),
             footprint_bytes=self.footprint_bytes,
@@ -68,44 +68,44 @@ def _shown(state: ClientState) -> ShownState:
 
 
 class Group:
-    """Some holders in an order, with what they need together. Every operation takes constant time."""
+    """Some holders in order, with the sum of their footprints. Every operation takes constant time."""
 
-    __slots__ = ("_members", "count", "footprint_bytes", "unknown")
+    __slots__ = ("_clients", "count", "footprint_bytes", "unknown")
 
     def __init__(self) -> None:
-        self._members: OrderedDict[int, Client] = OrderedDict()
+        self._clients: OrderedDict[int, Client] = OrderedDict()
         self.count = 0
         self.footprint_bytes = 0
         self.unknown = 0
         """How many of them do not report their footprint."""
 
     def first(self) -> Client:
-        """The first of them; there must be one."""
-        return next(iter(self._members.values()))
+        """The first client; the group is not empty."""
+        return next(iter(self._clients.values()))
 
     def last(self) -> Client:
-        """The last of them; there must be one."""
-        return next(reversed(self._members.values()))
+        """The last client; the group is not empty."""
+        return next(reversed(self._clients.values()))
 
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""
-        self._members[client.number] = client
+        self._clients[client.number] = client
         self.count += 1
         self._add_bytes(client.footprint_bytes, 1)
 
     def prepend(self, client: Client) -> None:
         """Adds a client before the others."""
         self.append(client)
-        self._members.move_to_end(client.number, last=False)
+        self._clients.move_to_end(client.number, last=False)
 
     def remove(self, client: Client) -> None:
         """Takes a client out; it must be in."""
-        del self._members[client.number]
+        del self._clients[client.number]
         self.count -= 1
         self._add_bytes(client.footprint_bytes, -1)
 
     def resize(self, client: Client, footprint_bytes: int) -> None:
-        """Sets the footprint of a member."""
+        """Sets the footprint of a client of the group."""
         self._add_bytes(client.footprint_bytes, -1)
         client.footprint_bytes = footprint_bytes
         self._add_bytes(footprint_bytes, 1)
