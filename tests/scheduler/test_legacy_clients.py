@@ -15,7 +15,7 @@ import pytest
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
 from nvshare.protocol.legacy import LegacyType
-from nvshare.scheduler.peer import has_no_pods, is_outside_pods
+from nvshare.scheduler.pods.peer import has_no_pods, is_outside_pods
 from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nvshare.scheduler import translate
-from nvshare.scheduler.allocations import Holding, without_client
 from nvshare.scheduler.connection import PeerError
-from nvshare.scheduler.pod_resources import KubeletError, read_holdings
+from nvshare.scheduler.gpus import names
+from nvshare.scheduler.pods.allocations import Holding, without_client
+from nvshare.scheduler.pods.pod_resources import KubeletError, read_holdings
 
 if TYPE_CHECKING:
     import asyncio
@@ -88,7 +88,7 @@ class AllocationWatch:
     def _known(self, holding: Holding) -> Holding | None:
         """The holding with its device as it is called here, where it is made known; None if that can't be."""
         try:
-            device = self._device(translate.device_bytes(holding.device))
+            device = self._device(names.device_bytes(holding.device))
             self._board.make_room(device.name, device.total_bytes)
         except (ValueError, PeerError):
             return None

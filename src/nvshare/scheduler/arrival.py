@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nvshare.scheduler.connection import Connection
-    from nvshare.scheduler.identity import Introduction
+    from nvshare.scheduler.pods.description import Hints
     from nvshare.scheduler.switchboard import Client
 
 
@@ -25,7 +25,7 @@ class Arrival:
 
     connection: Connection
     client: Client
-    introduction: Introduction
+    hints: Hints
     device: Device
     protocol_version: int
     backend: str

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from nvshare import paths
-from nvshare.scheduler import server, translate
+from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.log import LogFormat, make_log
 from nvshare.scheduler.rundir import RunDirError
 from nvshare.scheduler.switchboard import CommandError, check_quantum
@@ -68,7 +69,7 @@ def _address(text: str) -> str:
 
 def _device(name: str) -> str:
     try:
-        translate.device_bytes(name)
+        device_bytes(name)
     except ValueError:
         form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (or MIG-...), as nvidia-smi -L prints it"
         raise typer.BadParameter(f"{name!r} is no device UUID; {form}, is") from None

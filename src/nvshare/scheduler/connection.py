@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nvshare.scheduler.log import PeerLog
     from nvshare.scheduler.patience import Patience
-    from nvshare.scheduler.peer import Peer
+    from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
 _QUEUE_FRAMES = 64

@@ -9,7 +9,7 @@ from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Arrival
 from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.identity import Introduction
+from nvshare.scheduler.pods.description import Hints
 
 if TYPE_CHECKING:
     from nvshare.scheduler.connection import Connection
@@ -68,7 +68,7 @@ class WireConversation:
         arrival = Arrival(
             self._connection,
             self,
-            Introduction(frame.pid, frame.command, pod=frame.name_hint),
+            Hints(frame.pid, frame.command, pod=frame.name_hint),
             device,
             protocol_version=wire.VERSION,
             backend=frame.backend.name.lower(),

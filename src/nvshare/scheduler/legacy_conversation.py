@@ -15,8 +15,8 @@ from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
-from nvshare.scheduler.identity import Introduction
-from nvshare.scheduler.peer import may_command
+from nvshare.scheduler.pods.description import Hints
+from nvshare.scheduler.pods.peer import may_command
 from nvshare.scheduler.switchboard import CommandError
 
 if TYPE_CHECKING:
@@ -100,9 +100,7 @@ class LegacyConversation:
         if self._number:
             raise PeerError("it sent REGISTER a second time")
         namespace, pod = message.pod_namespace, message.pod_name
-        introduction = Introduction(
-            namespace="" if namespace == _NO_POD else namespace, pod="" if pod == _NO_POD else pod
-        )
+        hints = Hints(namespace="" if namespace == _NO_POD else namespace, pod="" if pod == _NO_POD else pod)
         device = self._reception.legacy_device()
         number = self._board.next_number()
         self._free = self._board.runs_free(device.name)
@@ -110,7 +108,7 @@ class LegacyConversation:
         arrival = Arrival(
             self._connection,
             self,
-            introduction,
+            hints,
             device,
             protocol_version=1,
             backend="",

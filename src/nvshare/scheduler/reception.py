@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nvshare.scheduler import translate
 from nvshare.scheduler.arrival import Device
 from nvshare.scheduler.connection import Fault, PeerError
 from nvshare.scheduler.conversation import WireConversation
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.identity import hinted
+from nvshare.scheduler.gpus import names
 from nvshare.scheduler.legacy_conversation import LegacyConversation
+from nvshare.scheduler.pods.description import hinted
 from nvshare.scheduler.switchboard import Member
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from nvshare.scheduler.arrival import Arrival
     from nvshare.scheduler.connection import Connection, Conversation
     from nvshare.scheduler.core.events import ClientRegistered
-    from nvshare.scheduler.gpus import Gpu
-    from nvshare.scheduler.identity import Describe, Description
+    from nvshare.scheduler.gpus.queries import Gpu
     from nvshare.scheduler.log import PeerLog
     from nvshare.scheduler.patience import Patience
+    from nvshare.scheduler.pods.description import Describe, Description
     from nvshare.scheduler.switchboard import Switchboard
     from nvshare.scheduler.worker import Worker
 
@@ -77,12 +77,12 @@ class Reception:
         gpu = self._gpus.get(device_uuid)
         if gpu is not None:
             return Device(gpu.uuid, gpu.total_bytes)
-        return Device(translate.gpu_name(device_uuid), claimed_bytes)
+        return Device(names.gpu_name(device_uuid), claimed_bytes)
 
     def legacy_device(self) -> Device:
         """The device of version 1 clients, which name none; PeerError if that is not clear."""
         if self._legacy_device is not None:
-            return self.device(translate.device_bytes(self._legacy_device), 0)
+            return self.device(names.device_bytes(self._legacy_device), 0)
         match list(self._gpus.values()):
             case [gpu]:
                 return Device(gpu.uuid, gpu.total_bytes)
@@ -102,7 +102,7 @@ class Reception:
             arrival.protocol_version,
             arrival.backend,
             peer.pid,
-            hinted(peer, arrival.introduction),
+            hinted(peer, arrival.hints),
         )
         self._board.make_room(arrival.device.name, arrival.device.total_bytes)
         # The welcome is the first thing that a client hears; a grant may follow at once.
@@ -125,4 +125,4 @@ class Reception:
                 claimed=registration.claimed.value,
             )
 
-        self._worker.submit(lambda: self._describe(peer, arrival.introduction), described)
+        self._worker.submit(lambda: self._describe(peer, arrival.hints), described)

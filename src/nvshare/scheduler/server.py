@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from nvshare.admin import admin_pb2_grpc
-from nvshare.scheduler import gpus
 from nvshare.scheduler.admin import AdminService
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.connection import Connection, Fault
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.identity import describe
+from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.idle import IdleEnd
 from nvshare.scheduler.listener import Listener
 from nvshare.scheduler.log import PeerLog
-from nvshare.scheduler.memory_watch import MemoryWatch
 from nvshare.scheduler.patience import Patience
-from nvshare.scheduler.peer import peer_of
+from nvshare.scheduler.pods.description import describe
+from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.reception import Reception
 from nvshare.scheduler.rundir import RunDirError, claimed, listen
 from nvshare.scheduler.switchboard import Switchboard
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from nvshare.paths import RunDir
     from nvshare.scheduler.core.settings import Settings
-    from nvshare.scheduler.gpus import Gpu
+    from nvshare.scheduler.gpus.queries import Gpu
     from nvshare.scheduler.metrics import Picture
     from nvshare.scheduler.probes import Probes
 
@@ -113,7 +113,7 @@ def _report_bug(log: FilteringBoundLogger, context: Mapping[str, Any]) -> None:
 
 async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes, Gpu]:
     answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
-    worker.submit(gpus.discover, lambda found: None if answer.done() else answer.set_result(found))
+    worker.submit(queries.discover, lambda found: None if answer.done() else answer.set_result(found))
     try:
         found = await asyncio.wait_for(answer, _NVML_SECONDS)
     except TimeoutError:
@@ -122,7 +122,7 @@ async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes,
     if found is None:
         log.info("no NVML here; memory of other processes is not measured")
         return {}
-    return gpus.by_bytes(found)
+    return queries.by_bytes(found)
 
 
 class _Life:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.identity import Identity, Source
+from nvshare.scheduler.pods.identity import Identity, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nvshare.scheduler.allocations import Holding
     from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
+    from nvshare.scheduler.pods.allocations import Holding
     from nvshare.scheduler.switchboard import Member
 
 

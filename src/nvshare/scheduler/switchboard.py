@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nvshare.scheduler.core.core import Core
     from nvshare.scheduler.core.events import ClientRegistered, Event
     from nvshare.scheduler.core.snapshot import DeviceSnapshot
-    from nvshare.scheduler.identity import Description
     from nvshare.scheduler.log import PeerLog
+    from nvshare.scheduler.pods.description import Description
 
 MAX_DEVICES = 256
 """More than a node has, few enough that invented UUIDs fill no memory."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
@@ -56,16 +55,3 @@ def frame_of(action: Grant | Revoke | TellWaiters) -> wire.SchedulerFrame:
             return wire.Waiters(waiters, IDLE_HINT_MICROSECONDS if waiters else 0)
         case _:
             assert_never(action)
-
-
-def gpu_name(device_uuid: bytes) -> str:
-    """What a GPU that NVML does not know is called: as NVML would call it."""
-    return f"GPU-{uuid.UUID(bytes=device_uuid)}"
-
-
-def device_bytes(name: str) -> bytes:
-    """The 16 bytes of ``GPU-UUID``, ``MIG-UUID`` or a bare UUID; ValueError for anything else."""
-    bare = name[4:] if name[:4].upper() in ("GPU-", "MIG-") else name
-    if len(bare) != 36:
-        raise ValueError(f"{name!r} is no device UUID")
-    return uuid.UUID(bare).bytes

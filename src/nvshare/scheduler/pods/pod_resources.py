@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 
 from nvshare.kubelet import podresources_v1_pb2 as api
 from nvshare.kubelet.podresources_v1_pb2_grpc import PodResourcesListerStub
-from nvshare.scheduler.allocations import Holding, holdings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from nvshare.scheduler.pods.allocations import Holding, holdings_of
 
 _ANSWER_SECONDS = 5.0
 _LONGEST_MESSAGE = 64 << 20

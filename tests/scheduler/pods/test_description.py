@@ -1,4 +1,4 @@
-"""Who a client is shown to be: the kernel's word before its own."""
+"""What is shown of a client: what the kernel says counts more than what the client says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.scheduler.identity import Description, Identity, Introduction, Source, describe
-from nvshare.scheduler.peer import Peer
+from nvshare.scheduler.pods.description import Description, Hints, describe
+from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.pods.peer import Peer
 from tests.polling import poll_until
 
-CLAIM = Introduction(pid=7, command="claimed", namespace="space", pod="pod-1")
+CLAIM = Hints(pid=7, command="claimed", namespace="space", pod="pod-1")
 
 
 def test_the_kernel_knows() -> None:
@@ -33,7 +34,7 @@ def test_the_kernel_does_not_know() -> None:
 
 def test_nothing_is_said() -> None:
     """A version 1 client in a hidden pid namespace and outside a pod says nothing of itself."""
-    assert describe(Peer(0, 0, outside_pods=False), Introduction()) == Description(0, "", Identity())
+    assert describe(Peer(0, 0, outside_pods=False), Hints()) == Description(0, "", Identity())
 
 
 UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
-from nvshare.scheduler import translate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.names import device_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +19,6 @@ class Gpu:
     uuid: str
     product: str
     total_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The memory of one device at one moment."""
-
-    total_bytes: int
-    used_bytes: int
-    processes: dict[int, int]
-    """Bytes by pid, of the processes for which NVML says it."""
 
 
 def discover() -> tuple[Gpu, ...] | None:
@@ -91,7 +80,7 @@ def by_bytes(gpus: Iterable[Gpu]) -> dict[bytes, Gpu]:
     found = {}
     for gpu in gpus:
         try:
-            found[translate.device_bytes(gpu.uuid)] = gpu
+            found[device_bytes(gpu.uuid)] = gpu
         except ValueError:
             continue
     return found

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured, Policy
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
-from nvshare.scheduler.gpus import Usage
-from nvshare.scheduler.memory import Process, measured
+from nvshare.scheduler.gpus.memory import Process, Usage, measured
 
 GIB = 1 << 30
 MIB = 1 << 20

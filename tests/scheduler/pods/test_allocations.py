@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.allocations import Holding, holdings_of, without_client
-from nvshare.scheduler.identity import Identity, Source
+from nvshare.scheduler.pods.allocations import Holding, holdings_of, without_client
+from nvshare.scheduler.pods.identity import Identity, Source
 
 A = "GPU-6e767368-6172-6500-0000-000000000001"
 B = "GPU-6e767368-6172-6500-0000-000000000002"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nvshare.scheduler.identity import Identity
+from nvshare.scheduler.pods.identity import Identity
 
 _VIRTUAL_DEVICE = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F-]{36})__[0-9]+")
 """The form of the ids that nvshare's device plugin gives, whatever its resource is called. No other plugin's are so."""

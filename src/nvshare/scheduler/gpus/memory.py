@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
-    from nvshare.scheduler.gpus import Usage
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
 
 NATIVE = "native"
 """The backend whose allocations show in a process's bytes. Managed memory does not."""
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """The memory of one device at one moment."""
+
+    total_bytes: int
+    used_bytes: int
+    processes: dict[int, int]
+    """Bytes by pid, of the processes for which NVML says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
-    """What connects a client with NVML's list: pid 0 is not to be found there."""
+    """By what a client is found in NVML's list; pid 0 is never there."""
 
     pid: int
     backend: str
 
 
-def measured(view: DeviceSnapshot, processes: Mapping[int, Process], usage: Usage) -> list[DeviceSeen | PinnedMeasured]:
-    """What is new: the pinned bytes of clients by number, and the bytes of processes that are no clients.
+def measured(
+    device: DeviceSnapshot, processes: Mapping[int, Process], usage: Usage
+) -> list[DeviceSeen | PinnedMeasured]:
+    """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
-    Clients that NVML does not list (their pid is hidden, or it can't say) are taken at what they are charged.
+    ``processes`` are the clients' by number. A client that NVML does not list (its pid is hidden, or NVML can't say) is
+    assumed to use what it is charged.
     """
     by_pid: dict[int, list[ClientSnapshot]] = {}
     explained = hidden = 0
-    for client in view.clients:
+    for client in device.clients:
         pid, backend = processes[client.client].pid, processes[client.client].backend
         if pid in usage.processes:
             by_pid.setdefault(pid, []).append(client)
@@ -55,7 +63,7 @@ def measured(view: DeviceSnapshot, processes: Mapping[int, Process], usage: Usag
     # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
     others = sum(used for pid, used in usage.processes.items() if pid not in by_pid)
     foreign = max(usage.used_bytes - explained - hidden, others - hidden, 0)
-    total = view.total_bytes or usage.total_bytes
-    if (total, foreign) != (view.total_bytes, view.foreign_bytes):
-        events.insert(0, DeviceSeen(view.device, total, foreign))
+    total = device.total_bytes or usage.total_bytes
+    if (total, foreign) != (device.total_bytes, device.foreign_bytes):
+        events.insert(0, DeviceSeen(device.device, total, foreign))
     return events

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
 
-from nvshare.scheduler import gpus, memory
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from nvshare.scheduler.gpus import Usage
-    from nvshare.scheduler.switchboard import Switchboard
-    from nvshare.scheduler.worker import Worker
+from nvshare.scheduler.gpus import memory, queries
+from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.switchboard import Switchboard
+from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 2.0
 
@@ -36,16 +32,16 @@ class MemoryWatch:
     def _ask(self) -> None:
         devices = sorted({member.device for member in self._board.members.values()} & self._known)
         if devices:
-            self._worker.submit(lambda: {device: gpus.usage(device) for device in devices}, self._answered)
+            self._worker.submit(lambda: {device: queries.usage(device) for device in devices}, self._answered)
         else:
             self._ask_later()
 
     def _answered(self, usages: dict[str, Usage | None]) -> None:
         members = self._board.members
         processes = {number: memory.Process(member.pid, member.backend) for number, member in members.items()}
-        for view in self._board.snapshot():
-            usage = usages.get(view.device)
-            for event in memory.measured(view, processes, usage) if usage is not None else ():
+        for snapshot in self._board.snapshot():
+            usage = usages.get(snapshot.device)
+            for event in memory.measured(snapshot, processes, usage) if usage is not None else ():
                 self._board.feed(event)
         self._ask_later()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare.scheduler.cgroups import Place, place_of
+from nvshare.scheduler.pods.cgroups import Place, place_of
 
 UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"
 FLAT = UID.replace("-", "_")

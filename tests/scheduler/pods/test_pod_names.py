@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.scheduler.cgroups import Place
-from nvshare.scheduler.pod_names import Names, names_of
+from nvshare.scheduler.pods.cgroups import Place
+from nvshare.scheduler.pods.pod_names import Names, names_of
 
 UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"
 ID = "86f54cfd2b47e1cf5b7879f56ce576767d24e65f938f3612c4a59b8599439944"

@@ -8,14 +8,11 @@ process says of itself, its host name included, is no proof.)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nvshare.scheduler.cgroups import Place
+from nvshare.scheduler.pods.cgroups import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pynvml  # type: ignore[import-untyped]
 import pytest
 
-from nvshare.scheduler import gpus
-from nvshare.scheduler.gpus import Gpu, Usage
+from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.queries import Gpu
 
 GIB = 1 << 30
 GPU_UUID = "GPU-6e767368-6172-6500-0000-000000000001"
@@ -73,29 +74,29 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
 def test_gpus_are_named(nvml: list[FakeDevice]) -> None:
     """Each GPU has UUID, product and memory, and is found by the bytes that a client sends."""
     nvml.append(FakeDevice(GPU_UUID))
-    found = gpus.discover()
+    found = queries.discover()
     assert found == (Gpu(GPU_UUID, "A GPU", 16 * GIB),)
-    assert gpus.by_bytes(found) == {bytes.fromhex("6e767368617265000000000000000001"): found[0]}
+    assert queries.by_bytes(found) == {bytes.fromhex("6e767368617265000000000000000001"): found[0]}
 
 
 def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:
     """MIG devices stand in the place of their GPU, empty slots are passed over; one without any is a GPU."""
     nvml.append(FakeDevice(GPU_UUID, mig_slots=(FakeDevice(""), FakeDevice(MIG_UUID, 2 * GIB), FakeDevice(""))))
-    assert [gpu.uuid for gpu in gpus.discover() or ()] == [MIG_UUID]
-    assert gpus.usage(MIG_UUID) == Usage(16 * GIB, 2 * GIB, {})
+    assert [gpu.uuid for gpu in queries.discover() or ()] == [MIG_UUID]
+    assert queries.usage(MIG_UUID) == Usage(16 * GIB, 2 * GIB, {})
     nvml[:] = [FakeDevice(GPU_UUID, mig_slots=())]
-    assert [gpu.uuid for gpu in gpus.discover() or ()] == [GPU_UUID]
+    assert [gpu.uuid for gpu in queries.discover() or ()] == [GPU_UUID]
 
 
 def test_processes_without_a_value_are_left_out(nvml: list[FakeDevice]) -> None:
     """NVML lists a process whose memory it cannot tell: no value is not 0."""
     nvml.append(FakeDevice(GPU_UUID, 3 * GIB, {10: GIB, 11: None, 12: 0}))
-    assert gpus.usage(GPU_UUID) == Usage(16 * GIB, 3 * GIB, {10: GIB, 12: 0})
+    assert queries.usage(GPU_UUID) == Usage(16 * GIB, 3 * GIB, {10: GIB, 12: 0})
 
 
 def test_a_device_that_is_gone(nvml: list[FakeDevice]) -> None:
     """What NVML does not know has no usage."""
-    assert gpus.usage(GPU_UUID) is None
+    assert queries.usage(GPU_UUID) is None
 
 
 def test_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,9 +106,9 @@ def test_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert gpus.discover() is None
+    assert queries.discover() is None
 
 
 def test_uuid_of_another_form() -> None:
     """An old MIG name cannot be what a client sends; it is left out."""
-    assert gpus.by_bytes([Gpu("MIG-GPU-6e767368-6172-6500-0000-000000000001/1/0", "A GPU", GIB)]) == {}
+    assert queries.by_bytes([Gpu("MIG-GPU-6e767368-6172-6500-0000-000000000001/1/0", "A GPU", GIB)]) == {}
