@@ -22,7 +22,7 @@ from nvshare.kubelet.podresources_v1_pb2_grpc import (
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.scheduler.pages import figures
+from tests.scheduler.api.pages import figures
 from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
 
 Serve = Callable[..., Scheduler]

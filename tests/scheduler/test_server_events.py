@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
-from nvshare.scheduler import translate
+from nvshare.scheduler.clients import translate
 from nvshare.scheduler.core.actions import ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
@@ -32,6 +32,7 @@ from nvshare.scheduler.core.events import (
     PolicySet,
 )
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.gpus.names import gpu_name
 from tests.polling import poll_until
 from tests.scheduler.core.event_sequences import DEVICE_BYTES, DEVICES, Come, Deed, Peers, Pin, Wait, deeds
 from tests.scheduler.wire_client import Scheduler, WireClient
@@ -79,7 +80,7 @@ class Pair:
         """One event, to both; the answers are compared."""
         if isinstance(event, ClientRegistered):
             device = devices[event.device]
-            name = translate.gpu_name(device.bytes)
+            name = gpu_name(device.bytes)
             if device not in known:
                 known.add(device)
                 self.core.handle(DeviceSeen(name, DEVICE_BYTES), NOW)

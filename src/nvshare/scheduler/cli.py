@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from nvshare import paths
+from nvshare.log import LogFormat, make_log
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
-from nvshare.scheduler.log import LogFormat, make_log
-from nvshare.scheduler.rundir import RunDirError
-from nvshare.scheduler.switchboard import CommandError, check_quantum
+from nvshare.scheduler.run_dir import RunDirError
 
 _LONGEST_IDLE = 86400.0
 
@@ -47,7 +47,7 @@ def _quantum(text: str | float) -> float:
     seconds = _number(text)
     try:
         check_quantum(seconds)
-    except CommandError as error:
+    except InvalidCommandError as error:
         raise typer.BadParameter(str(error)) from error
     return seconds
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import TypeVar
 
 Result = TypeVar("Result")
 

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDevice:
+    """The device that a client means."""
+
+    name: str
+    total_bytes: int
+    """0: not known."""
 
 
 def gpu_name(device_uuid: bytes) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import socket
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    import asyncio
-    import socket
-    from collections.abc import Callable
-
-    from nvshare.scheduler.log import PeerLog
+from nvshare.scheduler.clients.peer_log import PeerLog
 
 _BATCH = 4
-"""So many are accepted in one pass of the event loop, so that a flood of them delays nobody else."""
+"""How many are accepted at most in one pass of the event loop, so that very many at once delay nobody else."""
 _PAUSE_SECONDS = 0.2
 
 
@@ -35,7 +32,7 @@ class Listener:
         self._log = log
         self._pause: asyncio.TimerHandle | None = None
         self.pauses = 0
-        """How often accepting paused for want of descriptors or memory."""
+        """How often accepting paused because there were no descriptors or no memory."""
         self._resume()
 
     def close(self) -> None:

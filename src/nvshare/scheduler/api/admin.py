@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
-from nvshare.scheduler import status
+from nvshare.scheduler.api import status
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.switchboard import CommandError, UnknownDeviceError
+from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
+from nvshare.scheduler.pods.allocations import Holding
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from nvshare.scheduler.allocation_watch import AllocationWatch
-    from nvshare.scheduler.switchboard import Switchboard
-
-    Context = grpc.aio.ServicerContext[Any, Any]
+Context = grpc.aio.ServicerContext[Any, Any]
 
 _SHORTEST_INTERVAL = 0.05
 _LONGEST_INTERVAL = 3600.0
 _PAUSE_PER_COST = 20.0
-"""A watcher waits so many times what a picture costs to make, so that watching takes at most 5 % of the time."""
+"""A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
 
 
 class AdminService(admin_pb2_grpc.AdminServicer):
@@ -32,15 +28,18 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 
     def __init__(
         self,
-        board: Switchboard,
-        allocations: AllocationWatch,
+        dispatcher: Dispatcher,
+        unused: Callable[[], Mapping[str, Sequence[Holding]]],
         products: Mapping[str, str],
         version: str,
         started_at: float,
     ) -> None:
-        """``products``: what the maker calls a device, by UUID; ``started_at`` in the event loop's time."""
-        self._allocations = allocations
-        self._board = board
+        """``unused``: the holdings that have no client, by device; ``products``: the maker's name of a device, by UUID.
+
+        ``started_at`` is in the event loop's time.
+        """
+        self._dispatcher = dispatcher
+        self._unused = unused
         self._products = products
         self._version = version
         self._started_at = started_at
@@ -49,7 +48,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     def stop(self) -> None:
         """Ends all watching."""
         self._stopping = True
-        for watcher in self._board.watchers:
+        for watcher in self._dispatcher.watchers:
             watcher.set()
 
     async def GetStatus(  # noqa: N802
@@ -66,30 +65,30 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         if not 0 <= interval <= _LONGEST_INTERVAL:
             await _refuse(
                 context,
-                CommandError(f"interval {interval:g} s is not allowed; from 0 to {_LONGEST_INTERVAL:g} s is"),
+                InvalidCommandError(f"interval {interval:g} s is not allowed; from 0 to {_LONGEST_INTERVAL:g} s is"),
             )
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
-        self._board.watchers.add(changed)
+        self._dispatcher.watchers.add(changed)
         try:
             while not self._stopping:
                 changed.clear()
                 began = loop.time()
-                picture = self._status()
+                state = self._status()
                 cost = loop.time() - began
-                yield picture
+                yield state
                 await asyncio.sleep(max(interval, _SHORTEST_INTERVAL, cost * _PAUSE_PER_COST))
                 await changed.wait()
         finally:
-            self._board.watchers.discard(changed)
+            self._dispatcher.watchers.discard(changed)
 
     async def SetQuantum(  # noqa: N802
         self, request: admin_pb2.SetQuantumRequest, context: Context
     ) -> admin_pb2.Status:
         """Sets the quantum."""
         try:
-            self._board.set_quantum(request.seconds, self._device(request.device_uuid))
-        except CommandError as error:
+            self._dispatcher.set_quantum(request.seconds, self._device(request.device_uuid))
+        except InvalidCommandError as error:
             await _refuse(context, error)
         return self._status()
 
@@ -98,21 +97,21 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     ) -> admin_pb2.Status:
         """Sets the policy."""
         try:
-            self._board.set_policy(_policy(request.policy), self._device(request.device_uuid))
-        except CommandError as error:
+            self._dispatcher.set_policy(_policy(request.policy), self._device(request.device_uuid))
+        except InvalidCommandError as error:
             await _refuse(context, error)
         return self._status()
 
     def _status(self) -> admin_pb2.Status:
-        members = self._board.members
-        unused = self._allocations.without_client()
+        clients = self._dispatcher.clients
+        unused = self._unused()
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
             devices=[
-                status.device_message(view, self._products.get(view.device, ""), members, unused.get(view.device, ()))
-                for view in self._board.snapshot()
+                status.device_message(each, self._products.get(each.device, ""), clients, unused.get(each.device, ()))
+                for each in self._dispatcher.snapshot()
             ],
         )
 
@@ -120,7 +119,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         """The device that is meant, whatever the case of its letters; None: all."""
         if not text:
             return None
-        return next((known for known in self._board.devices if known.lower() == text.lower()), text)
+        return next((known for known in self._dispatcher.devices if known.lower() == text.lower()), text)
 
 
 def _policy(text: str) -> Policy:
@@ -128,9 +127,9 @@ def _policy(text: str) -> Policy:
         return Policy(text)
     except ValueError:
         allowed = ", ".join(policy.value for policy in Policy)
-        raise CommandError(f"policy {text!r} is not allowed; {allowed} are") from None
+        raise InvalidCommandError(f"policy {text!r} is not allowed; {allowed} are") from None
 
 
-async def _refuse(context: Context, error: CommandError) -> NoReturn:
+async def _refuse(context: Context, error: InvalidCommandError) -> NoReturn:
     unknown = isinstance(error, UnknownDeviceError)
     await context.abort(grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.INVALID_ARGUMENT, str(error))

@@ -1,58 +1,29 @@
 """The bytes of one peer: cut into messages of its protocol's size, sent without waiting, dropped when it is wrong.
 
 The event loop's own transports are not used: ten thousand connections that say nothing must be cheap in memory and in
-time, and a grant must be on its way before the callback that decided it returns.
+time, and a grant must be sent before the callback that decided it returns.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections import deque
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from nvshare.protocol import legacy, wire
-
-if TYPE_CHECKING:
-    import asyncio
-    import socket
-
-    from nvshare.scheduler.log import PeerLog
-    from nvshare.scheduler.patience import Patience
-    from nvshare.scheduler.pods.peer import Peer
+from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
 _QUEUE_FRAMES = 64
 """What a peer that does not read may leave unsent here, beside what its socket's buffer takes."""
 
 
-class Fault(Enum):
-    """Why peers are disconnected, in kinds that can be counted."""
-
-    PROTOCOL = "protocol"
-    """It sent what its protocol or its state does not allow."""
-    VERSION = "version"
-    """It speaks a version that is not spoken here."""
-    SILENT = "silent"
-    """It did not register in time."""
-    HALF_FRAME = "half-frame"
-    """It did not finish a message."""
-    NOT_READING = "not-reading"
-    """It does not read what it is sent."""
-    DEVICE = "device"
-    """There is no device for it."""
-    COMMAND = "command"
-    """It gave a command that is not its to give, or one with a wrong value."""
-
-
-class PeerError(Exception):
-    """The peer is wrong and must be disconnected; the message is for the log."""
-
-    def __init__(self, message: str, fault: Fault = Fault.PROTOCOL) -> None:
-        super().__init__(message)
-        self.fault = fault
-
-
-class Conversation(Protocol):
+class Session(Protocol):
     """What is said over a connection, in one protocol version."""
 
     def receive(self, message: bytes) -> None:
@@ -62,11 +33,8 @@ class Conversation(Protocol):
         """The connection ended."""
 
 
-class Greeter(Protocol):
-    """Chooses the conversation that a connection's first byte asks for."""
-
-    def greet(self, connection: Connection, version: int) -> Conversation:
-        """The conversation of protocol ``version`` (1 or 2) over ``connection``."""
+class Owner(Protocol):
+    """Whoever keeps the connections."""
 
     def dropped(self, fault: Fault) -> None:
         """A connection is about to be ended because its peer is wrong."""
@@ -80,14 +48,15 @@ class Connection:
 
     __slots__ = (
         "_buffer",
-        "_conversation",
         "_fd",
-        "_greeter",
         "_half_frames",
         "_log",
         "_loop",
         "_message_bytes",
+        "_owner",
         "_queue",
+        "_session",
+        "_sessions",
         "_socket",
         "peer",
     )
@@ -97,20 +66,23 @@ class Connection:
         accepted: socket.socket,
         peer: Peer,
         loop: asyncio.AbstractEventLoop,
-        greeter: Greeter,
-        half_frames: Patience[Connection],
+        sessions: Mapping[int, SessionFactory],
+        owner: Owner,
+        half_frames: Deadlines[Connection],
         log: PeerLog,
     ) -> None:
+        """``sessions``: by protocol version, what makes the session of a connection whose peer speaks it."""
         self.peer = peer
         self._socket = accepted
         self._fd = accepted.fileno()
         self._loop = loop
-        self._greeter = greeter
+        self._sessions = sessions
+        self._owner = owner
         self._half_frames = half_frames
         self._log = log
         self._buffer = b""
         self._message_bytes = 0
-        self._conversation: Conversation | None = None
+        self._session: Session | None = None
         self._queue: deque[bytes] | None = None
         loop.add_reader(self._fd, self._on_readable)
 
@@ -144,7 +116,7 @@ class Connection:
     def drop(self, reason: str, fault: Fault) -> None:
         """Ends the connection of a peer that is wrong, with one log line."""
         if self.is_open:
-            self._greeter.dropped(fault)
+            self._owner.dropped(fault)
             self._log.warning("peer disconnected", reason=reason, pid=self.peer.pid, uid=self.peer.uid)
             self.close()
 
@@ -160,14 +132,14 @@ class Connection:
         self._socket.close()
         self._buffer = b""
         self._half_frames.end(self)
-        self._greeter.forget(self)
-        conversation, self._conversation = self._conversation, None
-        if conversation is not None:
-            conversation.closed()
+        self._owner.forget(self)
+        session, self._session = self._session, None
+        if session is not None:
+            session.closed()
 
     def abandon(self) -> None:
         """Ends the connection because the scheduler ends; nobody is told."""
-        self._conversation = None
+        self._session = None
         self.close()
 
     def _on_readable(self) -> None:
@@ -192,7 +164,7 @@ class Connection:
             self.close()
 
     def _take(self, data: bytes) -> None:
-        conversation = self._conversation or self._greet(data[0])
+        session = self._session or self._begin(data[0])
         had_half = bool(self._buffer)
         if had_half:
             data = self._buffer + data
@@ -200,7 +172,7 @@ class Connection:
         whole = len(data) // size * size
         self._buffer = data[whole:]
         for start in range(0, whole, size):
-            conversation.receive(data[start : start + size])
+            session.receive(data[start : start + size])
             if not self.is_open:
                 return
         if self._buffer and (whole or not had_half):
@@ -208,17 +180,17 @@ class Connection:
         elif had_half and not self._buffer:
             self._half_frames.end(self)
 
-    def _greet(self, first_byte: int) -> Conversation:
+    def _begin(self, first_byte: int) -> Session:
         if first_byte == wire.MAGIC:
             self._message_bytes = wire.FRAME_BYTES
             version = wire.VERSION
         elif first_byte in legacy.FIRST_BYTES:
             self._message_bytes = legacy.MESSAGE_BYTES
-            version = 1
+            version = legacy.VERSION
         else:
             raise PeerError(f"its first byte is 0x{first_byte:02x}, which begins no known protocol", Fault.VERSION)
-        self._conversation = self._greeter.greet(self, version)
-        return self._conversation
+        self._session = self._sessions[version](self)
+        return self._session
 
     def _on_writable(self) -> None:
         queue = self._queue
@@ -237,3 +209,7 @@ class Connection:
             queue.clear()
         self._queue = None
         self._loop.remove_writer(self._fd)
+
+
+SessionFactory = Callable[[Connection], Session]
+"""Makes the session of a connection, in one protocol version."""

@@ -6,32 +6,30 @@ often than the lock path can bear.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from nvshare.http import HttpServer
-from nvshare.scheduler.metrics import Picture, SchedulerCollector
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from nvshare.paths import RunDir
+from nvshare.paths import RunDir
+from nvshare.scheduler.api.metrics import SchedulerCollector
+from nvshare.scheduler.api.snapshot import SchedulerSnapshot
 
 Result = TypeVar("Result")
 
 _ANSWER_SECONDS = 2.0
 _PAUSE_PER_COST = 20.0
-"""A picture is shown again for so many times what it cost to make: however many scrape, that takes at most 5 %."""
+"""A snapshot is used again for this many times what it cost to make: however many scrape, that takes at most 5 %."""
 
 
 class Probes:
@@ -43,19 +41,19 @@ class Probes:
         run_dir: RunDir,
         version: str,
         loop: asyncio.AbstractEventLoop,
-        take: Callable[[], Picture],
+        take: Callable[[], SchedulerSnapshot],
     ) -> None:
         """``take`` is called in the event loop. Raises AddressError when nobody can listen at ``address``."""
         self._run_dir = run_dir
         self._loop = loop
         self._take = take
         self._lock = threading.Lock()
-        self._latest: Picture | None = None
+        self._latest: SchedulerSnapshot | None = None
         self._fresh_until = 0.0
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        registry.register(SchedulerCollector(version, self._picture))
+        registry.register(SchedulerCollector(version, self._snapshot))
         self._server = HttpServer(address, registry, self._unhealthy, self._unready, list)
 
     @property
@@ -71,20 +69,20 @@ class Probes:
         """Answers no more. Blocks for up to half a second."""
         self._server.stop()
 
-    def _picture(self) -> Picture | None:
+    def _snapshot(self) -> SchedulerSnapshot | None:
         with self._lock:
             if time.monotonic() >= self._fresh_until:
-                timed = self._ask(self._timed_picture)
+                timed = self._ask(self._timed_snapshot)
                 if timed is None:
                     return None
                 self._latest, cost = timed
                 self._fresh_until = time.monotonic() + cost * _PAUSE_PER_COST
             return self._latest
 
-    def _timed_picture(self) -> tuple[Picture, float]:
+    def _timed_snapshot(self) -> tuple[SchedulerSnapshot, float]:
         began = time.monotonic()
-        picture = self._take()
-        return picture, time.monotonic() - began
+        snapshot = self._take()
+        return snapshot, time.monotonic() - began
 
     def _unhealthy(self) -> list[str]:
         if self._ask(bool) is None:

@@ -13,9 +13,9 @@ import pytest
 
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
-from nvshare.scheduler.probes import Probes
+from nvshare.scheduler.api.probes import Probes
 from tests.polling import poll_until
-from tests.scheduler.pages import fetch, figures, get
+from tests.scheduler.api.pages import fetch, figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
 
 Serve = Callable[..., Scheduler]

@@ -1,4 +1,4 @@
-"""The brake on lines that peers cause."""
+"""The limit on lines that peers cause."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from nvshare.scheduler.log import PeerLog
+from nvshare.scheduler.clients.peer_log import PeerLog
 
 
 @dataclass(slots=True)

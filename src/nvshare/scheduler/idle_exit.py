@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-    from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path
 
 _RETRY_SECONDS = 1.0
 
 
-class IdleEnd:
+class IdleExit:
     """Calls ``end`` when there was no client for ``seconds`` and no program that was started to be one lives."""
 
     def __init__(
@@ -26,8 +23,8 @@ class IdleEnd:
         self._end = end
         self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._try)
 
-    def population_changed(self, clients: int) -> None:
-        """So many clients are there now."""
+    def clients_changed(self, clients: int) -> None:
+        """There are ``clients`` clients now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -6,45 +6,41 @@ asking and says nothing; the core is told that it asked, so that it counts as a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from nvshare.protocol import legacy
 from nvshare.protocol.legacy import LegacyType, Message
-from nvshare.scheduler.arrival import Arrival
-from nvshare.scheduler.connection import Fault, PeerError
+from nvshare.scheduler.clients.connection import Connection
+from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.registrar import Registrar
+from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, LockReleased, LockRequested
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
+from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.peer import may_command
-from nvshare.scheduler.switchboard import CommandError
-
-if TYPE_CHECKING:
-    from nvshare.scheduler.connection import Connection
-    from nvshare.scheduler.core.events import Event
-    from nvshare.scheduler.reception import Reception
-    from nvshare.scheduler.switchboard import Switchboard
 
 _NO_POD = "none"
 """What a version 1 client outside a pod calls its pod and namespace."""
 
 
-class LegacyConversation:
+class SessionV1:
     """One version 1 connection."""
 
-    __slots__ = ("_asked", "_board", "_connection", "_free", "_grant", "_number", "_reception")
+    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_number", "_off", "_registrar")
 
-    def __init__(self, connection: Connection, reception: Reception, board: Switchboard) -> None:
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
-        self._reception = reception
-        self._board = board
+        self._registrar = registrar
+        self._dispatcher = dispatcher
         self._number = 0
         self._grant: int | None = None
         self._asked = False
-        self._free = False
+        self._off = False
 
     def receive(self, message: bytes) -> None:
-        """See ``connection.Conversation``."""
+        """See ``connection.Session``."""
         try:
             decoded = legacy.decode(message)
         except legacy.LegacyError as error:
@@ -63,72 +59,72 @@ class LegacyConversation:
             case _:
                 assert_never(decoded.type)
 
-    def perform(self, action: Grant | Revoke | TellWaiters) -> None:
-        """See ``switchboard.Client``."""
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        """See ``dispatcher.ActionReceiver``."""
         match action:
             case Grant(_, grant):
                 self._grant = grant
                 self._asked = False
-                if not self._free:
+                if not self._off:
                     self._send(LegacyType.LOCK_OK)
             case Revoke():
                 self._send(LegacyType.DROP_LOCK)
             case TellWaiters():
-                pass  # Version 1 has no such message; its clients look for idleness every 5 s by themselves.
+                pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
             case _:
                 assert_never(action)
 
-    def run_free(self, free: bool) -> None:
-        """See ``switchboard.Client``."""
-        if free == self._free:
+    def set_scheduling(self, on: bool) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        if on is (not self._off):
             return
-        self._free = free
-        if free:
-            self._send(LegacyType.SCHED_OFF)
-            self._ask()
-        else:
+        self._off = not on
+        if on:
             # The client closes its gate when it reads this, without an answer.
             self._send(LegacyType.SCHED_ON)
             self._give_back()
+        else:
+            self._send(LegacyType.SCHED_OFF)
+            self._ask()
 
     def closed(self) -> None:
-        """See ``connection.Conversation``."""
+        """See ``connection.Session``."""
         if self._number:
-            self._board.remove(self._number)
+            self._registrar.remove(self._number)
 
     def _register(self, message: Message) -> None:
         if self._number:
             raise PeerError("it sent REGISTER a second time")
         namespace, pod = message.pod_namespace, message.pod_name
         hints = Hints(namespace="" if namespace == _NO_POD else namespace, pod="" if pod == _NO_POD else pod)
-        device = self._reception.legacy_device()
-        number = self._board.next_number()
-        self._free = self._board.runs_free(device.name)
-        answer = LegacyType.SCHED_OFF if self._free else LegacyType.SCHED_ON
-        arrival = Arrival(
+        device = self._registrar.legacy_device()
+        number = self._dispatcher.next_number()
+        self._off = self._dispatcher.is_off(device.name)
+        answer = LegacyType.SCHED_OFF if self._off else LegacyType.SCHED_ON
+        registration = Registration(
             self._connection,
             self,
             hints,
             device,
-            protocol_version=1,
+            protocol_version=legacy.VERSION,
             backend="",
             welcome=legacy.encode(Message(answer, client_id=number, data=f"{number:016x}")),
         )
-        self._reception.admit(number, arrival, ClientRegistered(number, device.name, None, ClaimedState.IDLE))
+        self._registrar.register(registration, ClientRegistered(number, device.name, None, ClaimedState.IDLE))
         self._number = number
-        if self._free:
+        if self._off:
             self._ask()
 
     def _request(self) -> None:
-        """Ignored where it crossed a SCHED_OFF, and when it was said before, as the original ignores it."""
+        """Ignored where it crossed a SCHED_OFF and where it is said again, as the original scheduler does."""
         self._must_be_registered(LegacyType.REQ_LOCK)
-        if not self._free:
+        if not self._off:
             self._ask()
 
     def _release(self) -> None:
         """Ignored where it crossed a SCHED_OFF and where there is nothing to give back."""
         self._must_be_registered(LegacyType.LOCK_RELEASED)
-        if not self._free:
+        if not self._off:
             self._give_back()
 
     def _ask(self) -> None:
@@ -150,16 +146,16 @@ class LegacyConversation:
             raise PeerError(reason, Fault.COMMAND)
         match message.type:
             case LegacyType.SCHED_OFF:
-                self._board.switch_off()
+                self._dispatcher.switch_off()
             case LegacyType.SCHED_ON:
-                self._board.switch_on()
+                self._dispatcher.switch_on()
             case _:
                 try:
-                    self._board.set_quantum(float(int(message.data, 0)), None)
+                    self._dispatcher.set_quantum(float(int(message.data, 0)), None)
                 except (ValueError, OverflowError):
                     reason = f"it sent SET_TQ with {message.data!r}, which is no whole number"
                     raise PeerError(reason, Fault.COMMAND) from None
-                except CommandError as error:
+                except InvalidCommandError as error:
                     raise PeerError(f"it sent SET_TQ: {error}", Fault.COMMAND) from error
 
     def _must_be_registered(self, kind: LegacyType) -> None:
@@ -168,7 +164,7 @@ class LegacyConversation:
 
     def _feed(self, event: Event) -> None:
         try:
-            self._board.feed(event)
+            self._dispatcher.feed(event)
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
 

@@ -6,14 +6,11 @@ import fcntl
 import os
 import socket
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from nvshare.paths import RunDir
+from nvshare.paths import RunDir
 
 _SUN_PATH_BYTES = 107
 _BACKLOG = 4096

@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
 )
 
 IDLE_HINT_MICROSECONDS: Final = 20_000
-"""How long a holder that others wait for is idle before it gives way: about what a hand-over without swapping costs."""
+"""How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -24,7 +24,7 @@ _CLAIMED: Final = {
 }
 
 
-def registration(frame: wire.Register, client: int, device: str) -> ClientRegistered:
+def registered(frame: wire.Register, client: int, device: str) -> ClientRegistered:
     """The event of a version 2 REGISTER, as client ``client`` on the device that is called ``device``."""
     return ClientRegistered(client, device, frame.footprint_bytes, _CLAIMED[frame.state], frame.grant)
 

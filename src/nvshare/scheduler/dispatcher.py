@@ -1,28 +1,20 @@
-"""Connects the pure core with the clients: events in, actions out to whom they name, the core's timer kept."""
+"""Connects the pure core with the clients: takes events to it, its actions to the clients, and keeps its timer."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from nvshare.scheduler.connection import Fault, PeerError
-from nvshare.scheduler.core.actions import Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.log import Log
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClientGone, DeviceSeen, Policy, PolicySet, QuantumSet
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable, Mapping
-
-    from structlog.typing import FilteringBoundLogger
-
-    from nvshare.scheduler.core.actions import Action
-    from nvshare.scheduler.core.core import Core
-    from nvshare.scheduler.core.events import ClientRegistered, Event
-    from nvshare.scheduler.core.snapshot import DeviceSnapshot
-    from nvshare.scheduler.log import PeerLog
-    from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
+from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.pods.description import Description
 
 MAX_DEVICES = 256
 """More than a node has, few enough that invented UUIDs fill no memory."""
@@ -31,29 +23,33 @@ SHORTEST_QUANTUM = 0.01
 LONGEST_QUANTUM = 86400.0
 
 
-class CommandError(Exception):
+class InvalidCommandError(Exception):
     """A command's value is not allowed; the message names it and what is allowed."""
 
 
-class UnknownDeviceError(CommandError):
+class UnknownDeviceError(InvalidCommandError):
     """A command names a device that this scheduler does not know."""
 
 
-class Client(Protocol):
-    """A registered client's conversation, as the switchboard uses it."""
+class TooManyDevicesError(Exception):
+    """One more device would be more than this scheduler knows; the message says how many."""
 
-    def perform(self, action: Grant | Revoke | TellWaiters) -> None:
+
+class ActionReceiver(Protocol):
+    """What brings the core's actions to one client."""
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
         """Tell the client what the core decided."""
 
-    def run_free(self, free: bool) -> None:
-        """The policy of the client's device became, or is about to cease to be, ``off``."""
+    def set_scheduling(self, on: bool) -> None:
+        """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
 
 
 @dataclass(slots=True)
-class Member:
+class RegisteredClient:
     """What is known of a registered client beside the core's state."""
 
-    client: Client
+    receiver: ActionReceiver
     device: str
     protocol_version: int
     backend: str
@@ -63,7 +59,7 @@ class Member:
     description: Description
 
 
-class Switchboard:
+class Dispatcher:
     """The core, the clients by number, and everybody who wants to know that something changed."""
 
     def __init__(
@@ -71,18 +67,16 @@ class Switchboard:
         core: Core,
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
-        log: FilteringBoundLogger,
-        peer_log: PeerLog,
-        population_changed: Callable[[int], None],
+        log: Log,
+        clients_changed: Callable[[int], None],
     ) -> None:
-        """``population_changed`` is called with the number of clients whenever it changed."""
+        """``clients_changed`` is called with the number of clients whenever it changed."""
         self._core = core
         self._loop = loop
         self._log = log
-        self._peer_log = peer_log
-        self._population_changed = population_changed
+        self._clients_changed = clients_changed
         self._numbers = itertools.count(1)
-        self._members: dict[int, Member] = {}
+        self._clients: dict[int, RegisteredClient] = {}
         self._policy = policy
         self._policies: dict[str, Policy] = {}
         self._restored_policies: dict[str | None, Policy] = {}
@@ -91,9 +85,9 @@ class Switchboard:
         self._watchers: set[asyncio.Event] = set()
 
     @property
-    def members(self) -> Mapping[int, Member]:
+    def clients(self) -> Mapping[int, RegisteredClient]:
         """Every registered client by number."""
-        return self._members
+        return self._clients
 
     @property
     def devices(self) -> Iterable[str]:
@@ -106,70 +100,70 @@ class Switchboard:
         return self._watchers
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
-        """The core's picture of now."""
+        """Every device and its clients now."""
         return self._core.snapshot(self._loop.time())
 
-    def runs_free(self, device: str) -> bool:
+    def is_off(self, device: str) -> bool:
         """Whether the policy of a device is ``off``."""
         return self._policies.get(device, self._policy) is Policy.OFF
 
     def next_number(self) -> int:
-        """A number for a client to be."""
+        """The number of the client that registers next."""
         return next(self._numbers)
 
-    def make_room(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, with so much memory (0: unknown) if it is not; PeerError when there are too many."""
+    def make_known(self, device: str, total_bytes: int) -> None:
+        """Makes a device known, and its memory (0: unknown) if it was not; TooManyDevicesError if that can't be."""
         if device in self._policies:
             if total_bytes and device in self._unsized:
                 self._unsized.discard(device)
                 self.feed(DeviceSeen(device, total_bytes))
             return
         if len(self._policies) >= MAX_DEVICES:
-            raise PeerError(f"this scheduler knows {MAX_DEVICES} devices already", Fault.DEVICE)
+            raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
         self._policies[device] = self._policy
         if not total_bytes:
             self._unsized.add(device)
         self.feed(DeviceSeen(device, total_bytes))
 
-    def register(self, number: int, member: Member, registration: ClientRegistered) -> None:
+    def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
         """Adds a client of a known device; IllegalEvent when the core refuses it."""
-        self._members[number] = member
+        self._clients[event.client] = client
         try:
-            self.feed(registration)
+            self.feed(event)
         except IllegalEvent:
-            del self._members[number]
+            del self._clients[event.client]
             raise
-        self._population_changed(len(self._members))
+        self._clients_changed(len(self._clients))
 
-    def remove(self, number: int) -> None:
-        """A client's connection ended."""
-        shown = self._members.pop(number).description
+    def remove(self, number: int) -> RegisteredClient:
+        """A client's connection ended; returns what was known of it."""
+        client = self._clients.pop(number)
         self.feed(ClientGone(number))
-        self._peer_log.info("client left", client=number, pid=shown.pid, command=shown.command)
-        self._population_changed(len(self._members))
+        self._clients_changed(len(self._clients))
+        return client
 
     def described(self, number: int, description: Description) -> None:
         """It is known now who a client is; it may be gone."""
-        member = self._members.get(number)
-        if member is not None:
-            member.description = description
+        client = self._clients.get(number)
+        if client is not None:
+            client.description = description
             self.announce()
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        self._perform(self._core.handle(event, self._loop.time()))
+        self._carry_out(self._core.handle(event, self._loop.time()))
         self._arm()
         self.announce()
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
-        """Sets a device's quantum, or everyone's; CommandError when that is not allowed."""
+        """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
         check_quantum(seconds)
         self._check_device(device)
         self.feed(QuantumSet(seconds, device))
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
-        """Sets a device's policy, or everyone's; CommandError when that is not allowed. It ends a ``switch_off``."""
+        """Sets a device's policy, or everyone's, and ends a ``switch_off``; InvalidCommandError if not allowed."""
         self._check_device(device)
         self._restored_policies.clear()
         self._apply(policy, device)
@@ -189,7 +183,7 @@ class Switchboard:
             self._apply(policy, device)
 
     def announce(self) -> None:
-        """Tells whoever watches that something is to be seen."""
+        """Wakes whoever watches: something changed."""
         for watcher in self._watchers:
             watcher.set()
 
@@ -200,10 +194,10 @@ class Switchboard:
         self.announce()
 
     def _apply(self, policy: Policy, device: str | None) -> None:
-        members = [member for member in self._members.values() if device in (None, member.device)]
+        receivers = [client.receiver for client in self._clients.values() if device in (None, client.device)]
         if policy is not Policy.OFF:
-            for member in members:
-                member.client.run_free(False)
+            for receiver in receivers:
+                receiver.set_scheduling(on=True)
         self.feed(PolicySet(policy, device))
         if device is None:
             self._policy = policy
@@ -211,8 +205,8 @@ class Switchboard:
         else:
             self._policies[device] = policy
         if policy is Policy.OFF:
-            for member in members:
-                member.client.run_free(True)
+            for receiver in receivers:
+                receiver.set_scheduling(on=False)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
     def _check_device(self, device: str | None) -> None:
@@ -220,11 +214,11 @@ class Switchboard:
             known = ", ".join(self._policies) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
 
-    def _perform(self, actions: list[Action]) -> None:
+    def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case ReportUnresponsive(client, grant, overdue_seconds):
-                    shown = self._members[client].description
+                    shown = self._clients[client].description
                     self._log.warning(
                         "holder does not give the lock back",
                         client=client,
@@ -234,7 +228,7 @@ class Switchboard:
                         overdue_seconds=round(overdue_seconds, 3),
                     )
                 case _:
-                    self._members[action.client].client.perform(action)
+                    self._clients[action.client].receiver.deliver(action)
 
     def _arm(self) -> None:
         deadline = self._core.deadline()
@@ -252,13 +246,13 @@ class Switchboard:
         deadline = self._core.deadline()
         now = self._loop.time()
         if deadline is not None and now >= deadline:
-            self._perform(self._core.handle_timer(now))
+            self._carry_out(self._core.handle_timer(now))
             self.announce()
         self._arm()
 
 
 def check_quantum(seconds: float) -> None:
-    """CommandError unless a quantum of so many seconds is allowed."""
+    """InvalidCommandError unless a quantum of ``seconds`` is allowed."""
     if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
         allowed = f"from {SHORTEST_QUANTUM:g} to {LONGEST_QUANTUM:g}"
-        raise CommandError(f"quantum {seconds:g} s is not allowed; {allowed} s is")
+        raise InvalidCommandError(f"quantum {seconds:g} s is not allowed; {allowed} s is")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nvshare.scheduler.patience import Patience
+from nvshare.scheduler.clients.deadlines import Deadlines
 
 MANY = 200
 
@@ -20,13 +20,13 @@ async def test_everyone_expires_in_order() -> None:
         if number == MANY - 1:
             done.set()
 
-    patience = Patience[int](loop, 0.05, expire)
+    deadlines = Deadlines[int](loop, 0.05, expire)
     began = loop.time()
     for number in range(MANY):
-        patience.begin(number)
+        deadlines.begin(number)
     for number in range(0, MANY, 2):
-        patience.end(number)
-    patience.end(-1)
+        deadlines.end(number)
+    deadlines.end(-1)
     await asyncio.wait_for(done.wait(), 10)
     assert loop.time() - began >= 0.05
     assert expired == list(range(1, MANY, 2))
@@ -35,10 +35,10 @@ async def test_everyone_expires_in_order() -> None:
 async def test_time_starts_anew() -> None:
     """Who begins again has all the time again, and comes after those who began before."""
     expired: asyncio.Queue[str] = asyncio.Queue()
-    patience = Patience[str](asyncio.get_running_loop(), 0.05, expired.put_nowait)
-    patience.begin("first")
-    patience.begin("second")
-    patience.begin("first")
+    deadlines = Deadlines[str](asyncio.get_running_loop(), 0.05, expired.put_nowait)
+    deadlines.begin("first")
+    deadlines.begin("second")
+    deadlines.begin("first")
     assert [await expired.get(), await expired.get()] == ["second", "first"]
     assert expired.empty()
 
@@ -47,9 +47,9 @@ async def test_stop_forgets() -> None:
     """After stop nobody expires."""
     loop = asyncio.get_running_loop()
     expired: list[str] = []
-    patience = Patience[str](loop, 0.01, expired.append)
-    patience.begin("one")
-    patience.stop()
+    deadlines = Deadlines[str](loop, 0.01, expired.append)
+    deadlines.begin("one")
+    deadlines.stop()
     later: asyncio.Future[None] = loop.create_future()
     loop.call_later(0.05, later.set_result, None)
     await later
