@@ -74,11 +74,16 @@ class Core:
         return self._recovery_end if nearest is None else min(nearest, self._recovery_end)
 
     def handle_timer(self, now: float) -> list[Action]:
-        """What to do because it is ``now``; nothing if that is before the deadline."""
+        """What to do because it is ``now``, in the order in which the devices were first seen.
+
+        Nothing if that is before the deadline.
+        """
+        devices = list(self._devices.values())
         if self._recovery_end is not None and now >= self._recovery_end:
             self._recovery_end = None
-            return self._reconcile_each(list(self._devices.values()), now)
-        return self._reconcile_each([self._devices[uuid] for uuid, due in self._deadlines.items() if now >= due], now)
+            return self._reconcile_each(devices, now)
+        due = [device for device in devices if device.deadline is not None and now >= device.deadline]
+        return self._reconcile_each(due, now)
 
     def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
