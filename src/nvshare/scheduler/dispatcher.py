@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,7 +65,6 @@ class Dispatcher:
     def __init__(
         self,
         core: Core,
-        policy: Policy,
         loop: asyncio.AbstractEventLoop,
         log: Log,
         clients_changed: Callable[[int], None],
@@ -77,10 +76,8 @@ class Dispatcher:
         self._clients_changed = clients_changed
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
-        self._policy = policy
-        self._policies: dict[str, Policy] = {}
-        self._restored_policies: dict[str | None, Policy] = {}
-        self._unsized: set[str] = set()
+        self._switched_off: dict[str | None, Policy] = {}
+        """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
 
@@ -90,9 +87,9 @@ class Dispatcher:
         return self._clients
 
     @property
-    def devices(self) -> Iterable[str]:
+    def devices(self) -> tuple[str, ...]:
         """Every device seen so far."""
-        return self._policies.keys()
+        return self._core.devices()
 
     @property
     def watchers(self) -> set[asyncio.Event]:
@@ -105,7 +102,7 @@ class Dispatcher:
 
     def is_off(self, device: str) -> bool:
         """Whether the policy of a device is ``off``."""
-        return self._policies.get(device, self._policy) is Policy.OFF
+        return self._core.policy(device) is Policy.OFF
 
     def next_number(self) -> int:
         """The number of the client that registers next."""
@@ -113,17 +110,11 @@ class Dispatcher:
 
     def make_known(self, device: str, total_bytes: int) -> None:
         """Makes a device known, and its memory (0: unknown) if it was not; TooManyDevicesError if that can't be."""
-        if device in self._policies:
-            if total_bytes and device in self._unsized:
-                self._unsized.discard(device)
-                self.feed(DeviceSeen(device, total_bytes))
-            return
-        if len(self._policies) >= MAX_DEVICES:
+        known_bytes = self._core.total_bytes(device)
+        if known_bytes is None and len(self._core.devices()) >= MAX_DEVICES:
             raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
-        self._policies[device] = self._policy
-        if not total_bytes:
-            self._unsized.add(device)
-        self.feed(DeviceSeen(device, total_bytes))
+        if known_bytes is None or (known_bytes == 0 and total_bytes):
+            self.feed(DeviceSeen(device, total_bytes))
 
     def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
         """Adds a client of a known device; IllegalEvent when the core refuses it."""
@@ -165,20 +156,19 @@ class Dispatcher:
     def set_policy(self, policy: Policy, device: str | None) -> None:
         """Sets a device's policy, or everyone's, and ends a ``switch_off``; InvalidCommandError if not allowed."""
         self._check_device(device)
-        self._restored_policies.clear()
+        self._switched_off.clear()
         self._apply(policy, device)
 
     def switch_off(self) -> None:
         """Policy ``off`` for all, to be taken back by ``switch_on``."""
-        if self._restored_policies:
+        if self._switched_off:
             return
-        self._restored_policies[None] = self._policy
-        self._restored_policies.update(self._policies)
+        self._switched_off = self._core.policies()
         self._apply(Policy.OFF, None)
 
     def switch_on(self) -> None:
         """Back to the policies before ``switch_off``."""
-        former, self._restored_policies = self._restored_policies, {}
+        former, self._switched_off = self._switched_off, {}
         for device, policy in former.items():
             self._apply(policy, device)
 
@@ -199,19 +189,14 @@ class Dispatcher:
             for receiver in receivers:
                 receiver.set_scheduling(on=True)
         self.feed(PolicySet(policy, device))
-        if device is None:
-            self._policy = policy
-            self._policies = dict.fromkeys(self._policies, policy)
-        else:
-            self._policies[device] = policy
         if policy is Policy.OFF:
             for receiver in receivers:
                 receiver.set_scheduling(on=False)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
     def _check_device(self, device: str | None) -> None:
-        if device is not None and device not in self._policies:
-            known = ", ".join(self._policies) or "none yet"
+        if device is not None and device not in self._core.devices():
+            known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
 
     def _carry_out(self, actions: list[Action]) -> None:

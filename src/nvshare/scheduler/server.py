@@ -154,7 +154,7 @@ class _Running:
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
         # Until then clients of the scheduler before this one may still come back.
         self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._dispatcher = Dispatcher(core, options.settings.policy, loop, log, self._on_clients_changed)
+        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )

@@ -22,6 +22,7 @@ from nvshare.scheduler.core.events import (
     LockReleased,
     LockRequested,
     PinnedMeasured,
+    Policy,
     PolicySet,
     QuantumSet,
 )
@@ -88,6 +89,24 @@ class Core:
     def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
         return tuple(device.snapshot(now, self._recovering(now)) for device in self._devices.values())
+
+    def devices(self) -> tuple[str, ...]:
+        """Every device seen so far, in the order in which they were first seen."""
+        return tuple(self._devices)
+
+    def total_bytes(self, device: str) -> int | None:
+        """The memory of a device, 0 while unknown; None: the device was not seen yet."""
+        seen = self._devices.get(device)
+        return None if seen is None else seen.total_bytes
+
+    def policy(self, device: str) -> Policy:
+        """The policy of a device; of one that was not seen yet, the policy that it will have."""
+        seen = self._devices.get(device)
+        return self._policy if seen is None else seen.policy
+
+    def policies(self) -> dict[str | None, Policy]:
+        """The policy of every device, after that of later ones (None)."""
+        return {None: self._policy} | {uuid: device.policy for uuid, device in self._devices.items()}
 
     def _handle_client(self, event: ClientEvent, now: float) -> list[Action]:
         found = self._clients.get(event.client)
