@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -17,22 +16,16 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.run_dir import RunDirError
+from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-def _version() -> str:
-    try:
-        return version("nvshare")
-    except PackageNotFoundError:
-        return "of a source tree"
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"nvshare-scheduler {_version()}")
+        print(f"nvshare-scheduler {version()}")
         raise typer.Exit
 
 
@@ -130,7 +123,7 @@ def _scheduler(
         Settings(policy=policy, quantum_seconds=quantum),
         legacy_device,
         exit_when_idle,
-        _version(),
+        version(),
         pod_resources,
         metrics_address,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from nvshare.log import Log
 from nvshare.scheduler.clients.peer_log import PeerLog
 
 
@@ -25,14 +26,14 @@ class Lines:
 
     kept: list[dict[str, object]] = field(default_factory=list)
 
-    def logger(self) -> structlog.typing.FilteringBoundLogger:
+    def logger(self) -> Log:
         """What writes them."""
 
         def keep(_logger: object, _method: str, values: structlog.typing.EventDict) -> str:
             self.kept.append(dict(values))
             raise structlog.DropEvent
 
-        log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+        log: Log = structlog.wrap_logger(
             None, processors=[keep], wrapper_class=structlog.make_filtering_bound_logger("info")
         )
         return log

@@ -8,6 +8,7 @@ from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
+from nvshare import nvml
 from nvshare.scheduler.gpus.memory import Usage
 from nvshare.scheduler.gpus.names import device_bytes
 
@@ -25,8 +26,7 @@ def discover() -> tuple[Gpu, ...] | None:
     """Every GPU, and of those that are split their MIG devices instead; None where there is no NVML."""
     try:
         pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(gpu for handle in handles for gpu in _gpus_of(handle))
+        return tuple(gpu for handle in nvml.gpus() for gpu in _gpus_of(handle))
     except pynvml.NVMLError:
         return None
 
@@ -44,23 +44,11 @@ def usage(uuid: str) -> Usage | None:
 
 
 def _gpus_of(handle: Any) -> list[Gpu]:
-    return [_gpu(mig) for mig in _mig_devices(handle)] or [_gpu(handle)]
-
-
-def _mig_devices(handle: Any) -> list[Any]:
-    found = []
     try:
-        if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            return []
-        slots = range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle))
+        mig_devices = nvml.mig_devices(handle) or {}
     except pynvml.NVMLError:
-        return []
-    for slot in slots:
-        try:
-            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot))
-        except pynvml.NVMLError:
-            continue
-    return found
+        mig_devices = {}
+    return [_gpu(mig) for mig in mig_devices.values()] or [_gpu(handle)]
 
 
 def _gpu(handle: Any) -> Gpu:
