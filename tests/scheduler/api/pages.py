@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 
-from tests.scheduler.wire_client import PATIENCE, Scheduler
+from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
 
 
 def get(scheduler: Scheduler, page: str) -> tuple[int, str]:
@@ -17,7 +17,7 @@ def get(scheduler: Scheduler, page: str) -> tuple[int, str]:
 def fetch(port: int, page: str) -> tuple[int, str]:
     """The page of whoever listens on a port."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{page}", timeout=PATIENCE) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{page}", timeout=TIMEOUT_SECONDS) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:

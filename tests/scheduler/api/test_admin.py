@@ -15,7 +15,7 @@ import pytest
 
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
-from tests.scheduler.wire_client import GIB, PATIENCE, Scheduler
+from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 
@@ -55,7 +55,7 @@ def test_status_names_everything(serve: Serve) -> None:
 def test_watch_follows_changes(serve: Serve) -> None:
     """The present state at once, then after a change the new one, and nothing while nothing changes."""
     scheduler = serve()
-    stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest(), timeout=PATIENCE)
+    stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest(), timeout=TIMEOUT_SECONDS)
     assert not next(stream).devices
     client = scheduler.client().register()
     while not (devices := next(stream).devices) or devices[0].clients[0].command != OWN_COMMAND:
@@ -68,13 +68,13 @@ def test_watch_follows_changes(serve: Serve) -> None:
 
 
 def test_watch_is_limited(serve: Serve) -> None:
-    """However fast things change, a picture comes at most 20 times a second, or as rarely as was asked for."""
+    """However fast things change, a status comes at most 20 times a second, or as rarely as was asked for."""
     scheduler = serve()
     client = scheduler.client().register()
-    for interval, pictures, at_least in ((0.0, 6, 5 * 0.05), (0.3, 3, 2 * 0.3)):
+    for interval, statuses, at_least in ((0.0, 6, 5 * 0.05), (0.3, 3, 2 * 0.3)):
         stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest(min_interval_seconds=interval))
         began = time.monotonic()
-        for _ in range(pictures):
+        for _ in range(statuses):
             next(stream)
             for _ in range(10):
                 client.send(wire.LockReleased(client.lock()))

@@ -16,7 +16,7 @@ from nvshare.protocol import wire
 from nvshare.scheduler.api.probes import Probes
 from tests.polling import poll_until
 from tests.scheduler.api.pages import fetch, figures, get
-from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
+from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 GPU = "GPU-6e767368-6172-6500-0000-000000000001"
@@ -51,7 +51,7 @@ def test_a_device_in_figures(serve: Serve) -> None:
         "nvshare_scheduler_responding": 1,
         "nvshare_scheduler_connections": 2,
     }
-    poll_until(lambda: expected.items() <= figures(scheduler).items(), "the figures are right", PATIENCE)
+    poll_until(lambda: expected.items() <= figures(scheduler).items(), "the figures are right", TIMEOUT_SECONDS)
     seen = figures(scheduler)
     held, waited = f'nvshare_held_seconds_total{{gpu="{GPU}"}}', f'nvshare_waited_seconds_total{{gpu="{GPU}"}}'
     assert seen[held] >= 0.05
@@ -59,7 +59,7 @@ def test_a_device_in_figures(serve: Serve) -> None:
     assert seen["process_resident_memory_bytes"] > 0
     first.close()
     second.close()
-    poll_until(lambda: figures(scheduler)["nvshare_scheduler_connections"] == 0, "both are gone", PATIENCE)
+    poll_until(lambda: figures(scheduler)["nvshare_scheduler_connections"] == 0, "both are gone", TIMEOUT_SECONDS)
     gone = figures(scheduler)
     assert gone[held] >= seen[held]
     assert gone[waited] >= seen[waited]
@@ -97,7 +97,7 @@ def test_probes(serve: Serve) -> None:
     scheduler = serve(SERVED)
     assert get(scheduler, "/healthz") == (200, "ok\n")
     assert get(scheduler, "/readyz") == (200, "ok\n")
-    poll_until(lambda: figures(scheduler)["nvshare_scheduler_connections"] == 0, "the probe hung up", PATIENCE)
+    poll_until(lambda: figures(scheduler)["nvshare_scheduler_connections"] == 0, "the probe hung up", TIMEOUT_SECONDS)
     assert not [line for line in scheduler.log() if line["level"] == "warning"]
     scheduler.run_dir.client_socket.unlink()
     assert get(scheduler, "/healthz") == (200, "ok\n")
@@ -121,7 +121,7 @@ def test_many_scrapes_do_not_hold_up_the_lock(serve: Serve) -> None:
         thread.start()
     try:
         for _ in range(20):
-            assert scraped.acquire(timeout=PATIENCE)
+            assert scraped.acquire(timeout=TIMEOUT_SECONDS)
             client.send(wire.LockReleased(client.lock()))
     finally:
         enough.set()
@@ -161,7 +161,7 @@ def refused(run_dir: RunDir, address: str) -> subprocess.CompletedProcess[str]:
     """A scheduler that can't start."""
     options = ["--run-dir", str(run_dir.root), "--metrics-address", address]
     command = [sys.executable, "-m", "nvshare.scheduler", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
 
 
 def test_taken_address(run_dir: RunDir) -> None:

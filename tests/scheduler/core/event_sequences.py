@@ -1,8 +1,8 @@
-"""Random lives of clients, for the core and for a real server.
+"""Random sequences of what clients do, for the core and for a real server.
 
-``deeds()`` makes lists of deeds: what clients, operator and time do. A client is named by its slot, a place where one
-client after another lives. ``Peers`` knows what each client knows about itself and turns a deed into the event that a
-well-behaved client would cause, or into None where such a client could not do that now. A test feeds the event to a
+``operations()`` makes lists of operations: what clients, operator and time do. A client is named by its slot, which one
+client after another uses. ``Peers`` knows what each client knows about itself and turns an operation into the event
+that a correct client would cause, or into None where such a client could not do that now. A test feeds the event to a
 core, or sends the message to a server, and hands every answer to ``Peers.receive``.
 """
 
@@ -89,7 +89,7 @@ class Wait:
     seconds: float
 
 
-Deed = Come | Ask | Release | Resize | Pin | Go | Wait | PolicySet | QuantumSet
+Operation = Come | Ask | Release | Resize | Pin | Go | Wait | PolicySet | QuantumSet
 
 
 @dataclass(slots=True)
@@ -112,18 +112,18 @@ class Peers:
     by_slot: dict[int, Peer] = field(default_factory=dict)
     last_number: int = 0
 
-    def event(self, deed: Deed) -> Event | None:
-        """What the deed means to the scheduler; None if nobody could do it now, or if it is a Wait."""
-        match deed:
+    def event(self, operation: Operation) -> Event | None:
+        """What the operation means to the scheduler; None if nobody could do it now, or if it is a Wait."""
+        match operation:
             case Come():
-                return None if deed.slot in self.by_slot else self._come(deed)
+                return None if operation.slot in self.by_slot else self._come(operation)
             case Wait():
                 return None
             case PolicySet() | QuantumSet():
-                return deed
+                return operation
             case _:
-                peer = self.by_slot.get(deed.slot)
-                return None if peer is None else self._of_peer(deed, peer)
+                peer = self.by_slot.get(operation.slot)
+                return None if peer is None else self._of_peer(operation, peer)
 
     def receive(self, action: Action) -> None:
         """A client got a message. One for a client that has ended is lost."""
@@ -140,16 +140,18 @@ class Peers:
             case ReportUnresponsive():
                 pass
 
-    def _come(self, deed: Come) -> Event:
+    def _come(self, operation: Come) -> Event:
         self.last_number += 1
-        holds = deed.claimed is ClaimedState.HOLDING
-        self.by_slot[deed.slot] = Peer(
-            self.last_number, waiting=deed.claimed is ClaimedState.WAITING, grant=0 if holds else None
+        holds = operation.claimed is ClaimedState.HOLDING
+        self.by_slot[operation.slot] = Peer(
+            self.last_number, waiting=operation.claimed is ClaimedState.WAITING, grant=0 if holds else None
         )
-        return ClientRegistered(self.last_number, deed.device, deed.footprint_bytes, deed.claimed, grant=0)
+        return ClientRegistered(
+            self.last_number, operation.device, operation.footprint_bytes, operation.claimed, grant=0
+        )
 
-    def _of_peer(self, deed: Ask | Release | Resize | Pin | Go, peer: Peer) -> Event | None:
-        match deed:
+    def _of_peer(self, operation: Ask | Release | Resize | Pin | Go, peer: Peer) -> Event | None:
+        match operation:
             case Ask() if not peer.waiting and peer.grant is None:
                 peer.waiting = True
                 return LockRequested(peer.number)
@@ -157,11 +159,11 @@ class Peers:
                 grant, peer.grant, peer.asked_to_leave, peer.waiters = peer.grant, None, False, 0
                 return LockReleased(peer.number, grant)
             case Resize():
-                return FootprintChanged(peer.number, deed.footprint_bytes)
+                return FootprintChanged(peer.number, operation.footprint_bytes)
             case Pin():
-                return PinnedMeasured(peer.number, deed.pinned_bytes)
+                return PinnedMeasured(peer.number, operation.pinned_bytes)
             case Go():
-                del self.by_slot[deed.slot]
+                del self.by_slot[operation.slot]
                 return ClientGone(peer.number)
             case _:
                 return None
@@ -178,11 +180,16 @@ POLICIES = st.builds(PolicySet, st.sampled_from(Policy), st.sampled_from((*DEVIC
 QUANTA = st.builds(QuantumSet, st.sampled_from(QUANTA_SECONDS), st.sampled_from((*DEVICES, None)))
 
 
-def deeds(*, operator: bool = True, most: int = 60) -> st.SearchStrategy[list[Deed]]:
-    """Lists of deeds, many of them possible; without ``operator`` policy and quantum stay as they are."""
-    kinds: list[st.SearchStrategy[Deed]] = [COMES, st.builds(Ask, SLOT), st.builds(Ask, SLOT), st.builds(Release, SLOT)]
+def operations(*, operator: bool = True, most: int = 60) -> st.SearchStrategy[list[Operation]]:
+    """Lists of operations, many of them possible; without ``operator`` policy and quantum stay as they are."""
+    kinds: list[st.SearchStrategy[Operation]] = [
+        COMES,
+        st.builds(Ask, SLOT),
+        st.builds(Ask, SLOT),
+        st.builds(Release, SLOT),
+    ]
     kinds += [RESIZES, PINS, WAITS, st.builds(Go, SLOT)]
     if operator:
         kinds += [POLICIES, QUANTA]
-    everybody: list[Deed] = [Come(slot, DEVICES[slot % 2], 6 * GIB, ClaimedState.IDLE) for slot in range(SLOTS)]
+    everybody: list[Operation] = [Come(slot, DEVICES[slot % 2], 6 * GIB, ClaimedState.IDLE) for slot in range(SLOTS)]
     return st.lists(st.one_of(kinds), max_size=most).map(lambda drawn: everybody + drawn)

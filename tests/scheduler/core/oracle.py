@@ -40,7 +40,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Member:
+class ModelClient:
     """One client of a device."""
 
     number: int
@@ -57,34 +57,34 @@ class Member:
 
 
 @dataclass(slots=True)
-class Place:
+class ModelDevice:
     """One device."""
 
     policy: Policy
     quantum_seconds: float
     total_bytes: int = 0
     foreign_bytes: int = 0
-    members: list[Member] = field(default_factory=list)
-    queue: list[Member] = field(default_factory=list)
-    holders: list[Member] = field(default_factory=list)
+    clients: list[ModelClient] = field(default_factory=list)
+    queue: list[ModelClient] = field(default_factory=list)
+    holders: list[ModelClient] = field(default_factory=list)
     """In the order in which they began to hold."""
 
-    def fit(self, holders: list[Member], *, assumed: bool = True) -> bool:
+    def fit(self, holders: list[ModelClient], *, assumed: bool = True) -> bool:
         """Whether these may hold together; without ``assumed`` only measured pinned memory counts."""
         if self.policy is Policy.OFF or len(holders) <= 1:
             return True
         if self.policy is Policy.EXCLUSIVE:
             return False
-        footprints = [member.footprint_bytes for member in holders]
-        pinned = [member.pinned_bytes for member in self.members if assumed or member.measured]
+        footprints = [client.footprint_bytes for client in holders]
+        pinned = [client.pinned_bytes for client in self.clients if assumed or client.measured]
         known = [size for size in footprints if size is not None]
         return len(known) == len(footprints) and sum(known) + sum(pinned) <= self.total_bytes - self.foreign_bytes
 
-    def staying(self) -> list[Member]:
+    def staying(self) -> list[ModelClient]:
         """The holders that were not asked to leave."""
-        return [member for member in self.holders if member.turn and member.turn.revoked_at is None]
+        return [client for client in self.holders if client.turn and client.turn.revoked_at is None]
 
-    def blocking(self) -> list[Member]:
+    def blocking(self) -> list[ModelClient]:
         """The fewest holders, the longest ones first, without which the first waiter fits beside the others."""
         staying = self.staying()
         for count in range(len(staying) + 1):
@@ -101,68 +101,68 @@ class Oracle:
         self.policy = settings.policy
         self.quantum_seconds = settings.quantum_seconds
         self.recovery_end = recovery_end
-        self.places: dict[str, Place] = {}
+        self.devices: dict[str, ModelDevice] = {}
         self.last_grant = 0
 
     def saw(self, event: Event, now: float) -> None:
         """An event that the core accepted."""
         match event:
-            case DeviceSeen(device, total_bytes, foreign_bytes):
-                place = self.places.setdefault(device, Place(self.policy, self.quantum_seconds))
-                place.total_bytes, place.foreign_bytes = total_bytes, foreign_bytes
+            case DeviceSeen(uuid, total_bytes, foreign_bytes):
+                device = self.devices.setdefault(uuid, ModelDevice(self.policy, self.quantum_seconds))
+                device.total_bytes, device.foreign_bytes = total_bytes, foreign_bytes
             case ClientRegistered():
                 self._registered(event, now)
-            case LockRequested(client):
-                place, member = self._find(client)
-                assert member.turn is None
-                assert member not in place.queue
-                member.asked_at = now
-                place.queue.append(member)
-            case LockReleased(client, grant):
-                place, member = self._find(client)
-                if member.turn and member.turn.grant == grant:
-                    member.held_seconds += now - member.turn.began
-                    member.turn = None
-                    place.holders.remove(member)
-            case FootprintChanged(client, footprint_bytes):
-                self._find(client)[1].footprint_bytes = footprint_bytes
-            case PinnedMeasured(client, pinned_bytes):
-                member = self._find(client)[1]
-                member.pinned_bytes, member.measured = pinned_bytes, True
-            case ClientGone(client):
-                place, member = self._find(client)
-                for members in (place.members, place.queue, place.holders):
-                    if member in members:
-                        members.remove(member)
-            case PolicySet(policy, device):
-                self.policy = policy if device is None else self.policy
-                for place in self._chosen(device):
-                    place.policy = policy
-            case QuantumSet(seconds, device):
-                self.quantum_seconds = seconds if device is None else self.quantum_seconds
-                for place in self._chosen(device):
-                    place.quantum_seconds = seconds
+            case LockRequested(number):
+                device, client = self._find(number)
+                assert client.turn is None
+                assert client not in device.queue
+                client.asked_at = now
+                device.queue.append(client)
+            case LockReleased(number, grant):
+                device, client = self._find(number)
+                if client.turn and client.turn.grant == grant:
+                    client.held_seconds += now - client.turn.began
+                    client.turn = None
+                    device.holders.remove(client)
+            case FootprintChanged(number, footprint_bytes):
+                self._find(number)[1].footprint_bytes = footprint_bytes
+            case PinnedMeasured(number, pinned_bytes):
+                client = self._find(number)[1]
+                client.pinned_bytes, client.measured = pinned_bytes, True
+            case ClientGone(number):
+                device, client = self._find(number)
+                for clients in (device.clients, device.queue, device.holders):
+                    if client in clients:
+                        clients.remove(client)
+            case PolicySet(policy, uuid):
+                self.policy = policy if uuid is None else self.policy
+                for device in self._chosen(uuid):
+                    device.policy = policy
+            case QuantumSet(seconds, uuid):
+                self.quantum_seconds = seconds if uuid is None else self.quantum_seconds
+                for device in self._chosen(uuid):
+                    device.quantum_seconds = seconds
             case _:
                 assert_never(event)
 
     def answered(self, actions: list[Action], now: float) -> None:
         """What the core answered to the last event or timer: every action must be allowed in its turn."""
         for action in actions:
-            place, member = self._find(action.client)
+            device, client = self._find(action.client)
             match action:
                 case Grant(_, grant):
-                    self._granted(place, member, grant, now)
+                    self._granted(device, client, grant, now)
                 case Revoke(_, grant):
-                    self._revoked(place, member, grant, now)
+                    self._revoked(device, client, grant, now)
                 case TellWaiters(_, waiters):
-                    turn = member.turn
+                    turn = client.turn
                     assert turn is not None
                     assert turn.revoked_at is None, "a holder that must leave anyway is told of waiters"
                     assert turn.told is not bool(waiters), "a holder is told what it knows"
-                    assert waiters in (0, len(place.queue))
+                    assert waiters in (0, len(device.queue))
                     turn.told = bool(waiters)
                 case ReportUnresponsive(_, grant, overdue_seconds):
-                    turn = member.turn
+                    turn = client.turn
                     assert turn is not None
                     assert turn.grant == grant
                     assert turn.revoked_at is not None
@@ -176,104 +176,104 @@ class Oracle:
     def check(self, now: float, deadline: float | None, seen: tuple[DeviceSnapshot, ...]) -> None:
         """The rules that hold between events, for what the core shows and for when it wants to be woken."""
         due = [] if self.recovery_end is None or now >= self.recovery_end else [self.recovery_end]
-        for place in self.places.values():
-            due += self._check_place(place, now)
+        for device in self.devices.values():
+            due += self._check_device(device, now)
         if self.recovery_end is None or now < self.recovery_end:
             assert deadline == min(due, default=None)
-        assert [view.device for view in seen] == list(self.places)
-        for view in seen:
-            self._check_snapshot(view, self.places[view.device], now)
+        assert [snapshot.device for snapshot in seen] == list(self.devices)
+        for snapshot in seen:
+            self._check_snapshot(snapshot, self.devices[snapshot.device], now)
 
-    def _check_place(self, place: Place, now: float) -> list[float]:
-        staying, blocking = place.staying(), place.blocking()
-        assert place.fit(staying, assumed=False), "holders that do not fit together stay"
-        told = [member for member in place.holders if member.turn and member.turn.told and not member.turn.revoked_at]
+    def _check_device(self, device: ModelDevice, now: float) -> list[float]:
+        staying, blocking = device.staying(), device.blocking()
+        assert device.fit(staying, assumed=False), "holders that do not fit together stay"
+        told = [client for client in device.holders if client.turn and client.turn.told and not client.turn.revoked_at]
         due = [
-            member.turn.revoked_at + self.settings.grace_seconds
-            for member in place.holders
-            if member.turn and member.turn.revoked_at is not None and not member.turn.reported
+            client.turn.revoked_at + self.settings.grace_seconds
+            for client in device.holders
+            if client.turn and client.turn.revoked_at is not None and not client.turn.reported
         ]
         if self._recovering(now):
             assert not told, "somebody is told of waiters that can't be granted yet"
             return due
         assert told == blocking, "the blocking holders are not those that know it"
-        if place.queue:
-            assert not place.fit([*place.holders, place.queue[0]]), "the first waiter fits and waits"
+        if device.queue:
+            assert not device.fit([*device.holders, device.queue[0]]), "the first waiter fits and waits"
         if blocking:
             turn = blocking[-1].turn
             assert turn is not None
-            due.append(turn.began + place.quantum_seconds)
+            due.append(turn.began + device.quantum_seconds)
         assert all(now < moment for moment in due), "something was due and was not done"
         return due
 
-    def _granted(self, place: Place, member: Member, grant: int, now: float) -> None:
+    def _granted(self, device: ModelDevice, client: ModelClient, grant: int, now: float) -> None:
         assert not self._recovering(now), "a grant while recovering"
-        assert place.queue, "a grant to somebody who does not wait"
-        assert place.queue.pop(0) is member, "a waiter was overtaken"
-        assert place.fit([*place.holders, member]), "a grant to a client that does not fit"
+        assert device.queue, "a grant to somebody who does not wait"
+        assert device.queue.pop(0) is client, "a waiter was overtaken"
+        assert device.fit([*device.holders, client]), "a grant to a client that does not fit"
         assert grant > self.last_grant, "a grant's number came twice"
         self.last_grant = grant
-        member.turn = Turn(grant, now)
-        member.waited_seconds += now - member.asked_at
-        member.grants += 1
-        place.holders.append(member)
+        client.turn = Turn(grant, now)
+        client.waited_seconds += now - client.asked_at
+        client.grants += 1
+        device.holders.append(client)
 
-    def _revoked(self, place: Place, member: Member, grant: int, now: float) -> None:
-        turn = member.turn
+    def _revoked(self, device: ModelDevice, client: ModelClient, grant: int, now: float) -> None:
+        turn = client.turn
         assert turn is not None
         assert turn.grant == grant
         assert turn.revoked_at is None, "a grant was revoked twice"
-        staying = place.staying()
-        if place.fit(staying, assumed=False):
-            assert member in place.blocking(), "a holder was revoked though that helps nobody"
-            assert now >= turn.began + place.quantum_seconds, "a holder was revoked before its quantum ended"
+        staying = device.staying()
+        if device.fit(staying, assumed=False):
+            assert client in device.blocking(), "a holder was revoked though that helps nobody"
+            assert now >= turn.began + device.quantum_seconds, "a holder was revoked before its quantum ended"
         else:
-            assert member is staying[-1], "not the most recent holder was revoked"
+            assert client is staying[-1], "not the most recent holder was revoked"
         turn.revoked_at = now
 
     def _registered(self, event: ClientRegistered, now: float) -> None:
-        place = self.places[event.device]
-        member = Member(event.client, event.footprint_bytes, self.settings.assumed_pinned_bytes)
-        place.members.append(member)
+        device = self.devices[event.device]
+        client = ModelClient(event.client, event.footprint_bytes, self.settings.assumed_pinned_bytes)
+        device.clients.append(client)
         match event.claimed:
             case ClaimedState.IDLE:
                 pass
             case ClaimedState.WAITING:
-                member.asked_at = now
-                place.queue.append(member)
+                client.asked_at = now
+                device.queue.append(client)
             case ClaimedState.HOLDING:
-                member.turn = Turn(event.grant, now)
-                place.holders.append(member)
+                client.turn = Turn(event.grant, now)
+                device.holders.append(client)
                 self.last_grant = max(self.last_grant, event.grant)
             case _:
                 assert_never(event.claimed)
 
-    def _check_snapshot(self, view: DeviceSnapshot, place: Place, now: float) -> None:
-        assert [client.client for client in view.clients] == [member.number for member in place.members]
-        for client, member in zip(view.clients, place.members, strict=True):
-            expected = ShownState.WAITING if member in place.queue else ShownState.IDLE
-            if member.turn:
-                expected = ShownState.UNRESPONSIVE if member.turn.reported else ShownState.HOLDING
-            assert client.state is expected
-            assert client.footprint_bytes == member.footprint_bytes
-            assert (client.pinned_bytes, client.pinned_measured) == (member.pinned_bytes, member.measured)
-            assert client.grants == member.grants
-            held = now - member.turn.began if member.turn else 0.0
-            waited = now - member.asked_at if member in place.queue else 0.0
-            assert (client.held_seconds, client.waited_seconds) == (
-                member.held_seconds + held,
-                member.waited_seconds + waited,
+    def _check_snapshot(self, snapshot: DeviceSnapshot, device: ModelDevice, now: float) -> None:
+        assert [shown.client for shown in snapshot.clients] == [client.number for client in device.clients]
+        for shown, client in zip(snapshot.clients, device.clients, strict=True):
+            expected = ShownState.WAITING if client in device.queue else ShownState.IDLE
+            if client.turn:
+                expected = ShownState.UNRESPONSIVE if client.turn.reported else ShownState.HOLDING
+            assert shown.state is expected
+            assert shown.footprint_bytes == client.footprint_bytes
+            assert (shown.pinned_bytes, shown.pinned_measured) == (client.pinned_bytes, client.measured)
+            assert shown.grants == client.grants
+            held = now - client.turn.began if client.turn else 0.0
+            waited = now - client.asked_at if client in device.queue else 0.0
+            assert (shown.held_seconds, shown.waited_seconds) == (
+                client.held_seconds + held,
+                client.waited_seconds + waited,
             )
 
     def _recovering(self, now: float) -> bool:
         return self.recovery_end is not None and now < self.recovery_end
 
-    def _chosen(self, device: str | None) -> list[Place]:
-        return list(self.places.values()) if device is None else [self.places[device]]
+    def _chosen(self, uuid: str | None) -> list[ModelDevice]:
+        return list(self.devices.values()) if uuid is None else [self.devices[uuid]]
 
-    def _find(self, client: int) -> tuple[Place, Member]:
-        for place in self.places.values():
-            for member in place.members:
-                if member.number == client:
-                    return place, member
+    def _find(self, number: int) -> tuple[ModelDevice, ModelClient]:
+        for device in self.devices.values():
+            for client in device.clients:
+                if client.number == number:
+                    return device, client
         raise AssertionError(f"client {client} is not there, or not any more")

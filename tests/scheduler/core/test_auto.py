@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import ASSUMED_PINNED_BYTES
-from tests.scheduler.core.transcript import GIB, play
+from tests.scheduler.core.transcript import GIB, replay
 
 
 def test_clients_that_fit_hold_together_and_nobody_is_asked_to_stop() -> None:
     """No revoke, no word about waiters, no timer."""
-    core = play(
+    core = replay(
         """
         0    device 16
         0    A comes 8
@@ -26,7 +26,7 @@ def test_clients_that_fit_hold_together_and_nobody_is_asked_to_stop() -> None:
 
 def test_clients_that_do_not_fit_take_turns() -> None:
     """One byte too many makes the difference."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 8
@@ -44,7 +44,7 @@ def test_clients_that_do_not_fit_take_turns() -> None:
 
 def test_memory_of_others_is_not_there() -> None:
     """What processes that are no clients use can't be granted; when it is free again, the waiter comes in."""
-    play(
+    replay(
         """
         0    device 16 foreign 1
         0    A comes 8
@@ -60,7 +60,7 @@ def test_memory_of_others_is_not_there() -> None:
 def test_a_context_is_charged_before_it_is_measured_and_while_its_client_idles() -> None:
     """What can't be swapped stays on the device whoever holds: C's context blocks B although C does nothing."""
     assumed = ASSUMED_PINNED_BYTES / GIB
-    play(
+    replay(
         f"""
         0    device 16
         0    A comes 7
@@ -82,7 +82,7 @@ def test_a_context_is_charged_before_it_is_measured_and_while_its_client_idles()
 
 def test_a_client_of_unknown_footprint_holds_alone() -> None:
     """A version 1 client reports nothing, so it is not known to fit beside anybody, nor anybody beside it."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes ?
@@ -100,7 +100,7 @@ def test_a_client_of_unknown_footprint_holds_alone() -> None:
 
 def test_on_a_device_of_unknown_size_clients_take_turns() -> None:
     """Memory that is not known to be there is not granted."""
-    play(
+    replay(
         """
         0    device 0
         0    A comes 1
@@ -115,7 +115,7 @@ def test_on_a_device_of_unknown_size_clients_take_turns() -> None:
 
 def test_a_client_larger_than_the_device_is_admitted_alone() -> None:
     """It can run only by paging, but run it may; nobody comes in beside it."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 20
@@ -133,7 +133,7 @@ def test_a_client_larger_than_the_device_is_admitted_alone() -> None:
 
 def test_only_as_many_leave_as_must_the_longest_holders_first() -> None:
     """D needs the room of A and B; C may stay. Both go when the later of them has had its quantum."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -152,9 +152,9 @@ def test_only_as_many_leave_as_must_the_longest_holders_first() -> None:
     )
 
 
-def test_a_holder_that_is_no_longer_blocks_is_told_so() -> None:
+def test_a_holder_that_no_longer_blocks_is_told_so() -> None:
     """A frees memory: B may stay. When A has grown again, B must leave after all."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 6
@@ -176,7 +176,7 @@ def test_a_holder_that_is_no_longer_blocks_is_told_so() -> None:
 
 def test_small_clients_do_not_overtake_a_large_one() -> None:
     """C would fit beside A, but it would keep B waiting; so it waits behind B."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -197,7 +197,7 @@ def test_small_clients_do_not_overtake_a_large_one() -> None:
 
 def test_the_most_recent_holder_leaves_when_holders_outgrow_the_device() -> None:
     """The one revoke without a waiter. The holder that stays keeps its turn from its own grant on."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -223,7 +223,7 @@ def test_the_most_recent_holder_leaves_when_holders_outgrow_the_device() -> None
 
 def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_block() -> None:
     """D waits for A alone; B's growth still ends C's turn, because that began last."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 6
@@ -246,7 +246,7 @@ def test_outgrowing_takes_the_most_recent_holder_even_while_older_ones_block() -
 
 def test_a_quantum_and_grace_times_run_out_each_at_its_time() -> None:
     """B was asked to leave early and does not; A's quantum ends before B's grace time."""
-    play(
+    replay(
         """
         0    device 16
         0    quantum 5
@@ -269,7 +269,7 @@ def test_a_quantum_and_grace_times_run_out_each_at_its_time() -> None:
 
 def test_a_measured_context_is_free_when_its_client_is_gone() -> None:
     """What B had is there for A's and C's growth."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -288,7 +288,7 @@ def test_a_measured_context_is_free_when_its_client_is_gone() -> None:
 
 def test_the_order_of_the_grants_survives_blocking_for_a_while() -> None:
     """A and B blocked and no longer do; when one has to leave again, it is A, the older one."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -309,7 +309,7 @@ def test_the_order_of_the_grants_survives_blocking_for_a_while() -> None:
 
 def test_a_lone_holder_may_outgrow_the_device() -> None:
     """Nothing would be gained by stopping it."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -322,7 +322,7 @@ def test_a_lone_holder_may_outgrow_the_device() -> None:
 
 def test_measured_contexts_can_outgrow_the_device_assumed_ones_cannot() -> None:
     """Three more clients come and are assumed to need contexts: nobody is revoked until that is known."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 7
@@ -341,7 +341,7 @@ def test_measured_contexts_can_outgrow_the_device_assumed_ones_cannot() -> None:
 
 def test_a_leaving_holder_still_counts() -> None:
     """Memory is free when its holder has left, not when it was asked to."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 10

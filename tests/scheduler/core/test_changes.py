@@ -16,12 +16,12 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
-from tests.scheduler.core.transcript import DEVICE, GIB, number, play
+from tests.scheduler.core.transcript import DEVICE, GIB, number, replay
 
 
 def test_under_off_everybody_runs() -> None:
     """Neither memory nor others count."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 16
@@ -36,7 +36,7 @@ def test_under_off_everybody_runs() -> None:
 
 def test_from_exclusive_to_auto() -> None:
     """Waiters that fit come in at once, and the holder hears that nobody waits for it any more."""
-    play("""
+    replay("""
         0    device 16
         0    A comes 4
         0    B comes 4
@@ -50,7 +50,7 @@ def test_from_exclusive_to_auto() -> None:
 
 def test_from_exclusive_to_off() -> None:
     """Everybody who waits is granted, one that was asked to leave may come back at once."""
-    play("""
+    replay("""
         0    device 16
         0    A comes 4
         0    B comes 4
@@ -67,7 +67,7 @@ def test_from_exclusive_to_off() -> None:
 
 def test_from_auto_to_exclusive() -> None:
     """At most one holder must come true although nobody waits: all but the one that has held longest are revoked."""
-    play(
+    replay(
         """
         0    device 16
         0    A comes 4
@@ -89,7 +89,7 @@ def test_from_auto_to_exclusive() -> None:
 
 def test_a_new_quantum_counts_for_the_present_turn() -> None:
     """A longer one puts the end off, a shorter one may end the turn at once."""
-    play("""
+    replay("""
         0    device 16
         0    A comes 4
         0    B comes 4
@@ -117,7 +117,7 @@ def test_devices_do_not_know_of_each_other() -> None:
     assert core.deadline() == 5.0
     assert core.handle(PolicySet(Policy.OFF, "GPU-a"), 1.0) == [Grant(1, 3), TellWaiters(0, 0)]
     core.handle(DeviceSeen("GPU-c", 16 * GIB), 1.0)
-    assert [(view.policy, view.quantum_seconds) for view in core.snapshot(1.0)] == [
+    assert [(device.policy, device.quantum_seconds) for device in core.snapshot(1.0)] == [
         (Policy.OFF, 30.0),
         (Policy.EXCLUSIVE, 5.0),
         (Policy.EXCLUSIVE, 30.0),
@@ -125,12 +125,12 @@ def test_devices_do_not_know_of_each_other() -> None:
     core.handle(QuantumSet(7.0), 1.0)
     core.handle(PolicySet(Policy.AUTO), 1.0)
     core.handle(DeviceSeen("GPU-d", 16 * GIB), 1.0)
-    assert [(view.policy, view.quantum_seconds) for view in core.snapshot(1.0)] == [(Policy.AUTO, 7.0)] * 4
+    assert [(device.policy, device.quantum_seconds) for device in core.snapshot(1.0)] == [(Policy.AUTO, 7.0)] * 4
 
 
 def test_a_snapshot_shows_turns_and_times() -> None:
     """Times run on in the present state and are kept when it ends; a holder that was asked to leave still holds."""
-    core = play("""
+    core = replay("""
         0    device 16 foreign 2
         0    A comes 4
         0    B comes ?

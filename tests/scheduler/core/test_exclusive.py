@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.scheduler.core.transcript import play
+from tests.scheduler.core.transcript import replay
 
 
 def test_a_lone_client_is_never_asked_to_stop() -> None:
     """Nobody waits, so the quantum means nothing and no timer is set."""
-    core = play("""
+    core = replay("""
         0    device 16
         0    A comes 12
         1    A asks             -> grant A
@@ -18,7 +18,7 @@ def test_a_lone_client_is_never_asked_to_stop() -> None:
 
 def test_turns_are_first_come_first_served() -> None:
     """Three clients go round in the order of their requests, a quantum each."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -39,7 +39,7 @@ def test_turns_are_first_come_first_served() -> None:
 
 def test_the_quantum_is_counted_from_the_grant() -> None:
     """Somebody who comes after the holder's quantum need not wait for another one."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -51,7 +51,7 @@ def test_the_quantum_is_counted_from_the_grant() -> None:
 
 def test_clients_that_would_fit_together_still_take_turns() -> None:
     """Under exclusive, memory does not count."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 1
         0   B comes 1
@@ -62,7 +62,7 @@ def test_clients_that_would_fit_together_still_take_turns() -> None:
 
 def test_an_idle_holder_gives_way_before_its_quantum_ends() -> None:
     """A release that nobody asked for is answered with the next grant, and the timer of the turn is forgotten."""
-    core = play("""
+    core = replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -75,7 +75,7 @@ def test_an_idle_holder_gives_way_before_its_quantum_ends() -> None:
 
 def test_the_waiters_are_taken_back_when_the_last_one_goes() -> None:
     """The holder is told when somebody begins to wait and when nobody waits any more, not in between."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -91,7 +91,7 @@ def test_the_waiters_are_taken_back_when_the_last_one_goes() -> None:
 
 def test_a_release_that_crosses_the_revoke_needs_nothing_more() -> None:
     """The client gave way of its own accord while DROP_LOCK was on its way; it need not answer that."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -105,7 +105,7 @@ def test_a_release_that_crosses_the_revoke_needs_nothing_more() -> None:
 
 def test_a_crossed_revoke_may_be_answered_once() -> None:
     """A client that answers every DROP_LOCK answers the crossed one too: once, in whatever state it is by then."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -124,7 +124,7 @@ def test_a_crossed_revoke_may_be_answered_once() -> None:
 
 def test_a_holder_that_does_not_answer_is_reported_once_and_may_still_answer() -> None:
     """No grant is made while it may still run; when it comes round at last, the turns go on."""
-    core = play("""
+    core = replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -141,7 +141,7 @@ def test_a_holder_that_does_not_answer_is_reported_once_and_may_still_answer() -
 
 def test_the_revoke_is_sent_once_a_grant_however_late_the_timer() -> None:
     """A timer that comes late does what is due at that time and nothing twice."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -157,7 +157,7 @@ def test_the_revoke_is_sent_once_a_grant_however_late_the_timer() -> None:
 
 def test_a_holder_that_disappears_frees_the_lock_in_every_state() -> None:
     """kill -9 of a holder, of one that was asked to leave, and of an unresponsive one."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -179,7 +179,7 @@ def test_a_holder_that_disappears_frees_the_lock_in_every_state() -> None:
 
 def test_a_waiter_that_disappears_is_skipped() -> None:
     """The lock goes to the next one that is still there."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -195,7 +195,7 @@ def test_a_waiter_that_disappears_is_skipped() -> None:
 
 def test_a_waiter_that_disappears_after_the_revoke_leaves_the_lock_free() -> None:
     """The revoke is on its way and is answered; nobody is there to be granted, and the former holder may ask again."""
-    play("""
+    replay("""
         0   device 16
         0   A comes 12
         0   B comes 12
@@ -210,7 +210,7 @@ def test_a_waiter_that_disappears_after_the_revoke_leaves_the_lock_free() -> Non
 
 def test_illegal_events_say_what_the_state_is_and_change_nothing() -> None:
     """Every event that a state does not allow, and the turn goes on as if it had not been."""
-    play("""
+    replay("""
         0   A comes 12         -> illegal: device GPU-a is unknown
         0   device 16
         0   A asks             -> illegal: A is unknown

@@ -1,4 +1,4 @@
-"""The core against the oracle: random lives of clients, with messages that are still on their way."""
+"""The core against the oracle: random sequences of events, with messages that clients have not read yet."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.scheduler.core.event_sequences import (
     WAITS,
     Ask,
     Come,
-    Deed,
     Go,
+    Operation,
     Peers,
     Pin,
     Release,
     Resize,
     Wait,
-    deeds,
+    operations,
 )
 from tests.scheduler.core.oracle import Oracle
 
@@ -78,9 +78,9 @@ class CoreMachine(RuleBasedStateMachine):
             self.do(Come(slot, DEVICES[0], footprint_bytes, ClaimedState.IDLE))
             self.do(Ask(slot))
 
-    @rule(deed=COMES)
-    def come(self, deed: Come) -> None:
-        self.do(deed)
+    @rule(operation=COMES)
+    def come(self, operation: Come) -> None:
+        self.do(operation)
 
     @rule(slot=SLOT)
     def ask(self, slot: int) -> None:
@@ -90,23 +90,23 @@ class CoreMachine(RuleBasedStateMachine):
     def release(self, slot: int) -> None:
         self.do(Release(slot))
 
-    @rule(deed=RESIZES)
-    def resize(self, deed: Resize) -> None:
-        self.do(deed)
+    @rule(operation=RESIZES)
+    def resize(self, operation: Resize) -> None:
+        self.do(operation)
 
-    @rule(deed=PINS)
-    def pin(self, deed: Pin) -> None:
-        self.do(deed)
+    @rule(operation=PINS)
+    def pin(self, operation: Pin) -> None:
+        self.do(operation)
 
     @rule(slot=SLOT)
     def go(self, slot: int) -> None:
         self.do(Go(slot))
 
-    @rule(deed=POLICIES | QUANTA, often=st.integers(0, 3))
-    def choose(self, deed: Deed, often: int) -> None:
+    @rule(operation=POLICIES | QUANTA, often=st.integers(0, 3))
+    def choose(self, operation: Operation, often: int) -> None:
         """Seldom, or no policy would ever have time to show what it does."""
         if often == 0:
-            self.do(deed)
+            self.do(operation)
 
     @rule(device=st.sampled_from(DEVICES), total=st.sampled_from((0, 12, 16, 16)), foreign=st.sampled_from((0, 0, 1)))
     def measure_device(self, device: str, total: int, foreign: int) -> None:
@@ -127,10 +127,10 @@ class CoreMachine(RuleBasedStateMachine):
             if peer.asked_to_leave:
                 self.do(Release(slot))
 
-    @rule(deed=WAITS)
-    def wait(self, deed: Wait) -> None:
+    @rule(operation=WAITS)
+    def wait(self, operation: Wait) -> None:
         """Time passes, and the timer comes exactly when it is due."""
-        end = self.now + deed.seconds
+        end = self.now + operation.seconds
         while (deadline := self.core.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
             self.wake()
@@ -159,14 +159,14 @@ class CoreMachine(RuleBasedStateMachine):
         self.oracle.check(self.now, self.core.deadline(), self.core.snapshot(self.now))
 
     def illegal_events(self) -> list[Event]:
-        here = {member.number for place in self.oracle.places.values() for member in place.members}
+        here = {client.number for device in self.oracle.devices.values() for client in device.clients}
         events: list[Event] = []
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
             events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
-        for place in self.oracle.places.values():
-            events += [LockRequested(member.number) for member in [*place.queue, *place.holders]]
-            events += [LockReleased(member.number, self.oracle.last_grant + 1) for member in place.members]
+        for device in self.oracle.devices.values():
+            events += [LockRequested(client.number) for client in [*device.queue, *device.holders]]
+            events += [LockReleased(client.number, self.oracle.last_grant + 1) for client in device.clients]
         return events
 
     def read_one(self, number: int, answers: bool) -> None:
@@ -178,8 +178,8 @@ class CoreMachine(RuleBasedStateMachine):
             self.handle(LockReleased(number, action.grant))
         self.peers.receive(action)
 
-    def do(self, deed: Deed) -> None:
-        event = self.peers.event(deed)
+    def do(self, operation: Operation) -> None:
+        event = self.peers.event(operation)
         if event is not None:
             self.handle(event)
 
@@ -202,16 +202,16 @@ TestCoreMachine = CoreMachine.TestCase
 TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
 
 
-def run(lives: list[Deed], policy: Policy, recovering: bool) -> list[list[Action]]:
-    """What a core answers to each deed, clients reading every answer at once."""
+def run(sequence: list[Operation], policy: Policy, recovering: bool) -> list[list[Action]]:
+    """What a core answers to each operation, clients reading every answer at once."""
     core, peers, now = Core(Settings(policy=policy), 0.0, recovering), Peers(), 0.0
     for device in DEVICES:
         core.handle(DeviceSeen(device, DEVICE_BYTES), now)
     answers: list[list[Action]] = []
-    for deed in lives:
-        event = peers.event(deed)
-        if isinstance(deed, Wait):
-            now += deed.seconds
+    for operation in sequence:
+        event = peers.event(operation)
+        if isinstance(operation, Wait):
+            now += operation.seconds
             answers.append(core.handle_timer(now))
         elif event is not None:
             answers.append(core.handle(event, now))
@@ -222,7 +222,7 @@ def run(lives: list[Deed], policy: Policy, recovering: bool) -> list[list[Action
     return answers
 
 
-@given(deeds(), st.sampled_from(Policy), st.booleans())
-def test_the_same_events_give_the_same_actions(lives: list[Deed], policy: Policy, recovering: bool) -> None:
+@given(operations(), st.sampled_from(Policy), st.booleans())
+def test_the_same_events_give_the_same_actions(sequence: list[Operation], policy: Policy, recovering: bool) -> None:
     """Nothing inside depends on hashes, addresses, clocks or chance."""
-    assert run(lives, policy, recovering) == run(lives, policy, recovering)
+    assert run(sequence, policy, recovering) == run(sequence, policy, recovering)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.events import Policy
-from tests.scheduler.core.transcript import play
+from tests.scheduler.core.transcript import replay
 
 
 def test_nothing_is_granted_before_the_clients_had_time_to_come_back() -> None:
     """The first one to ask might be granted while the old holder has not yet reconnected."""
-    core = play(
+    core = replay(
         """
         0    device 16
         0.1  B comes 12 waiting
@@ -24,7 +24,7 @@ def test_nothing_is_granted_before_the_clients_had_time_to_come_back() -> None:
 
 def test_without_an_old_holder_the_first_waiter_is_granted_when_the_time_is_over() -> None:
     """The waiters' order is that of their return."""
-    core = play(
+    core = replay(
         """
         0    device 16
         0.1  B comes 12 waiting
@@ -39,7 +39,7 @@ def test_without_an_old_holder_the_first_waiter_is_granted_when_the_time_is_over
 
 def test_an_event_after_the_time_is_over_need_not_wait_for_the_timer() -> None:
     """The timer may come late; an event at that time sees the recovery ended."""
-    play(
+    replay(
         """
         0    device 16
         0.1  B comes 12 waiting
@@ -52,7 +52,7 @@ def test_an_event_after_the_time_is_over_need_not_wait_for_the_timer() -> None:
 
 def test_no_device_grants_while_recovering_not_even_under_off() -> None:
     """One rule for all policies; the time is short."""
-    core = play(
+    core = replay(
         """
         0    device 16
         0    A comes 1
@@ -66,8 +66,8 @@ def test_no_device_grants_while_recovering_not_even_under_off() -> None:
 
 
 def test_of_two_that_come_back_holding_the_later_one_must_leave_at_once() -> None:
-    """Both may have the lock from different lives of the scheduler; nobody is granted before the second has gone."""
-    play(
+    """Both may have the lock from different schedulers; nobody is granted before the second has gone."""
+    replay(
         """
         0    device 16
         0.1  A comes 12 holding 7
@@ -83,7 +83,7 @@ def test_of_two_that_come_back_holding_the_later_one_must_leave_at_once() -> Non
 
 def test_under_auto_two_that_come_back_holding_may_fit() -> None:
     """Then both are right; a third one that does not fit is asked to leave."""
-    play(
+    replay(
         """
         0    device 16
         0.1  A comes 6 holding 7
@@ -99,7 +99,7 @@ def test_under_auto_two_that_come_back_holding_may_fit() -> None:
 
 def test_a_client_that_comes_back_holding_after_the_next_grant_is_revoked() -> None:
     """It was cut off for longer than the recovery; now two hold, as long as it takes to stop the later comer."""
-    play(
+    replay(
         """
         0    device 16
         0.1  A comes 12 waiting
@@ -115,7 +115,7 @@ def test_a_client_that_comes_back_holding_after_the_next_grant_is_revoked() -> N
 
 def test_a_client_may_hold_without_any_grant() -> None:
     """It ran without a scheduler; grant 0 is what it gives back."""
-    play("""
+    replay("""
         0    device 16
         0    A comes 12 holding 0
         1    B comes 12 waiting  -> waiters A 1
@@ -126,7 +126,7 @@ def test_a_client_may_hold_without_any_grant() -> None:
 
 def test_new_grants_are_higher_than_those_that_came_back() -> None:
     """So that a grant never means two turns."""
-    play("""
+    replay("""
         0    device 16
         0    A comes 12 holding 41
         1    A releases 41

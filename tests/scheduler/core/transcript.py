@@ -1,4 +1,4 @@
-"""Plays a scene written as text through the core and compares every answer.
+"""Feeds a transcript, which is a text, to the core and compares every answer.
 
 One line is one event: its time, what happened, and after ``->`` what the core must answer (nothing: no action).
 Clients are capital letters, sizes are GiB, grants are numbers below 65. A client releases the grant that it was given
@@ -42,14 +42,14 @@ DEVICE = "GPU-a"
 GIB = 1 << 30
 
 
-def play(
-    scene: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0, recovering: bool = False
+def replay(
+    transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0, recovering: bool = False
 ) -> Core:
-    """Plays the scene with a quantum of 30 s, a grace time of 10 s and a recovery of 2 s; returns the core after it."""
+    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s, recovery 2 s."""
     settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes)
     core = Core(settings, started_at=0.0, recovering=recovering)
     grants: dict[int, int] = {}
-    for line in filter(None, map(str.strip, scene.splitlines())):
+    for line in filter(None, map(str.strip, transcript.splitlines())):
         said, _, expected = line.partition("->")
         time, *words = said.split()
         answer = _answer(core, words, float(time), grants, line)
@@ -107,7 +107,7 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
         case [name, "goes"]:
             return ClientGone(number(name))
         case _:
-            raise AssertionError(f"not a line of a scene: {words}")
+            raise AssertionError(f"not a line of a transcript: {words}")
 
 
 def _device(words: list[str]) -> DeviceSeen:

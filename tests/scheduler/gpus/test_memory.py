@@ -24,9 +24,9 @@ def device(*clients: ClientSnapshot, total: int = TOTAL, foreign: int = 0) -> De
 
 def test_native_client() -> None:
     """Of a native client's bytes those beyond its footprint are pinned; what nobody here has is foreign."""
-    view = device(client(1, 2 * GIB))
+    seen = device(client(1, 2 * GIB))
     usage = Usage(TOTAL, 5 * GIB, {10: 2 * GIB + 500 * MIB, 99: 2 * GIB})
-    assert measured(view, {1: Process(10, "native")}, usage) == [
+    assert measured(seen, {1: Process(10, "native")}, usage) == [
         DeviceSeen("GPU-0", TOTAL, 5 * GIB - 2 * GIB - 500 * MIB),
         PinnedMeasured(1, 500 * MIB),
     ]
@@ -34,44 +34,44 @@ def test_native_client() -> None:
 
 def test_managed_client() -> None:
     """A managed client's bytes are all pinned, and its managed pages, wherever they are, are not foreign."""
-    view = device(client(1, 4 * GIB))
+    seen = device(client(1, 4 * GIB))
     usage = Usage(TOTAL, 3 * GIB, {10: 500 * MIB})
-    assert measured(view, {1: Process(10, "managed")}, usage) == [PinnedMeasured(1, 500 * MIB)]
+    assert measured(seen, {1: Process(10, "managed")}, usage) == [PinnedMeasured(1, 500 * MIB)]
 
 
 def test_managed_client_whose_pages_are_elsewhere() -> None:
     """Managed pages in host memory do not hide what other processes have on the device."""
-    view = device(client(1, 4 * GIB, pinned=500 * MIB, measured_before=True))
+    seen = device(client(1, 4 * GIB, pinned=500 * MIB, measured_before=True))
     usage = Usage(TOTAL, 2 * GIB + 500 * MIB, {10: 500 * MIB, 99: 2 * GIB})
-    assert measured(view, {1: Process(10, "managed")}, usage) == [DeviceSeen("GPU-0", TOTAL, 2 * GIB)]
+    assert measured(seen, {1: Process(10, "managed")}, usage) == [DeviceSeen("GPU-0", TOTAL, 2 * GIB)]
 
 
 def test_version_1_client() -> None:
     """A client without a footprint is taken like a managed one."""
-    view = device(client(1, None))
-    assert measured(view, {1: Process(10, "")}, Usage(TOTAL, GIB, {10: GIB})) == [PinnedMeasured(1, GIB)]
+    seen = device(client(1, None))
+    assert measured(seen, {1: Process(10, "")}, Usage(TOTAL, GIB, {10: GIB})) == [PinnedMeasured(1, GIB)]
 
 
 def test_footprint_ahead_of_the_measurement() -> None:
     """A client that has allocated since NVML looked has no negative pinned memory."""
-    view = device(client(1, 2 * GIB))
-    assert measured(view, {1: Process(10, "native")}, Usage(TOTAL, GIB, {10: GIB})) == [PinnedMeasured(1, 0)]
+    seen = device(client(1, 2 * GIB))
+    assert measured(seen, {1: Process(10, "native")}, Usage(TOTAL, GIB, {10: GIB})) == [PinnedMeasured(1, 0)]
 
 
 def test_client_that_nvml_does_not_list() -> None:
     """With a hidden pid, or no bytes given, nothing is measured, and the client's charge is not foreign."""
-    view = device(client(1, 2 * GIB), client(2, 1 * GIB))
+    seen = device(client(1, 2 * GIB), client(2, 1 * GIB))
     processes = {1: Process(0, "native"), 2: Process(20, "native")}
     used = 3 * GIB + 2 * ASSUMED
-    assert measured(view, processes, Usage(TOTAL, used, {})) == []
-    assert measured(view, processes, Usage(TOTAL, used + GIB, {})) == [DeviceSeen("GPU-0", TOTAL, GIB)]
+    assert measured(seen, processes, Usage(TOTAL, used, {})) == []
+    assert measured(seen, processes, Usage(TOTAL, used + GIB, {})) == [DeviceSeen("GPU-0", TOTAL, GIB)]
 
 
 def test_two_connections_of_one_process() -> None:
     """A process that is two clients for a while has its pinned bytes charged once."""
-    view = device(client(1, GIB), client(2, GIB))
+    seen = device(client(1, GIB), client(2, GIB))
     processes = {1: Process(10, "native"), 2: Process(10, "native")}
-    assert measured(view, processes, Usage(TOTAL, 3 * GIB, {10: 3 * GIB})) == [
+    assert measured(seen, processes, Usage(TOTAL, 3 * GIB, {10: 3 * GIB})) == [
         PinnedMeasured(1, GIB // 2),
         PinnedMeasured(2, GIB // 2),
     ]
@@ -79,9 +79,9 @@ def test_two_connections_of_one_process() -> None:
 
 def test_nothing_new_is_no_event() -> None:
     """What the core knows already is not said again."""
-    view = device(client(1, GIB, pinned=500 * MIB, measured_before=True), foreign=MIB)
+    seen = device(client(1, GIB, pinned=500 * MIB, measured_before=True), foreign=MIB)
     usage = Usage(TOTAL, GIB + 501 * MIB, {10: GIB + 500 * MIB})
-    assert measured(view, {1: Process(10, "native")}, usage) == []
+    assert measured(seen, {1: Process(10, "native")}, usage) == []
 
 
 def test_total_that_was_unknown() -> None:
