@@ -60,7 +60,7 @@ class AllocationWatch:
             return error
 
     def _answered(self, answer: tuple[Holding, ...] | KubeletError) -> None:
-        # What kubelet said last stays true while it restarts.
+        # While kubelet restarts, its last answer is still true.
         if isinstance(answer, KubeletError):
             if not self._failing:
                 self._log.warning(
@@ -80,7 +80,7 @@ class AllocationWatch:
             self._dispatcher.announce()
 
     def _known(self, holding: Holding) -> Holding | None:
-        """The holding with its device as it is called here, where it is made known; None if that can't be."""
+        """The holding under its device's name here, and makes the device known; None if that can't be."""
         try:
             device = self._device(names.device_bytes(holding.device))
             self._dispatcher.make_known(device.name, device.total_bytes)

@@ -85,7 +85,7 @@ def _scheduler(
     policy: Annotated[
         Policy,
         typer.Option(
-            help="auto: who fits together runs together, others in turns; exclusive: one at a time; off: all."
+            help="auto: together if their memory fits, else in turns; exclusive: one at a time; off: all together."
         ),
     ] = Policy.AUTO,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
@@ -95,13 +95,13 @@ def _scheduler(
     ] = None,
     exit_when_idle: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", parser=_idle, help="End when there was no client for so long."),
+        typer.Option(metavar="SECONDS", parser=_idle, help="End after this time without a client."),
     ] = None,
     pod_resources: Annotated[
         Path,
         typer.Option(
             metavar="SOCKET",
-            help="kubelet's pod resources socket, where it says what containers hold; there need not be one.",
+            help="kubelet's pod resources socket, which tells what containers hold; it need not exist.",
         ),
     ] = paths.POD_RESOURCES_SOCKET,
     metrics_address: Annotated[
@@ -109,7 +109,7 @@ def _scheduler(
         typer.Option(
             metavar="HOST:PORT",
             parser=_address,
-            help="Serve /metrics, /healthz and /readyz there, to everybody who reaches it. [default: nowhere]",
+            help="Serve /metrics, /healthz and /readyz here, to everybody who reaches it. [default: nowhere]",
         ),
     ] = None,
     _show_version: Annotated[

@@ -17,7 +17,7 @@ from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.pods.description import Description
 
 MAX_DEVICES = 256
-"""More than a node has, few enough that invented UUIDs fill no memory."""
+"""More than a node has, and few enough that clients which invent UUIDs do not fill the memory."""
 
 SHORTEST_QUANTUM = 0.01
 LONGEST_QUANTUM = 86400.0
@@ -60,7 +60,7 @@ class RegisteredClient:
 
 
 class Dispatcher:
-    """The core, the clients by number, and everybody who wants to know that something changed."""
+    """Holds the core, the clients by number, and the watchers: those who want to know that something changed."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Dispatcher:
 
     @property
     def watchers(self) -> set[asyncio.Event]:
-        """Events that are set after every change; who watches adds its own."""
+        """Events that are set after every change; a watcher adds its own."""
         return self._watchers
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
@@ -109,7 +109,7 @@ class Dispatcher:
         return next(self._numbers)
 
     def make_known(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, and its memory (0: unknown) if it was not; TooManyDevicesError if that can't be."""
+        """Makes a device known, or its memory (0: unknown) if only that was not; may raise TooManyDevicesError."""
         known_bytes = self._core.total_bytes(device)
         if known_bytes is None and len(self._core.devices()) >= MAX_DEVICES:
             raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
@@ -134,7 +134,7 @@ class Dispatcher:
         return client
 
     def described(self, number: int, description: Description) -> None:
-        """It is known now who a client is; it may be gone."""
+        """It is now known who a client is; the client may be gone."""
         client = self._clients.get(number)
         if client is not None:
             client.description = description
@@ -160,25 +160,25 @@ class Dispatcher:
         self._apply(policy, device)
 
     def switch_off(self) -> None:
-        """Policy ``off`` for all, to be taken back by ``switch_on``."""
+        """Sets the policy of all to ``off``, until ``switch_on``."""
         if self._switched_off:
             return
         self._switched_off = self._core.policies()
         self._apply(Policy.OFF, None)
 
     def switch_on(self) -> None:
-        """Back to the policies before ``switch_off``."""
+        """Sets the policies as they were before ``switch_off``; nothing if that was not called."""
         former, self._switched_off = self._switched_off, {}
         for device, policy in former.items():
             self._apply(policy, device)
 
     def announce(self) -> None:
-        """Wakes whoever watches: something changed."""
+        """Wakes the watchers: something changed."""
         for watcher in self._watchers:
             watcher.set()
 
     def stop(self) -> None:
-        """No timer fires any more, and whoever watches wakes up."""
+        """Stops the timer and wakes the watchers."""
         if self._timer is not None:
             self._timer.cancel()
         self.announce()
@@ -219,7 +219,7 @@ class Dispatcher:
         deadline = self._core.deadline()
         if deadline is None:
             return
-        # A timer that fires too early only looks again: cheaper than a new one for every event.
+        # A timer that fires too early only looks again. That is cheaper than a new timer for every event.
         if self._timer is not None:
             if self._timer.when() <= deadline:
                 return

@@ -1,4 +1,4 @@
-"""The end of a scheduler that was started for a few programs: when the last client has been gone for a while."""
+"""Ends a scheduler that was started for a few programs, some time after its last client left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RETRY_SECONDS = 1.0
 
 
 class IdleExit:
-    """Calls ``end`` when there was no client for ``seconds`` and no program that was started to be one lives."""
+    """Calls ``end`` when there was no client for ``seconds`` and no program that was started to use it still runs."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, seconds: float, programs_lock: Path, end: Callable[[], None]
@@ -32,7 +32,7 @@ class IdleExit:
             self._timer = self._loop.call_later(self._seconds, self._try)
 
     def close(self) -> None:
-        """Stops waiting. The lock stays locked until the process is gone, as its sockets are then."""
+        """Stops waiting. The lock stays locked until the process has ended, and its sockets with it."""
         if self._timer is not None:
             self._timer.cancel()
 

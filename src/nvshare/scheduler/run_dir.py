@@ -1,4 +1,4 @@
-"""The run directory: made with the right modes, owned by one living scheduler, its sockets fresh."""
+"""The run directory: makes it with the right modes, claims it for one running scheduler, opens sockets in it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def claimed(run_dir: RunDir) -> Iterator[None]:
 
 
 def listen(path: Path, mode: int) -> socket.socket:
-    """A fresh listening Unix socket in place of a stale one. The caller owns the run directory."""
+    """A new listening Unix socket in place of an old one. The caller has claimed the run directory."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         path.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def _lock_pid_file(run_dir: RunDir) -> int:
                 f"a scheduler with pid {owner} already serves the run directory {run_dir.root}; "
                 "stop it first or choose another --run-dir"
             ) from None
-        # The one that ended in between may have removed the file that was opened here.
+        # A scheduler that ended meanwhile may have removed the file that was opened here.
         with suppress(FileNotFoundError):
             if run_dir.pid_file.stat().st_ino == os.fstat(descriptor).st_ino:
                 os.ftruncate(descriptor, 0)

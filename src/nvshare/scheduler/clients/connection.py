@@ -20,11 +20,11 @@ from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
 _QUEUE_FRAMES = 64
-"""What a peer that does not read may leave unsent here, beside what its socket's buffer takes."""
+"""How many messages are kept for a peer that does not read, beside those in its socket's buffer."""
 
 
 class Session(Protocol):
-    """What is said over a connection, in one protocol version."""
+    """The server's side of one connection, in one protocol version."""
 
     def receive(self, message: bytes) -> None:
         """One message of the protocol's size came; PeerError when the peer is wrong."""
@@ -101,7 +101,7 @@ class Connection:
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError:
-                # The end of the connection shows on the reading side; what the peer sent before is read first.
+                # Reading will find the end of the connection, after what the peer sent before.
                 return
             if sent == len(message):
                 return

@@ -57,7 +57,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Out of descriptors or memory, mostly; whatever it is, the next try may do better.
+                # Mostly no descriptors or no memory are left. Whatever it is, the next try may succeed.
                 self._wait(str(error.strerror))
                 return
             connection.setblocking(False)

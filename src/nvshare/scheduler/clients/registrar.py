@@ -67,7 +67,7 @@ class Registrar:
         return NamedDevice(names.gpu_name(device_uuid), claimed_bytes)
 
     def legacy_device(self) -> NamedDevice:
-        """The device of version 1 clients, which name none; PeerError if that is not clear."""
+        """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
             return self.device(names.device_bytes(self._legacy_device), 0)
         match list(self._gpus.values()):

@@ -5,8 +5,8 @@ The rules, which hold after every event:
 - Waiters are admitted first come, first served, without overtaking: the first waiter is granted as soon as it fits
   beside everybody who holds; those behind it wait for it. So a large client is never starved by small ones.
 - *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every footprint is known and
-  the footprints of all holders together with the pinned memory of all clients (idle ones keep their contexts) fit
-  what others leave of the device. So a client that is larger than the device holds it alone.
+  the footprints of all holders and the pinned memory of all clients (idle ones keep their contexts) together fit
+  the memory that other processes leave free. So a client that is larger than the device holds it alone.
 - When the first waiter does not fit, the holders that have held longest, and only as many of them as must leave for
   it, are *blocking*: they are told so, and are revoked together when the last of them has had its quantum.
   (Revoking one of them sooner would leave the device to fewer holders without helping the waiter.)

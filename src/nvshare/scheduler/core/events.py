@@ -18,7 +18,7 @@ class Policy(Enum):
 
 
 class ClaimedState(Enum):
-    """The state in which a client says that it is when it registers."""
+    """The state that a client claims when it registers."""
 
     IDLE = "idle"
     WAITING = "waiting"

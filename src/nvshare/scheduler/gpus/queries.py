@@ -1,4 +1,4 @@
-"""The node's GPUs and what runs in their memory, as NVML says it. Everything here may block: call it in a worker."""
+"""What NVML is asked: the node's GPUs and what is in their memory. Everything here may block: call it in a worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gpu:
 
 
 def discover() -> tuple[Gpu, ...] | None:
-    """Every GPU, and of those that are split their MIG devices instead; None where there is no NVML."""
+    """Every GPU, a split one as its MIG devices; None where there is no NVML."""
     try:
         pynvml.nvmlInit()
         return tuple(gpu for handle in nvml.gpus() for gpu in _gpus_of(handle))

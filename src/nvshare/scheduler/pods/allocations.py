@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nvshare.scheduler.pods.identity import Identity
 
 _VIRTUAL_DEVICE = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F-]{36})__[0-9]+")
-"""The form of the ids that nvshare's device plugin gives, whatever its resource is called. No other plugin's are so."""
+"""The form of the ids that nvshare's device plugin gives, whatever its resource is called; others' differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ def holdings_of(namespace: str, pod: str, container: str, device_ids: Iterable[s
 
 
 def without_client(holdings: Iterable[Holding], clients: Iterable[tuple[str, Identity]]) -> dict[str, list[Holding]]:
-    """The holdings that nobody uses, by device; ``clients`` are each one's device and who it is.
+    """The holdings that no client uses, by device; ``clients``: the device and the identity of each.
 
-    What is not known of a client (its container, or the namespace that it did not say) is taken to fit.
+    What is unknown of a client (its container, or a namespace that it did not tell) counts as a match.
     """
     present = {(device, identity.namespace, identity.pod, identity.container) for device, identity in clients}
     missing: dict[str, list[Holding]] = {}

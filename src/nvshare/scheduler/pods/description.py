@@ -15,7 +15,7 @@ from nvshare.scheduler.pods.pod_names import names_of
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a client says of itself, to be believed only where the kernel gives no answer."""
+    """What a client says of itself; used only where the kernel gives no answer."""
 
     pid: int = 0
     command: str = ""
@@ -37,10 +37,10 @@ Describe = Callable[[Peer, Hints], Description]
 
 
 def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS) -> Description:
-    """The kernel's answer; the client's own words where its pid namespace hides it.
+    """What the kernel says; what the client says where its pid namespace hides it.
 
-    The names of a pod and a container are those that kubelet gave to their logs. A pod whose names can't be found out
-    so is shown by its uid.
+    The names of a pod and a container are those that kubelet gave to their logs. A pod whose names are not found there
+    is shown by its uid.
     """
     known = hinted(peer, hints)
     if not peer.pid:

@@ -39,7 +39,8 @@ def peer_of(connection: socket.socket) -> Peer:
 def may_command(peer: Peer) -> bool:
     """Whether version 1 commands of a peer are honoured: it is root, outside any pod.
 
-    nvsharectl ends as soon as it has written its command. Where that was too fast, it was no pod's if there are none.
+    nvsharectl ends as soon as it has written its command. If that was too early to look at it, it is honoured where the
+    node has no pods.
     """
     if peer.uid != 0 or peer.pid == 0:
         return False

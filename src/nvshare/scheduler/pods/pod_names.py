@@ -22,7 +22,7 @@ class Names:
     namespace: str
     pod: str
     container: str
-    """Empty where it is not to be found out."""
+    """Empty if it can't be found."""
 
 
 def names_of(place: Place, logs: Path) -> Names | None:
@@ -38,7 +38,7 @@ def names_of(place: Place, logs: Path) -> Names | None:
 
 
 def _container(place: Place, folder: Path, logs: Path) -> str:
-    """By the link that has the id in its name; where there is none (yet), by there being one container only."""
+    """The name in the link that has the id in its own; without such a link (yet), the name of the only container."""
     linked = set(_linked(place, folder, logs / "containers"))
     candidates = linked or {entry.name for entry in folder.iterdir() if entry.is_dir()}
     return candidates.pop() if len(candidates) == 1 else ""
