@@ -23,7 +23,7 @@ from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService
-from nvshare.scheduler.api.snapshot import SchedulerSnapshot
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.faults import Fault

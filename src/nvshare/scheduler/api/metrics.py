@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from nvshare.scheduler.api.snapshot import SchedulerSnapshot
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState

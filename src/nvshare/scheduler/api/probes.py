@@ -23,7 +23,7 @@ from prometheus_client.process_collector import ProcessCollector
 from nvshare.http import HttpServer
 from nvshare.paths import RunDir
 from nvshare.scheduler.api.metrics import SchedulerCollector
-from nvshare.scheduler.api.snapshot import SchedulerSnapshot
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 
 Result = TypeVar("Result")
 
