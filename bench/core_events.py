@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from nvshare.scheduler.actions import Action, Grant, Revoke
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, Revoke
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -28,7 +28,7 @@ from nvshare.scheduler.events import (
     LockRequested,
     Policy,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
 
 DEVICE = "GPU-0"
 GIB = 1 << 30
@@ -124,7 +124,7 @@ def together(clients: int) -> Iterator[Bench]:
 
 
 def crowded(clients: int) -> Iterator[Bench]:
-    """Half of the clients fit together: holders in the way are revoked, and footprints change all the time."""
+    """Half of the clients fit together: holders that block are revoked, and footprints change all the time."""
     bench = Bench(Policy.AUTO, clients, clients * (640 << 20) + clients // 2 * GIB, GIB)
     for client in range(clients):
         bench.handle(LockRequested(client))

@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nvshare.scheduler.actions import Action, Grant, Revoke
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.core.actions import Action, Grant, Revoke
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientRegistered,
     DeviceSeen,
@@ -23,7 +23,7 @@ from nvshare.scheduler.events import (
     LockRequested,
     Policy,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
 
 DEVICE = "GPU-0"
 GIB = 1 << 30
@@ -34,7 +34,7 @@ DRAIN = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An obedient client: it works until it is asked to leave, pauses, and asks again."""
+    """A client that works until it is asked to leave, leaves, pauses, and asks again."""
 
     footprint_bytes: int
     pause_seconds: float = 0.0
@@ -112,7 +112,7 @@ def jain(shares: Sequence[float]) -> float:
 
 
 def held_seconds(clients: int, quanta: int, policy: Policy, program: Program) -> list[float]:
-    """How long each of some equal clients held the device within so many quanta."""
+    """How long each of some equal clients held the device within ``quanta`` quanta."""
     simulation = Simulation([program] * clients, policy)
     simulation.run(quanta * (QUANTUM + DRAIN))
     return simulation.held_seconds()

@@ -26,7 +26,7 @@ CLIENTS = (2, 4, 8, 16)
 
 
 def measure(scheduler: Scheduler, clients: int, handovers: int) -> list[float]:
-    """Seconds that each of so many hand-overs took, in ascending order."""
+    """The seconds that each of ``handovers`` hand-overs took, in ascending order."""
     everybody = [scheduler.client().register() for _ in range(clients)]
     by_descriptor = {client.raw.socket.fileno(): client for client in everybody}
     poller = select.epoll()
@@ -61,7 +61,7 @@ def _frames(client: WireClient) -> list[wire.Frame]:
 
 
 def watch(scheduler: Scheduler) -> None:
-    """Takes pictures of the status as fast as they come, until the scheduler ends."""
+    """Reads every status that the scheduler sends, until it ends."""
     with contextlib.suppress(grpc.RpcError):
         for _ in scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest()):
             pass

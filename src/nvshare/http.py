@@ -31,7 +31,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Without the look-up of the host's name, for which a slow name server would be waited for."""
+        """Binds without looking up the host's name, which could take as long as a slow name server does."""
         TCPServer.server_bind(self)
 
 
@@ -47,8 +47,8 @@ class HttpServer:
     ) -> None:
         """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
 
-        ``notes`` are shown with the readiness and don't change it: a sick GPU must not hold up an update of all nodes.
-        They are called in threads of the server. Raises AddressError when nobody can listen there.
+        ``notes`` are shown with the readiness and don't change it: an unhealthy GPU must not stop an update of all
+        nodes. They are called in threads of the server. Raises AddressError when nobody can listen there.
         """
         pages = {
             "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),

@@ -9,6 +9,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 import pytest
 
+import nvshare.nvml
 from nvshare.deviceplugin import nvml
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
@@ -147,7 +148,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakePynvml:
             FakeGpu("GPU-c", [FakeMig("MIG-0", 1, 0), None, FakeMig("MIG-2", 5, 1)]),
         ]
     )
-    monkeypatch.setattr(nvml, "pynvml", fake)
+    for module in (nvml, nvshare.nvml):
+        monkeypatch.setattr(module, "pynvml", fake)
     return fake
 
 

@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
+import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from tests.layout.tree import PACKAGE, below, imports, module_of, name
 
-# Where the parts begin that are told what happened and what time it is; all that they reach is pure with them.
-PURE_ROOTS = {"scheduler": {"core"}, "deviceplugin": {"devices", "preference", "allocation"}}
-PURE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "typing"}
+SCHEDULER = PACKAGE / "scheduler"
+CORE = below(SCHEDULER / "core", ".py")
+CORE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "typing"}
+# Where the device plugin's pure part begins; all that these import of the plugin is pure with them.
+PURE_ROOTS = {"devices", "preference", "allocation"}
+# What a module whose docstring says "Pure." must not reach: it can wait, look, or roll dice.
+IMPURE = {
+    "asyncio",
+    "concurrent",
+    "fcntl",
+    "grpc",
+    "http",
+    "logging",
+    "multiprocessing",
+    "os",
+    "prometheus_client",
+    "pynvml",
+    "random",
+    "secrets",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "structlog",
+    "subprocess",
+    "threading",
+    "time",
+    "urllib",
+}
+# Names only: it reads the environment when it is asked to.
+PATHS = "nvshare.paths"
 EVENT_LOOP = {"asyncio", "grpc"}
 STRANGERS = ("scheduler", "deviceplugin", "shim", "ctl")
+# What each folder of the scheduler, and each of its own modules that a folder may know, may import of the others.
+# The scheduler's other modules wire everything together: they may import all of these, and none of these imports them.
+SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "worker": set(),
+    "pods": set(),
+    "dispatcher": {"core", "pods"},
+    "gpus": {"core", "worker", "dispatcher"},
+    "clients": {"core", "worker", "pods", "dispatcher", "gpus"},
+    "api": {"core", "pods", "dispatcher", "clients"},
+}
 
-python_files = pytest.mark.parametrize("path", below(PACKAGE, ".py"), ids=name)
+MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}
+python_files = pytest.mark.parametrize("path", MODULES.values(), ids=name)
 
 
 def package_of(path: Path) -> str:
@@ -23,47 +65,121 @@ def package_of(path: Path) -> str:
     return parts[0] if len(parts) > 1 else ""
 
 
-def pure_modules(package: str) -> list[Path]:
-    """The roots of a package's pure part and every module of the package that they import, directly or not."""
-    files = {module_of(path): path for path in below(PACKAGE / package, ".py")}
-    open_ends = [f"nvshare.{package}.{root}" for root in PURE_ROOTS[package]]
+def own_imports(path: Path) -> set[str]:
+    """The modules of nvshare that a file imports, also within functions.
+
+    ``from package import module`` counts as the module alone; a package runs its ``__init__`` first, which imports
+    nothing of what is below it.
+    """
     found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        match node:
+            case ast.Import(names=names):
+                found.update(alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                for alias in names:
+                    member = f"{module}.{alias.name}"
+                    found.add(member if member in MODULES else module)
+            case _:
+                pass
+    return found & MODULES.keys()
+
+
+def reached(roots: set[str]) -> list[Path]:
+    """The roots and every module of nvshare that they import, directly or not; paths.py ends the search."""
+    found: set[str] = set()
+    open_ends = set(roots)
     while open_ends:
         module = open_ends.pop()
         if module not in found:
             found.add(module)
-            open_ends += imports(files[module]) & files.keys()
-    return [files[module] for module in sorted(found)]
+            open_ends |= own_imports(MODULES[module]) - {PATHS}
+    return [MODULES[module] for module in sorted(found)]
 
 
-@pytest.mark.parametrize("path", pure_modules("scheduler"), ids=name)
-def test_core_knows_only_itself(path: Path) -> None:
-    """The scheduler's core imports itself and modules that can neither wait, nor look, nor roll dice."""
-    own = {module_of(other) for other in pure_modules("scheduler")}
-    foreign = {
-        imported
-        for imported in imports(path)
-        if imported.split(".")[0] not in PURE_STANDARD_LIBRARY
-        and imported not in own
-        and imported.rpartition(".")[0] not in own
-    }
-    assert not foreign
+def tops(path: Path) -> set[str]:
+    """The top-level names of all that a file imports."""
+    return {imported.split(".")[0] for imported in imports(path)}
+
+
+def says_pure(path: Path) -> bool:
+    """Whether the docstring of a module claims that it is pure."""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return "Pure." in text
+
+
+PLUGIN_PURE = [
+    path
+    for path in reached({f"nvshare.deviceplugin.{root}" for root in PURE_ROOTS})
+    if package_of(path) == "deviceplugin"
+]
+SAY_PURE = [path for path in MODULES.values() if says_pure(path)]
+
+
+@pytest.mark.parametrize("path", CORE, ids=name)
+def test_core_is_pure(path: Path) -> None:
+    """Every module of the scheduler's core imports the core and modules that can neither wait, nor look, nor roll dice.
+
+    Not even nvshare.paths or the protocol.
+    """
+    assert tops(path) - {"nvshare"} <= CORE_STANDARD_LIBRARY
+    assert own_imports(path) <= {module_of(other) for other in CORE}
+
+
+@pytest.mark.parametrize("path", SAY_PURE, ids=name)
+def test_who_says_pure_is_pure(path: Path) -> None:
+    """A module whose docstring says "Pure.", and what it imports, does no I/O and knows neither time nor chance."""
+    impure = {name(other): sorted(tops(other) & IMPURE) for other in reached({module_of(path)})}
+    assert not {file: found for file, found in impure.items() if found}
+
+
+def test_somebody_says_pure() -> None:
+    """The rule above has something to look at."""
+    assert len(SAY_PURE) >= 5
 
 
 @pytest.mark.parametrize(
     "path",
-    [
-        *pure_modules("scheduler"),
-        *pure_modules("deviceplugin"),
-        *below(PACKAGE / "protocol", ".py"),
-        *below(PACKAGE / "shim", ".py"),
-        PACKAGE / "paths.py",
-    ],
+    [*CORE, *PLUGIN_PURE, *below(PACKAGE / "protocol", ".py"), *below(PACKAGE / "shim", ".py"), PACKAGE / "paths.py"],
     ids=name,
 )
 def test_event_loop_stays_in_the_shell(path: Path) -> None:
     """What decides, encodes or names things imports neither asyncio nor grpc."""
-    assert not {imported.split(".")[0] for imported in imports(path)} & EVENT_LOOP
+    assert not tops(path) & EVENT_LOOP
+
+
+def test_no_circle_of_imports() -> None:
+    """No module of nvshare imports itself by way of others, not even within functions."""
+    graph = {module: own_imports(path) - {module} for module, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def part_of(module: str) -> str:
+    """The row of SCHEDULER_MAY_IMPORT that a module belongs to; empty for the modules that wire the parts."""
+    parts = module.removeprefix("nvshare.scheduler.").split(".")
+    return parts[0] if module.startswith("nvshare.scheduler.") and parts[0] in SCHEDULER_MAY_IMPORT else ""
+
+
+@pytest.mark.parametrize("path", below(SCHEDULER, ".py"), ids=name)
+def test_scheduler_imports_run_one_way(path: Path) -> None:
+    """A folder of the scheduler imports what the table allows it; modules that wire are imported by their kind only."""
+    part = part_of(module_of(path))
+    if not part:
+        return
+    known = {module for module in own_imports(path) if module.startswith("nvshare.scheduler.")}
+    allowed = SCHEDULER_MAY_IMPORT[part] | {part}
+    assert not {module for module in known if part_of(module) not in allowed}
+
+
+def test_the_table_runs_one_way() -> None:
+    """The table names every folder and existing modules, and has no circle itself."""
+    folders = {path.relative_to(SCHEDULER).parts[0] for path in below(SCHEDULER, ".py") if path.parent != SCHEDULER}
+    modules = {path.stem for path in below(SCHEDULER, ".py") if path.parent == SCHEDULER}
+    assert folders <= SCHEDULER_MAY_IMPORT.keys() <= folders | modules
+    TopologicalSorter(SCHEDULER_MAY_IMPORT).prepare()
 
 
 @python_files
@@ -96,7 +212,7 @@ def test_cffi_stays_in_protocol_and_shim(path: Path) -> None:
 @python_files
 def test_environment_is_read_at_the_door(path: Path) -> None:
     """Only paths.py and the __main__ modules look at the process's environment; the rest is told."""
-    if path.name == "__main__.py" or module_of(path) == "nvshare.paths":
+    if path.name == "__main__.py" or module_of(path) == PATHS:
         return
     assert not imports(path) & {"os.environ", "os.getenv"}
     text = path.read_text()

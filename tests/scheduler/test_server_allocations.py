@@ -22,8 +22,8 @@ from nvshare.kubelet.podresources_v1_pb2_grpc import (
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.scheduler.pages import figures
-from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
+from tests.scheduler.api.pages import figures
+from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 GPU = "GPU-6e767368-6172-6500-0000-000000000001"
@@ -65,7 +65,7 @@ def _refuse(context: Any) -> NoReturn:
 
 @contextmanager
 def answering(kubelet: Kubelet, address: Path) -> Iterator[None]:
-    """One life of a kubelet."""
+    """A kubelet from start to stop."""
     server = grpc.server(ThreadPoolExecutor(1))
     add_PodResourcesListerServicer_to_server(kubelet, server)
     server.add_insecure_port(f"unix:{address}")
@@ -100,7 +100,7 @@ def test_containers_without_a_client(serve: Serve, address: Path) -> None:
     kubelet.held["vision", "other-plugin", "c"] = ["GPU-1::2"]
     with answering(kubelet, address):
         scheduler = serve("--pod-resources", str(address), "--metrics-address=127.0.0.1:0")
-        poll_until(lambda: unused(scheduler) == {GPU: [("vision", "own-preload", "c")]}, "it shows", PATIENCE)
+        poll_until(lambda: unused(scheduler) == {GPU: [("vision", "own-preload", "c")]}, "it shows", TIMEOUT_SECONDS)
         assert figures(scheduler)[f'nvshare_allocations_without_client{{gpu="{GPU}"}}'] == 1
         (device,) = scheduler.status().devices
         assert device.allocations_without_client[0] == admin_pb2.Allocation(
@@ -110,7 +110,7 @@ def test_containers_without_a_client(serve: Serve, address: Path) -> None:
         scheduler.client().register()
         assert scheduler.status().devices[0].total_bytes == 16 * GIB
         kubelet.held.clear()
-        poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", PATIENCE)
+        poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", TIMEOUT_SECONDS)
 
 
 def test_watchers_hear_of_it(serve: Serve, address: Path) -> None:
@@ -122,7 +122,7 @@ def test_watchers_hear_of_it(serve: Serve, address: Path) -> None:
         stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest())
         assert not next(stream).devices[0].allocations_without_client
         kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
-        seen = next(picture for picture in stream if picture.devices[0].allocations_without_client)
+        seen = next(status for status in stream if status.devices[0].allocations_without_client)
         assert seen.devices[0].allocations_without_client[0].identity.pod == "p"
         stream.cancel()
 
@@ -133,15 +133,15 @@ def test_kubelet_comes_goes_and_refuses(serve: Serve, address: Path) -> None:
     kubelet = Kubelet()
     kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
     with answering(kubelet, address):
-        poll_until(lambda: unused(scheduler) == {GPU: [("n", "p", "c")]}, "it shows", PATIENCE)
+        poll_until(lambda: unused(scheduler) == {GPU: [("n", "p", "c")]}, "it shows", TIMEOUT_SECONDS)
         kubelet.refuses = True
         asked = kubelet.asked
-        poll_until(lambda: kubelet.asked >= asked + 2, "it was asked twice more", PATIENCE)
+        poll_until(lambda: kubelet.asked >= asked + 2, "it was asked twice more", TIMEOUT_SECONDS)
         assert unused(scheduler) == {GPU: [("n", "p", "c")]}
         (line,) = [line for line in scheduler.log() if line["level"] == "warning"]
         assert (line["socket"], line["reason"]) == (str(address), "RESOURCE_EXHAUSTED: not now")
     address.unlink(missing_ok=True)
-    poll_until(lambda: unused(scheduler) == {GPU: []}, "nothing is known any more", PATIENCE)
+    poll_until(lambda: unused(scheduler) == {GPU: []}, "nothing is known any more", TIMEOUT_SECONDS)
 
 
 def test_kubelet_that_hangs(serve: Serve, address: Path) -> None:
@@ -161,5 +161,5 @@ def listening(path: str) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
-        server.settimeout(PATIENCE)
+        server.settimeout(TIMEOUT_SECONDS)
         yield server

@@ -1,4 +1,4 @@
-"""Random lives of clients: the real server says what the pure core says."""
+"""Random sequences of events: the real server says what the pure core says."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
-from nvshare.scheduler import translate
-from nvshare.scheduler.actions import ReportUnresponsive
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.events import (
+from nvshare.scheduler.clients import translate
+from nvshare.scheduler.core.actions import ReportUnresponsive
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -31,9 +31,10 @@ from nvshare.scheduler.events import (
     Policy,
     PolicySet,
 )
-from nvshare.scheduler.settings import Settings
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.gpus.names import gpu_name
 from tests.polling import poll_until
-from tests.scheduler.event_sequences import DEVICE_BYTES, DEVICES, Come, Deed, Peers, Pin, Wait, deeds
+from tests.scheduler.core.event_sequences import DEVICE_BYTES, DEVICES, Come, Operation, Peers, Pin, Wait, operations
 from tests.scheduler.wire_client import Scheduler, WireClient
 
 NOW = 0.0
@@ -56,7 +57,7 @@ class Pair:
     examples: Iterator[int] = field(default_factory=itertools.count)
     registered: int = 0
 
-    def play(self, policy: Policy, played: list[Deed]) -> None:
+    def play(self, policy: Policy, played: list[Operation]) -> None:
         """One example, on devices that no example had before."""
         example = next(self.examples)
         devices = {name: uuid.UUID(int=(example << 8) + number) for number, name in enumerate(DEVICES)}
@@ -64,11 +65,11 @@ class Pair:
         self.scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value))
         known: set[uuid.UUID] = set()
         peers = Peers(last_number=self.registered)
-        for deed in played:
+        for operation in played:
             # Neither can be said over a version 2 connection.
-            if isinstance(deed, Pin | Wait) or (isinstance(deed, Come) and deed.footprint_bytes is None):
+            if isinstance(operation, Pin | Wait) or (isinstance(operation, Come) and operation.footprint_bytes is None):
                 continue
-            event = peers.event(deed)
+            event = peers.event(operation)
             if event is not None:
                 self.tell(event, devices, known, peers)
         self.registered = peers.last_number
@@ -79,7 +80,7 @@ class Pair:
         """One event, to both; the answers are compared."""
         if isinstance(event, ClientRegistered):
             device = devices[event.device]
-            name = translate.gpu_name(device.bytes)
+            name = gpu_name(device.bytes)
             if device not in known:
                 known.add(device)
                 self.core.handle(DeviceSeen(name, DEVICE_BYTES), NOW)
@@ -96,8 +97,8 @@ class Pair:
             expected[action.client].append(translate.frame_of(action))
         for number, frames in expected.items():
             assert [self.clients[number].receive() for _ in frames] == frames
-        views = {view.client: view for device_view in self.core.snapshot(NOW) for view in device_view.clients}
-        states = {number: view.state.value for number, view in views.items()}
+        clients = {client.client: client for device in self.core.snapshot(NOW) for client in device.clients}
+        states = {number: client.state.value for number, client in clients.items()}
         poll_until(lambda: self.scheduler.states() == states, f"the states are {states}")
         assert all(client.has_nothing() for client in self.clients.values())
 
@@ -133,8 +134,8 @@ def test_server_does_what_the_core_says(run_dir: RunDir, policy: Policy) -> None
     running: list[Pair] = []
 
     @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(deeds(operator=False, most=40))
-    def compare(played: list[Deed]) -> None:
+    @given(operations(operator=False, most=40))
+    def compare(played: list[Operation]) -> None:
         if not running:
             running.append(Pair(Scheduler(next(roots)).__enter__()))
         try:

@@ -18,7 +18,7 @@ import pytest
 from nvshare import paths
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.scheduler.wire_client import DEVICE, GIB, PATIENCE, Scheduler
+from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 
@@ -30,7 +30,7 @@ def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
 
@@ -41,7 +41,7 @@ def test_clean_end(serve: Serve, number: signal.Signals) -> None:
     scheduler = serve()
     client = scheduler.client().register()
     scheduler.process.send_signal(number)
-    assert scheduler.process.wait(PATIENCE) == 0
+    assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
     client.raw.wait_closed()
     run_dir = scheduler.run_dir
     for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.pid_file):
@@ -166,7 +166,7 @@ def test_log_that_nobody_reads_any_more(run_dir: paths.RunDir) -> None:
         client.sendall(wire.encode(wire.Register(DEVICE, GIB)))
         assert len(client.recv(wire.FRAME_BYTES)) == wire.FRAME_BYTES
     process.terminate()
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(TIMEOUT_SECONDS) == 0
 
 
 def test_every_line_of_the_json_log_is_json(serve: Serve) -> None:
@@ -189,7 +189,7 @@ def test_end_when_idle(serve: Serve) -> None:
     assert scheduler.process.poll() is None
     client.close()
     left = time.monotonic()
-    assert scheduler.process.wait(PATIENCE) == 0
+    assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
     assert time.monotonic() - left >= 0.4
     assert not scheduler.run_dir.clients_marker.exists()
 
@@ -205,7 +205,7 @@ def test_idle_but_programs_live(serve: Serve) -> None:
         began = time.monotonic()
         poll_until(lambda: time.monotonic() > began + 0.5, "more than the given time passes")
         assert scheduler.process.poll() is None
-    assert scheduler.process.wait(PATIENCE) == 0
+    assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
 
 
 def test_end_without_a_run_directory(serve: Serve) -> None:
@@ -214,4 +214,4 @@ def test_end_without_a_run_directory(serve: Serve) -> None:
     client = scheduler.client().register()
     shutil.rmtree(scheduler.run_dir.root)
     client.close()
-    assert scheduler.process.wait(PATIENCE) == 0
+    assert scheduler.process.wait(TIMEOUT_SECONDS) == 0

@@ -11,7 +11,7 @@ from nvshare import paths
 from nvshare.protocol.legacy import LegacyType
 from tests.conftest import Libraries
 from tests.polling import poll_until
-from tests.scheduler.wire_client import GIB, PATIENCE, Scheduler
+from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 
@@ -36,7 +36,7 @@ def program(environment: dict[str, str]) -> Iterator[None]:
         assert process.stdout is not None
         assert process.stdout.readline(), "it failed; see its stderr"
         yield
-        process.communicate(b"\n", PATIENCE)
+        process.communicate(b"\n", TIMEOUT_SECONDS)
 
 
 def test_memory_is_measured(serve: Serve, environment: dict[str, str], libraries: Libraries) -> None:

@@ -24,7 +24,7 @@ def crash_under_holder_and_waiter(serve: Serve) -> tuple[WireClient, int]:
     return holder, grant
 
 
-def test_picture_is_rebuilt(serve: Serve) -> None:
+def test_state_is_rebuilt(serve: Serve) -> None:
     """A waiter that is back first gets nothing while a holder may still come, and then waits for it."""
     former, grant = crash_under_holder_and_waiter(serve)
     scheduler = serve("--policy", "exclusive", "--quantum", "0.1")

@@ -23,7 +23,7 @@ from nvshare.protocol import legacy, wire
 from nvshare.protocol.legacy import LegacyType, Message
 from tests.polling import poll_until
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 """Seconds after which something that must happen counts as not happening."""
 
 GIB = 1 << 30
@@ -67,7 +67,7 @@ class _Socket:
     def wait_closed(self) -> None:
         try:
             while True:
-                self.receive(PATIENCE)
+                self.receive(TIMEOUT_SECONDS)
         except ClosedError:
             return
 
@@ -94,7 +94,7 @@ class WireClient:
     def send(self, frame: wire.Frame) -> None:
         self.raw.send(wire.encode(frame))
 
-    def receive(self, seconds: float = PATIENCE) -> wire.Frame:
+    def receive(self, seconds: float = TIMEOUT_SECONDS) -> wire.Frame:
         return wire.decode(self.raw.receive(seconds))
 
     def expect(self, kind: type[FrameT]) -> FrameT:
@@ -138,7 +138,7 @@ class LegacyClient:
         self.raw.send(legacy.encode(Message(kind, client_id=self.client_id, data=data)))
 
     def expect(self, kind: LegacyType) -> Message:
-        message = legacy.decode(self.raw.receive(PATIENCE))
+        message = legacy.decode(self.raw.receive(TIMEOUT_SECONDS))
         assert message.type is kind, f"{message} came, not {kind.name}"
         return message
 
@@ -178,7 +178,7 @@ class Scheduler:
 
     def __enter__(self) -> Self:
         try:
-            poll_until(self._is_ready, "the scheduler accepts clients", PATIENCE)
+            poll_until(self._is_ready, "the scheduler accepts clients", TIMEOUT_SECONDS)
         except BaseException:
             self.process.kill()
             self.process.wait()
@@ -198,7 +198,7 @@ class Scheduler:
 
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log_file.read_text()
-        # The socket of a former life refuses.
+        # The socket of a scheduler that ended refuses.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(os.fspath(self.run_dir.legacy_socket))
             return True
@@ -224,20 +224,20 @@ class Scheduler:
         return admin_pb2_grpc.AdminStub(self._channel)
 
     def status(self) -> admin_pb2.Status:
-        return self.admin.GetStatus(admin_pb2.GetStatusRequest(), timeout=PATIENCE)
+        return self.admin.GetStatus(admin_pb2.GetStatusRequest(), timeout=TIMEOUT_SECONDS)
 
     def states(self) -> dict[int, str]:
         """The state of every client by number."""
         return {client.id: client.state for device in self.status().devices for client in device.clients}
 
     def log(self) -> list[dict[str, object]]:
-        """Every whole line of the log, this life's and those before it."""
+        """Every whole line of the log, this scheduler's and those before it."""
         return [json.loads(line) for line in self.log_file.read_text().rpartition("\n")[0].splitlines()]
 
     def logged(self, event: str) -> list[dict[str, object]]:
         """The lines with this text; waits until there is one."""
         return poll_until(
-            lambda: [line for line in self.log() if line["event"] == event], f"log line {event!r}", PATIENCE
+            lambda: [line for line in self.log() if line["event"] == event], f"log line {event!r}", TIMEOUT_SECONDS
         )
 
     def kill(self) -> None:
@@ -248,4 +248,4 @@ class Scheduler:
     def terminate(self) -> int:
         """As an operator would; the answer is the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT_SECONDS)

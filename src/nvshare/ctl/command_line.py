@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
 from nvshare.ctl import library, run, settings, simulate, status
 from nvshare.ctl.demo import command as demo
+from nvshare.version import version
 
 _HELP = """
 Several programs share a GPU: start them, see who holds it and who waits, and set how they share.
@@ -26,13 +26,9 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
 
 
 def _print_version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        print(f"nvshare-ctl {version('nvshare')}")
-    except PackageNotFoundError:
-        print("nvshare-ctl of a source tree (the package is not installed)")
-    raise typer.Exit
+    if wanted:
+        print(f"nvshare-ctl {version()}")
+        raise typer.Exit
 
 
 def _top(

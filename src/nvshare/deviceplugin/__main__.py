@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Never
 
 import typer
 
 from nvshare import shim
-from nvshare.deviceplugin import log, sources
+from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
-from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, LogFormat, Settings
+from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, Settings
 from nvshare.http import AddressError
+from nvshare.log import Log, LogFormat, make_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
+from nvshare.version import version
 
 USAGE_ERROR = 2
 FAILURE = 1
@@ -40,16 +41,9 @@ def _option(text: str, variable: str | None = None) -> Any:
     return typer.Option(help=text + note, show_default=False)
 
 
-def _version() -> str:
-    try:
-        return version("nvshare")
-    except PackageNotFoundError:
-        return "source"
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"nvshare-device-plugin {_version()}")
+        print(f"nvshare-device-plugin {version()}")
         raise typer.Exit
 
 
@@ -93,7 +87,7 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(settings, _library(None), log.configure(settings.log_format)))
+        asyncio.run(_run(settings, _library(None), make_log(settings.log_format)))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -118,7 +112,7 @@ def main() -> None:
     app(prog_name="nvshare-device-plugin")
 
 
-async def _run(settings: Settings, library: Library, plugin_log: log.Log) -> None:
+async def _run(settings: Settings, library: Library, plugin_log: Log) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
@@ -140,7 +134,7 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
 def _library(source: Path | None) -> Library:
     """The library of this installation, or the one that was named."""
     try:
-        return read_library(source or shim.library_path(), _version())
+        return read_library(source or shim.library_path(), version())
     except (InstallError, FileNotFoundError) as error:
         _fail(str(error), FAILURE)
 

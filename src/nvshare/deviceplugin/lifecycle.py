@@ -27,11 +27,11 @@ from typing import assert_never
 import grpc
 
 from nvshare.deviceplugin.instance_lock import InstanceLock
-from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.servicer import Servicer, options
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
+from nvshare.log import Log
 
 API_VERSION = "v1beta1"
 

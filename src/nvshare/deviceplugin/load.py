@@ -11,8 +11,8 @@ import grpc
 
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
-from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.preference import Load
+from nvshare.log import Log
 
 FRESH_SECONDS = 5.0
 _POLL_SECONDS = 2.0

@@ -11,7 +11,6 @@ from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
 from nvshare.deviceplugin.discovery import Selection, discover
 from nvshare.deviceplugin.health import HealthBook
 from nvshare.deviceplugin.host import HostProblems
-from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.nvml_thread import (
     SILENCE_SECONDS,
@@ -23,6 +22,7 @@ from nvshare.deviceplugin.nvml_thread import (
     XidSeen,
 )
 from nvshare.deviceplugin.settings import Settings
+from nvshare.log import Log
 
 
 class Monitor:

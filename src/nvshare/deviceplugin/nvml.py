@@ -10,6 +10,7 @@ from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
+from nvshare import nvml
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
 
@@ -42,8 +43,7 @@ class Nvml:
     def gpus(self) -> tuple[Gpu, ...]:
         """Every GPU in NVML's order, one in MIG mode as its MIG devices; raises NvmlError when NVML fails."""
         try:
-            count = pynvml.nvmlDeviceGetCount()
-            return tuple(gpu for index in range(count) for gpu in _gpus_at(index))
+            return tuple(gpu for index, handle in enumerate(nvml.gpus()) for gpu in _gpus_of(index, handle))
         except pynvml.NVMLError as error:
             raise NvmlError(str(error)) from error
 
@@ -104,17 +104,13 @@ class XidEvents:
         )
 
 
-def _gpus_at(index: int) -> Iterator[Gpu]:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
-    if not _in_mig_mode(handle):
+    mig_devices = nvml.mig_devices(handle)
+    if mig_devices is None:
         yield Gpu(uuid, str(index))
         return
-    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-        try:
-            mig = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
-        except pynvml.NVMLError_NotFound:
-            continue
+    for place, mig in mig_devices.items():
         yield Gpu(
             uuid=str(pynvml.nvmlDeviceGetUUID(mig)),
             index=f"{index}:{place}",
@@ -122,14 +118,6 @@ def _gpus_at(index: int) -> Iterator[Gpu]:
             gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(mig)),
             compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(mig)),
         )
-
-
-def _in_mig_mode(handle: Any) -> bool:
-    try:
-        current, _pending = pynvml.nvmlDeviceGetMigMode(handle)
-    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
-        return False
-    return bool(current == pynvml.NVML_DEVICE_MIG_ENABLE)
 
 
 def _wanted_repair(handle: Any) -> str | None:

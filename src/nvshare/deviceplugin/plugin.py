@@ -16,7 +16,6 @@ from nvshare.deviceplugin.host import inspect
 from nvshare.deviceplugin.install import Library
 from nvshare.deviceplugin.lifecycle import Lifecycle
 from nvshare.deviceplugin.load import LoadWatch
-from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
 from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlThread, Sighting
@@ -24,6 +23,7 @@ from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.deviceplugin.settings import Settings
 from nvshare.http import HttpServer
+from nvshare.log import Log
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _LOOK_SECONDS = 1.0

@@ -13,12 +13,12 @@ import grpc
 from nvshare.deviceplugin.allocation import Allocation, Injection, allocate
 from nvshare.deviceplugin.board import Board
 from nvshare.deviceplugin.devices import Snapshot
-from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.preference import Load, prefer
 from nvshare.deviceplugin.requests import Fault, RequestError, Rules
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginServicer
+from nvshare.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

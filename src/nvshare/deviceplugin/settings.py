@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environ
 from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
 from nvshare.deviceplugin.health import APPLICATION_XIDS
 from nvshare.http import is_address
+from nvshare.log import LogFormat
 from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
 
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
@@ -24,11 +24,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
 # A socket's path has at most 107 bytes; the plugin's own socket gets a name of up to 40 in this folder.
 _LONGEST_KUBELET_DIR = 66
-
-
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def _refuse(why: str) -> PydanticCustomError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
+VERSION: Final = 1
 _LAYOUT = struct.Struct("<B254s254sQ20s")
 MESSAGE_BYTES = _LAYOUT.size
 

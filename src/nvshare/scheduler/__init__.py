@@ -1,1 +1,1 @@
-"""nvshare-scheduler: who may use which GPU when. ``core`` and what it imports are pure; the rest is its shell."""
+"""nvshare-scheduler: who may use which GPU when. ``core`` decides; the modules of this folder wire it to the rest."""

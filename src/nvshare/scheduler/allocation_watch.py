@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from nvshare.scheduler import translate
-from nvshare.scheduler.allocations import Holding, without_client
-from nvshare.scheduler.connection import PeerError
-from nvshare.scheduler.pod_resources import KubeletError, read_holdings
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from structlog.typing import FilteringBoundLogger
-
-    from nvshare.scheduler.arrival import Device
-    from nvshare.scheduler.switchboard import Switchboard
-    from nvshare.scheduler.worker import Worker
+from nvshare.log import Log
+from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
+from nvshare.scheduler.gpus import names
+from nvshare.scheduler.gpus.names import NamedDevice
+from nvshare.scheduler.pods.allocations import Holding, without_client
+from nvshare.scheduler.pods.pod_resources import KubeletError, read_holdings
+from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 3.0
 
@@ -31,15 +25,15 @@ class AllocationWatch:
         self,
         loop: asyncio.AbstractEventLoop,
         worker: Worker,
-        board: Switchboard,
-        device: Callable[[bytes], Device],
+        dispatcher: Dispatcher,
+        device: Callable[[bytes], NamedDevice],
         socket: Path,
-        log: FilteringBoundLogger,
+        log: Log,
     ) -> None:
-        """``device``: what is known of the GPU with a UUID of so many bytes."""
+        """``device``: what is known of the GPU with these 16 bytes as its UUID."""
         self._loop = loop
         self._worker = worker
-        self._board = board
+        self._dispatcher = dispatcher
         self._device = device
         self._socket = socket
         self._log = log
@@ -53,8 +47,8 @@ class AllocationWatch:
 
     def without_client(self) -> dict[str, list[Holding]]:
         """The containers that hold virtual devices of a device and have no client on it, by device."""
-        members = self._board.members.values()
-        return without_client(self._holdings, ((each.device, each.description.identity) for each in members))
+        clients = self._dispatcher.clients.values()
+        return without_client(self._holdings, ((each.device, each.description.identity) for each in clients))
 
     def _ask(self) -> None:
         self._worker.submit(self._read, self._answered)
@@ -66,7 +60,7 @@ class AllocationWatch:
             return error
 
     def _answered(self, answer: tuple[Holding, ...] | KubeletError) -> None:
-        # What kubelet said last stays true while it restarts.
+        # While kubelet restarts, its last answer is still true.
         if isinstance(answer, KubeletError):
             if not self._failing:
                 self._log.warning(
@@ -83,13 +77,13 @@ class AllocationWatch:
     def _take(self, holdings: tuple[Holding, ...]) -> None:
         if holdings != self._holdings:
             self._holdings = holdings
-            self._board.announce()
+            self._dispatcher.announce()
 
     def _known(self, holding: Holding) -> Holding | None:
-        """The holding with its device as it is called here, where it is made known; None if that can't be."""
+        """The holding under its device's name here, and makes the device known; None if that can't be."""
         try:
-            device = self._device(translate.device_bytes(holding.device))
-            self._board.make_room(device.name, device.total_bytes)
-        except (ValueError, PeerError):
+            device = self._device(names.device_bytes(holding.device))
+            self._dispatcher.make_known(device.name, device.total_bytes)
+        except (ValueError, TooManyDevicesError):
             return None
         return replace(holding, device=device.name)

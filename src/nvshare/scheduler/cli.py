@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nvshare import paths
-from nvshare.scheduler import server, translate
-from nvshare.scheduler.events import Policy
-from nvshare.scheduler.log import LogFormat, make_log
-from nvshare.scheduler.rundir import RunDirError
-from nvshare.scheduler.settings import Settings
-from nvshare.scheduler.switchboard import CommandError, check_quantum
+from nvshare.log import LogFormat, make_log
+from nvshare.scheduler import server
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
+from nvshare.scheduler.gpus.names import device_bytes
+from nvshare.scheduler.run_dir import RunDirError
+from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-def _version() -> str:
-    try:
-        return version("nvshare")
-    except PackageNotFoundError:
-        return "of a source tree"
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"nvshare-scheduler {_version()}")
+        print(f"nvshare-scheduler {version()}")
         raise typer.Exit
 
 
@@ -46,7 +40,7 @@ def _quantum(text: str | float) -> float:
     seconds = _number(text)
     try:
         check_quantum(seconds)
-    except CommandError as error:
+    except InvalidCommandError as error:
         raise typer.BadParameter(str(error)) from error
     return seconds
 
@@ -68,7 +62,7 @@ def _address(text: str) -> str:
 
 def _device(name: str) -> str:
     try:
-        translate.device_bytes(name)
+        device_bytes(name)
     except ValueError:
         form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (or MIG-...), as nvidia-smi -L prints it"
         raise typer.BadParameter(f"{name!r} is no device UUID; {form}, is") from None
@@ -91,7 +85,7 @@ def _scheduler(
     policy: Annotated[
         Policy,
         typer.Option(
-            help="auto: who fits together runs together, others in turns; exclusive: one at a time; off: all."
+            help="auto: together if their memory fits, else in turns; exclusive: one at a time; off: all together."
         ),
     ] = Policy.AUTO,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
@@ -101,13 +95,13 @@ def _scheduler(
     ] = None,
     exit_when_idle: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", parser=_idle, help="End when there was no client for so long."),
+        typer.Option(metavar="SECONDS", parser=_idle, help="End after this time without a client."),
     ] = None,
     pod_resources: Annotated[
         Path,
         typer.Option(
             metavar="SOCKET",
-            help="kubelet's pod resources socket, where it says what containers hold; there need not be one.",
+            help="kubelet's pod resources socket, which tells what containers hold; it need not exist.",
         ),
     ] = paths.POD_RESOURCES_SOCKET,
     metrics_address: Annotated[
@@ -115,7 +109,7 @@ def _scheduler(
         typer.Option(
             metavar="HOST:PORT",
             parser=_address,
-            help="Serve /metrics, /healthz and /readyz there, to everybody who reaches it. [default: nowhere]",
+            help="Serve /metrics, /healthz and /readyz here, to everybody who reaches it. [default: nowhere]",
         ),
     ] = None,
     _show_version: Annotated[
@@ -129,7 +123,7 @@ def _scheduler(
         Settings(policy=policy, quantum_seconds=quantum),
         legacy_device,
         exit_when_idle,
-        _version(),
+        version(),
         pod_resources,
         metrics_address,
     )

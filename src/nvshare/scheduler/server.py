@@ -1,4 +1,4 @@
-"""One scheduler's life: claims the run directory, opens the sockets, serves until it is told to stop."""
+"""Runs one scheduler: claims the run directory, opens the sockets, serves until it is told to stop."""
 
 from __future__ import annotations
 
@@ -8,43 +8,42 @@ import os
 import resource
 import secrets
 import signal
+import socket
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import grpc
 
 from nvshare.admin import admin_pb2_grpc
-from nvshare.scheduler import gpus
-from nvshare.scheduler.admin import AdminService
+from nvshare.log import Log
+from nvshare.paths import RunDir
+from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.connection import Connection, Fault
-from nvshare.scheduler.core import Core
-from nvshare.scheduler.identity import describe
-from nvshare.scheduler.idle import IdleEnd
-from nvshare.scheduler.listener import Listener
-from nvshare.scheduler.log import PeerLog
-from nvshare.scheduler.memory_watch import MemoryWatch
-from nvshare.scheduler.patience import Patience
-from nvshare.scheduler.peer import peer_of
-from nvshare.scheduler.reception import Reception
-from nvshare.scheduler.rundir import RunDirError, claimed, listen
-from nvshare.scheduler.switchboard import Switchboard
+from nvshare.scheduler.api.admin import AdminService
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.clients.connection import Connection, SessionFactory
+from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.faults import Fault
+from nvshare.scheduler.clients.listener import Listener
+from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.scheduler.clients.registrar import Registrar
+from nvshare.scheduler.clients.session_v1 import SessionV1
+from nvshare.scheduler.clients.session_v2 import SessionV2
+from nvshare.scheduler.clients_marker import ClientsMarker
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.dispatcher import Dispatcher
+from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus.memory_watch import MemoryWatch
+from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.idle_exit import IdleExit
+from nvshare.scheduler.pods.description import describe
+from nvshare.scheduler.pods.peer import peer_of
+from nvshare.scheduler.run_dir import RunDirError, claimed, listen
 from nvshare.scheduler.worker import Worker
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from structlog.typing import FilteringBoundLogger
-
-    from nvshare.paths import RunDir
-    from nvshare.scheduler.gpus import Gpu
-    from nvshare.scheduler.metrics import Picture
-    from nvshare.scheduler.probes import Probes
-    from nvshare.scheduler.settings import Settings
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
@@ -74,13 +73,13 @@ class StartError(Exception):
     """The scheduler can't start; the message says why and what to do."""
 
 
-def run(options: Options, log: FilteringBoundLogger) -> None:
+def run(options: Options, log: Log) -> None:
     """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
     with claimed(options.run_dir):
         asyncio.run(_serve(options, log))
 
 
-async def _serve(options: Options, log: FilteringBoundLogger) -> None:
+async def _serve(options: Options, log: Log) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -88,10 +87,10 @@ async def _serve(options: Options, log: FilteringBoundLogger) -> None:
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
-    life = _Life(options, log, loop, stop, found, nvml)
+    running = _Running(options, log, loop, stop, found, nvml)
     try:
-        await life.open()
-        # What lives now lives for ever: the collector need not look at it again.
+        await running.open()
+        # What exists now exists until the end: the collector need not look at it again.
         gc.collect()
         gc.freeze()
         log.info(
@@ -104,16 +103,16 @@ async def _serve(options: Options, log: FilteringBoundLogger) -> None:
         )
         await stop.wait()
     finally:
-        await life.close()
+        await running.close()
 
 
-def _report_bug(log: FilteringBoundLogger, context: Mapping[str, Any]) -> None:
+def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
     log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
 
 
-async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes, Gpu]:
+async def _discover(worker: Worker, log: Log) -> Mapping[bytes, Gpu]:
     answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
-    worker.submit(gpus.discover, lambda found: None if answer.done() else answer.set_result(found))
+    worker.submit(queries.discover, lambda found: None if answer.done() else answer.set_result(found))
     try:
         found = await asyncio.wait_for(answer, _NVML_SECONDS)
     except TimeoutError:
@@ -122,16 +121,25 @@ async def _discover(worker: Worker, log: FilteringBoundLogger) -> Mapping[bytes,
     if found is None:
         log.info("no NVML here; memory of other processes is not measured")
         return {}
-    return gpus.by_bytes(found)
+    return queries.by_bytes(found)
 
 
-class _Life:
-    """The parts of one life, in the order in which they come and go."""
+class _ProbesServer(Protocol):
+    """``api.probes.Probes``, which is loaded only when it is wanted."""
+
+    @property
+    def port(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class _Running:
+    """The parts of a running scheduler, in the order in which they start and stop."""
 
     def __init__(
         self,
         options: Options,
-        log: FilteringBoundLogger,
+        log: Log,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
@@ -142,21 +150,21 @@ class _Life:
         self._loop = loop
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
-        self._marker = _ClientsMarker(run_dir, log)
+        self._marker = ClientsMarker(run_dir, log)
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
-        # Before that clients of a former life may still be on their way back.
+        # Until then clients of the scheduler before this one may still come back.
         self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._board = Switchboard(core, options.settings.policy, loop, log, self._peer_log, self._on_population)
-        self._unregistered = Patience[Connection](
+        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed)
+        self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
-        self._half_frames = Patience[Connection](
+        self._half_frames = Deadlines[Connection](
             loop,
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
-        self._reception = Reception(
-            self._board,
+        self._registrar = Registrar(
+            self._dispatcher,
             found,
             options.legacy_device,
             secrets.randbits(64) | 1,
@@ -165,24 +173,30 @@ class _Life:
             self._unregistered,
             self._peer_log,
         )
+        self._sessions: Mapping[int, SessionFactory] = {
+            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
+            wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
+        }
         known = frozenset(gpu.uuid for gpu in found.values())
-        self._memory = MemoryWatch(loop, nvml, self._board, known)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known)
         self._idle = (
             None
             if options.exit_when_idle is None
-            else IdleEnd(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
+            else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
         products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
             Worker(loop, "kubelet"),
-            self._board,
-            lambda device_uuid: self._reception.device(device_uuid, 0),
+            self._dispatcher,
+            lambda device_uuid: self._registrar.device(device_uuid, 0),
             options.pod_resources,
             log,
         )
-        self._service = AdminService(self._board, self._allocations, products, options.version, loop.time())
+        self._service = AdminService(
+            self._dispatcher, self._allocations.without_client, products, options.version, loop.time()
+        )
         self._grpc = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
@@ -208,17 +222,17 @@ class _Life:
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
-        self._log.info("stopping", clients=len(self._board.members))
+        self._log.info("stopping", clients=len(self._dispatcher.clients))
         for listener in self._listeners:
             listener.close()
         self._memory.stop()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
-        self._board.stop()
-        for connection in list(self._reception.connections):
+        self._dispatcher.stop()
+        for connection in list(self._registrar.connections):
             connection.abandon()
-        if not self._board.members and self._loop.time() >= self._recovery_end:
+        if not self._dispatcher.clients and self._loop.time() >= self._recovery_end:
             self._marker.remove()
         if self._idle is not None:
             self._idle.close()
@@ -227,70 +241,39 @@ class _Life:
         if self._probes is not None:
             await asyncio.to_thread(self._probes.stop)
 
-    def _make_probes(self, address: str, options: Options) -> Probes:
+    def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
         from nvshare.http import AddressError
-        from nvshare.scheduler.probes import Probes
+        from nvshare.scheduler.api.probes import Probes
 
         try:
-            return Probes(address, options.run_dir, options.version, self._loop, self._picture)
+            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot)
         except AddressError as error:
             raise StartError(str(error)) from error
 
-    def _picture(self) -> Picture:
-        from nvshare.scheduler.metrics import Picture
-
-        return Picture(
-            self._board.snapshot(),
+    def _snapshot(self) -> SchedulerSnapshot:
+        return SchedulerSnapshot(
+            self._dispatcher.snapshot(),
             {device: len(holdings) for device, holdings in self._allocations.without_client().items()},
-            len(self._reception.connections),
-            Counter(self._reception.drops),
+            len(self._registrar.connections),
+            Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
         )
 
-    def _on_population(self, clients: int) -> None:
+    def _on_clients_changed(self, clients: int) -> None:
         if clients:
             self._marker.set()
         if self._idle is not None:
-            self._idle.population_changed(clients)
+            self._idle.clients_changed(clients)
 
     def _has_room(self) -> bool:
-        return len(self._reception.connections) < self._max_connections
+        return len(self._registrar.connections) < self._max_connections
 
     def _on_accepted(self, accepted: socket.socket) -> None:
         peer = peer_of(accepted)
-        self._reception.arrived(
-            Connection(accepted, peer, self._loop, self._reception, self._half_frames, self._peer_log)
+        self._registrar.accepted(
+            Connection(accepted, peer, self._loop, self._sessions, self._registrar, self._half_frames, self._peer_log)
         )
-
-
-class _ClientsMarker:
-    """The file that says that clients may outlive this scheduler."""
-
-    def __init__(self, run_dir: RunDir, log: FilteringBoundLogger) -> None:
-        self._path = run_dir.clients_marker
-        self._log = log
-        self.found = self._path.exists()
-        self._is_set = self.found
-
-    def set(self) -> None:
-        """A client is there."""
-        if self._is_set:
-            return
-        self._is_set = True
-        try:
-            self._path.touch(mode=0o644)
-        except OSError as error:
-            self._log.warning(
-                "cannot write the marker of clients: after a crash the next scheduler does not wait for them",
-                path=str(self._path),
-                reason=error.strerror,
-            )
-
-    def remove(self) -> None:
-        """The scheduler ends, and no client outlives it."""
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
 
 
 def _raise_descriptor_limit() -> int:

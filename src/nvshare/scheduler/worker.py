@@ -1,20 +1,18 @@
-"""A thread for what may block (files, NVML), beside the event loop that must not."""
+"""A thread for what may block (files, NVML), because the event loop must not."""
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
 class Worker:
-    """One daemon thread that does one thing after another; one that hangs for ever does not keep the process alive."""
+    """One daemon thread that does one thing after another; if it hangs, the process can still end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
@@ -29,7 +27,7 @@ class Worker:
             try:
                 self._loop.call_soon_threadsafe(done, result)
             except RuntimeError:
-                # The loop ended while the work was going on; nobody wants the result any more.
+                # The loop ended during the work; nobody needs the result any more.
                 if not self._loop.is_closed():
                     raise
 

@@ -1,0 +1,135 @@
+"""The admin API: what nvshare-ctl asks and commands, over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import grpc
+
+from nvshare.admin import admin_pb2, admin_pb2_grpc
+from nvshare.scheduler.api import status
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
+from nvshare.scheduler.pods.allocations import Holding
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_SHORTEST_INTERVAL = 0.05
+_LONGEST_INTERVAL = 3600.0
+_PAUSE_PER_COST = 20.0
+"""A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
+
+
+class AdminService(admin_pb2_grpc.AdminServicer):
+    """The handlers run in the event loop of the lock path, so they are short."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        unused: Callable[[], Mapping[str, Sequence[Holding]]],
+        products: Mapping[str, str],
+        version: str,
+        started_at: float,
+    ) -> None:
+        """``unused``: the holdings that have no client, by device; ``products``: the maker's name of a device, by UUID.
+
+        ``started_at`` is in the event loop's time.
+        """
+        self._dispatcher = dispatcher
+        self._unused = unused
+        self._products = products
+        self._version = version
+        self._started_at = started_at
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Ends all watching."""
+        self._stopping = True
+        for watcher in self._dispatcher.watchers:
+            watcher.set()
+
+    async def GetStatus(  # noqa: N802
+        self, request: admin_pb2.GetStatusRequest, context: Context
+    ) -> admin_pb2.Status:
+        """The present state."""
+        return self._status()
+
+    async def WatchStatus(  # noqa: N802
+        self, request: admin_pb2.WatchStatusRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.Status]:
+        """The present state, then again after every change."""
+        interval = request.min_interval_seconds
+        if not 0 <= interval <= _LONGEST_INTERVAL:
+            await _refuse(
+                context,
+                InvalidCommandError(f"interval {interval:g} s is not allowed; from 0 to {_LONGEST_INTERVAL:g} s is"),
+            )
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        self._dispatcher.watchers.add(changed)
+        try:
+            while not self._stopping:
+                changed.clear()
+                began = loop.time()
+                state = self._status()
+                cost = loop.time() - began
+                yield state
+                await asyncio.sleep(max(interval, _SHORTEST_INTERVAL, cost * _PAUSE_PER_COST))
+                await changed.wait()
+        finally:
+            self._dispatcher.watchers.discard(changed)
+
+    async def SetQuantum(  # noqa: N802
+        self, request: admin_pb2.SetQuantumRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Sets the quantum."""
+        try:
+            self._dispatcher.set_quantum(request.seconds, self._device(request.device_uuid))
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return self._status()
+
+    async def SetPolicy(  # noqa: N802
+        self, request: admin_pb2.SetPolicyRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Sets the policy."""
+        try:
+            self._dispatcher.set_policy(_policy(request.policy), self._device(request.device_uuid))
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return self._status()
+
+    def _status(self) -> admin_pb2.Status:
+        clients = self._dispatcher.clients
+        unused = self._unused()
+        return admin_pb2.Status(
+            version=self._version,
+            scheduler_pid=os.getpid(),
+            uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
+            devices=[
+                status.device_message(each, self._products.get(each.device, ""), clients, unused.get(each.device, ()))
+                for each in self._dispatcher.snapshot()
+            ],
+        )
+
+    def _device(self, text: str) -> str | None:
+        """The device that is meant, whatever the case of its letters; None: all."""
+        if not text:
+            return None
+        return next((known for known in self._dispatcher.devices if known.lower() == text.lower()), text)
+
+
+def _policy(text: str) -> Policy:
+    try:
+        return Policy(text)
+    except ValueError:
+        allowed = ", ".join(policy.value for policy in Policy)
+        raise InvalidCommandError(f"policy {text!r} is not allowed; {allowed} are") from None
+
+
+async def _refuse(context: Context, error: InvalidCommandError) -> NoReturn:
+    unknown = isinstance(error, UnknownDeviceError)
+    await context.abort(grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.INVALID_ARGUMENT, str(error))

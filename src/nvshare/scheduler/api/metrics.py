@@ -1,0 +1,126 @@
+"""What Prometheus is told about the scheduler, made from a snapshot of it at every scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.clients.faults import Fault
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
+
+Figure = Callable[[DeviceSnapshot], float]
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class SchedulerCollector(Collector):
+    """Asks for a snapshot at every scrape."""
+
+    def __init__(self, version: str, snapshot: Callable[[], SchedulerSnapshot | None]) -> None:
+        """``snapshot`` is called in a thread of the web server; None: the event loop does not answer."""
+        self._version = version
+        self._snapshot = snapshot
+
+    def describe(self) -> list[Family]:
+        """Nothing: to register needs no snapshot."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        """Every figure of now."""
+        snapshot = self._snapshot()
+        responding = GaugeMetricFamily("nvshare_scheduler_responding", "1: the scheduler's event loop answers.")
+        responding.add_metric([], snapshot is not None)
+        yield responding
+        info = GaugeMetricFamily("nvshare_scheduler_info", "Always 1.", labels=["version"])
+        info.add_metric([self._version], 1)
+        yield info
+        if snapshot is not None:
+            yield from _of_devices(snapshot)
+            yield from _of_scheduler(snapshot)
+
+
+def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
+    for name, text, figure in _GAUGES:
+        family = GaugeMetricFamily(f"nvshare_{name}", text, labels=["gpu"])
+        for device in snapshot.devices:
+            family.add_metric([device.device], figure(device))
+        yield family
+    for name, text, figure in _COUNTERS:
+        counters = CounterMetricFamily(f"nvshare_{name}", text, labels=["gpu"])
+        for device in snapshot.devices:
+            counters.add_metric([device.device], figure(device))
+        yield counters
+    clients = GaugeMetricFamily("nvshare_clients", "Clients by state.", labels=["gpu", "state"])
+    policy = GaugeMetricFamily("nvshare_policy", "1: this is the device's policy.", labels=["gpu", "policy"])
+    missing = GaugeMetricFamily(
+        "nvshare_allocations_without_client",
+        "Containers that hold a virtual device of the GPU and have no client on it.",
+        labels=["gpu"],
+    )
+    for device in snapshot.devices:
+        for state in ShownState:
+            clients.add_metric([device.device, state.value], _count(device, state))
+        for choice in Policy:
+            policy.add_metric([device.device, choice.value], device.policy is choice)
+        missing.add_metric([device.device], snapshot.allocations_without_client.get(device.device, 0))
+    yield from (clients, policy, missing)
+
+
+def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
+    connections = GaugeMetricFamily("nvshare_scheduler_connections", "Open connections, registered or not.")
+    connections.add_metric([], snapshot.connections)
+    drops = CounterMetricFamily(
+        "nvshare_scheduler_dropped_connections", "Peers that were disconnected because of a fault.", labels=["reason"]
+    )
+    for fault in Fault:
+        drops.add_metric([fault.value], snapshot.drops.get(fault, 0))
+    pauses = CounterMetricFamily(
+        "nvshare_scheduler_accept_pauses",
+        "Times that new connections had to wait because there were no descriptors or no memory.",
+    )
+    pauses.add_metric([], snapshot.accept_pauses)
+    yield from (connections, drops, pauses)
+
+
+def _count(device: DeviceSnapshot, *states: ShownState) -> int:
+    return sum(client.state in states for client in device.clients)
+
+
+_GAUGES: tuple[tuple[str, str, Figure], ...] = (
+    (
+        "holders",
+        "Clients that hold the lock.",
+        lambda device: _count(device, ShownState.HOLDING, ShownState.UNRESPONSIVE),
+    ),
+    ("waiters", "Clients that wait for the lock.", lambda device: _count(device, ShownState.WAITING)),
+    (
+        "unresponsive_holders",
+        "Holders that did not give the lock back in time.",
+        lambda device: _count(device, ShownState.UNRESPONSIVE),
+    ),
+    (
+        "footprint_bytes",
+        "Memory that clients allocated and report.",
+        lambda device: sum(client.footprint_bytes or 0 for client in device.clients),
+    ),
+    (
+        "pinned_bytes",
+        "Memory of clients beyond their footprint.",
+        lambda device: sum(client.pinned_bytes for client in device.clients),
+    ),
+    ("foreign_bytes", "Memory of processes that are no clients.", lambda device: device.foreign_bytes),
+    ("total_bytes", "The device's memory; 0: not known.", lambda device: device.total_bytes),
+    ("quantum_seconds", "How long a turn is while others wait.", lambda device: device.quantum_seconds),
+    ("recovering", "1: a former scheduler's clients have time to come back.", lambda device: device.recovering),
+)
+
+_COUNTERS: tuple[tuple[str, str, Figure], ...] = (
+    ("grants", "Times that the lock was granted.", lambda device: device.totals.grants),
+    ("revokes", "Times that a holder was asked to leave.", lambda device: device.totals.revokes),
+    ("overdue_releases", "Times that a holder did not leave in time.", lambda device: device.totals.unresponsive),
+    ("held_seconds", "Time that clients held the lock, added up.", lambda device: device.totals.held_seconds),
+    ("waited_seconds", "Time that clients waited for the lock, added up.", lambda device: device.totals.waited_seconds),
+)

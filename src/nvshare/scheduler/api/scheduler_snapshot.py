@@ -1,0 +1,23 @@
+"""The scheduler at one moment, as the metrics show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nvshare.scheduler.clients.faults import Fault
+from nvshare.scheduler.core.snapshot import DeviceSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSnapshot:
+    """The scheduler at one moment."""
+
+    devices: tuple[DeviceSnapshot, ...]
+    allocations_without_client: Mapping[str, int]
+    """Containers by device; devices without any may be left out."""
+    connections: int
+    drops: Mapping[Fault, int]
+    """Since the start."""
+    accept_pauses: int
+    """Since the start."""

@@ -1,0 +1,63 @@
+"""The admin API's messages about devices, from what the core and the dispatcher know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from nvshare.admin import admin_pb2
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
+from nvshare.scheduler.dispatcher import RegisteredClient
+from nvshare.scheduler.pods.allocations import Holding
+from nvshare.scheduler.pods.identity import Identity, Source
+
+
+def device_message(
+    snapshot: DeviceSnapshot, product: str, clients: Mapping[int, RegisteredClient], unused: Iterable[Holding]
+) -> admin_pb2.Device:
+    """A device, its clients and its ``unused`` holdings; ``product``: the maker's name of it, empty if unknown."""
+    return admin_pb2.Device(
+        uuid=snapshot.device,
+        name=product,
+        total_bytes=snapshot.total_bytes,
+        foreign_bytes=snapshot.foreign_bytes,
+        policy=snapshot.policy.value,
+        quantum_seconds=snapshot.quantum_seconds,
+        quantum_left_seconds=snapshot.quantum_left_seconds,
+        recovering=snapshot.recovering,
+        clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
+        allocations_without_client=[_allocation_message(holding) for holding in unused],
+    )
+
+
+def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin_pb2.Client:
+    shown = client.description
+    return admin_pb2.Client(
+        id=snapshot.client,
+        pid=shown.pid,
+        command=shown.command,
+        state=snapshot.state.value,
+        footprint_bytes=snapshot.footprint_bytes or 0,
+        pinned_bytes=snapshot.pinned_bytes,
+        held_seconds=snapshot.held_seconds,
+        waited_seconds=snapshot.waited_seconds,
+        grants=snapshot.grants,
+        backend=client.backend,
+        protocol_version=client.protocol_version,
+        identity=_identity_message(shown.identity),
+    )
+
+
+def _allocation_message(holding: Holding) -> admin_pb2.Allocation:
+    holder = Identity(holding.namespace, holding.pod, holding.container, Source.KUBELET)
+    return admin_pb2.Allocation(identity=_identity_message(holder), virtual_device_ids=holding.virtual_device_ids)
+
+
+def _identity_message(identity: Identity) -> admin_pb2.Identity | None:
+    if identity.source is Source.NONE:
+        return None
+    return admin_pb2.Identity(
+        namespace=identity.namespace,
+        pod=identity.pod,
+        container=identity.container,
+        source=identity.source.value,
+    )

@@ -1,0 +1,215 @@
+"""The bytes of one peer: cut into messages of its protocol's size, sent without waiting, dropped when it is wrong.
+
+The event loop's own transports are not used: ten thousand connections that say nothing must be cheap in memory and in
+time, and a grant must be sent before the callback that decided it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from nvshare.protocol import legacy, wire
+from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.scheduler.pods.peer import Peer
+
+_READ_BYTES = 4096
+_QUEUE_FRAMES = 64
+"""How many messages are kept for a peer that does not read, beside those in its socket's buffer."""
+
+
+class Session(Protocol):
+    """The server's side of one connection, in one protocol version."""
+
+    def receive(self, message: bytes) -> None:
+        """One message of the protocol's size came; PeerError when the peer is wrong."""
+
+    def closed(self) -> None:
+        """The connection ended."""
+
+
+class Owner(Protocol):
+    """Whoever keeps the connections."""
+
+    def dropped(self, fault: Fault) -> None:
+        """A connection is about to be ended because its peer is wrong."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection ended."""
+
+
+class Connection:
+    """One accepted socket."""
+
+    __slots__ = (
+        "_buffer",
+        "_fd",
+        "_half_frames",
+        "_log",
+        "_loop",
+        "_message_bytes",
+        "_owner",
+        "_queue",
+        "_session",
+        "_sessions",
+        "_socket",
+        "peer",
+    )
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        peer: Peer,
+        loop: asyncio.AbstractEventLoop,
+        sessions: Mapping[int, SessionFactory],
+        owner: Owner,
+        half_frames: Deadlines[Connection],
+        log: PeerLog,
+    ) -> None:
+        """``sessions``: by protocol version, what makes the session of a connection whose peer speaks it."""
+        self.peer = peer
+        self._socket = accepted
+        self._fd = accepted.fileno()
+        self._loop = loop
+        self._sessions = sessions
+        self._owner = owner
+        self._half_frames = half_frames
+        self._log = log
+        self._buffer = b""
+        self._message_bytes = 0
+        self._session: Session | None = None
+        self._queue: deque[bytes] | None = None
+        loop.add_reader(self._fd, self._on_readable)
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection ended, from either side."""
+        return self._fd >= 0
+
+    def send(self, message: bytes) -> None:
+        """Sends now, or as soon as the peer reads; a peer that reads too little is dropped a moment later."""
+        if not self.is_open:
+            return
+        if self._queue is None:
+            try:
+                sent = self._socket.send(message)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                # Reading will find the end of the connection, after what the peer sent before.
+                return
+            if sent == len(message):
+                return
+            self._queue = deque((message[sent:],))
+            self._loop.add_writer(self._fd, self._on_writable)
+        elif len(self._queue) < _QUEUE_FRAMES:
+            self._queue.append(message)
+        else:
+            self._queue.clear()
+            self._loop.call_soon(self.drop, "it reads nothing of what it is sent", Fault.NOT_READING)
+
+    def drop(self, reason: str, fault: Fault) -> None:
+        """Ends the connection of a peer that is wrong, with one log line."""
+        if self.is_open:
+            self._owner.dropped(fault)
+            self._log.warning("peer disconnected", reason=reason, pid=self.peer.pid, uid=self.peer.uid)
+            self.close()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if not self.is_open:
+            return
+        self._loop.remove_reader(self._fd)
+        if self._queue is not None:
+            self._loop.remove_writer(self._fd)
+            self._queue = None
+        self._fd = -1
+        self._socket.close()
+        self._buffer = b""
+        self._half_frames.end(self)
+        self._owner.forget(self)
+        session, self._session = self._session, None
+        if session is not None:
+            session.closed()
+
+    def abandon(self) -> None:
+        """Ends the connection because the scheduler ends; nobody is told."""
+        self._session = None
+        self.close()
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._on_end()
+            return
+        try:
+            self._take(data)
+        except PeerError as error:
+            self.drop(str(error), error.fault)
+
+    def _on_end(self) -> None:
+        if self._buffer:
+            self.drop("the connection ended within a frame", Fault.HALF_FRAME)
+        else:
+            self.close()
+
+    def _take(self, data: bytes) -> None:
+        session = self._session or self._begin(data[0])
+        had_half = bool(self._buffer)
+        if had_half:
+            data = self._buffer + data
+        size = self._message_bytes
+        whole = len(data) // size * size
+        self._buffer = data[whole:]
+        for start in range(0, whole, size):
+            session.receive(data[start : start + size])
+            if not self.is_open:
+                return
+        if self._buffer and (whole or not had_half):
+            self._half_frames.begin(self)
+        elif had_half and not self._buffer:
+            self._half_frames.end(self)
+
+    def _begin(self, first_byte: int) -> Session:
+        if first_byte == wire.MAGIC:
+            self._message_bytes = wire.FRAME_BYTES
+            version = wire.VERSION
+        elif first_byte in legacy.FIRST_BYTES:
+            self._message_bytes = legacy.MESSAGE_BYTES
+            version = legacy.VERSION
+        else:
+            raise PeerError(f"its first byte is 0x{first_byte:02x}, which begins no known protocol", Fault.VERSION)
+        self._session = self._sessions[version](self)
+        return self._session
+
+    def _on_writable(self) -> None:
+        queue = self._queue
+        if queue is None:
+            return
+        try:
+            while queue:
+                sent = self._socket.send(queue[0])
+                if sent < len(queue[0]):
+                    queue[0] = queue[0][sent:]
+                    return
+                queue.popleft()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            queue.clear()
+        self._queue = None
+        self._loop.remove_writer(self._fd)
+
+
+SessionFactory = Callable[[Connection], Session]
+"""Makes the session of a connection, in one protocol version."""

@@ -1,0 +1,32 @@
+"""What can be wrong with a peer, so that it is disconnected."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Fault(Enum):
+    """Why peers are disconnected, in kinds that can be counted."""
+
+    PROTOCOL = "protocol"
+    """It sent what its protocol or its state does not allow."""
+    VERSION = "version"
+    """It speaks a version that is not spoken here."""
+    SILENT = "silent"
+    """It did not register in time."""
+    HALF_FRAME = "half-frame"
+    """It did not finish a message."""
+    NOT_READING = "not-reading"
+    """It does not read what it is sent."""
+    DEVICE = "device"
+    """There is no device for it."""
+    COMMAND = "command"
+    """It gave a command that it may not give, or one with a wrong value."""
+
+
+class PeerError(Exception):
+    """The peer is wrong and must be disconnected; the message is for the log."""
+
+    def __init__(self, message: str, fault: Fault = Fault.PROTOCOL) -> None:
+        super().__init__(message)
+        self.fault = fault

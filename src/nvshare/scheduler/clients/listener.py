@@ -1,0 +1,70 @@
+"""Accepts connections, a few at a time, and pauses while there are no descriptors for more."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from nvshare.scheduler.clients.peer_log import PeerLog
+
+_BATCH = 4
+"""How many are accepted at most in one pass of the event loop, so that very many at once delay nobody else."""
+_PAUSE_SECONDS = 0.2
+
+
+class Listener:
+    """One listening socket."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        has_room: Callable[[], bool],
+        accepted: Callable[[socket.socket], None],
+        log: PeerLog,
+    ) -> None:
+        """``has_room``: whether one more connection leaves descriptors for everything else."""
+        self._listening = listening
+        self._loop = loop
+        self._has_room = has_room
+        self._accepted = accepted
+        self._log = log
+        self._pause: asyncio.TimerHandle | None = None
+        self.pauses = 0
+        """How often accepting paused because there were no descriptors or no memory."""
+        self._resume()
+
+    def close(self) -> None:
+        """Accepts nothing more."""
+        if self._pause is None:
+            self._loop.remove_reader(self._listening.fileno())
+        else:
+            self._pause.cancel()
+        self._listening.close()
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening.fileno(), self._on_acceptable)
+
+    def _on_acceptable(self) -> None:
+        for _ in range(_BATCH):
+            if not self._has_room():
+                self._wait("as many connections as there are descriptors for")
+                return
+            try:
+                connection, _address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Mostly no descriptors or no memory are left. Whatever it is, the next try may succeed.
+                self._wait(str(error.strerror))
+                return
+            connection.setblocking(False)
+            self._accepted(connection)
+
+    def _wait(self, reason: str) -> None:
+        self.pauses += 1
+        self._log.warning("accepting paused", reason=reason, seconds=_PAUSE_SECONDS)
+        self._loop.remove_reader(self._listening.fileno())
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._resume)

@@ -1,0 +1,25 @@
+"""What a session knows about a client that registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvshare.scheduler.clients.connection import Connection
+from nvshare.scheduler.dispatcher import ActionReceiver
+from nvshare.scheduler.gpus.names import NamedDevice
+from nvshare.scheduler.pods.description import Hints
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Who registers, over which connection."""
+
+    connection: Connection
+    receiver: ActionReceiver
+    hints: Hints
+    device: NamedDevice
+    protocol_version: int
+    backend: str
+    """managed, native, or empty when the protocol does not say."""
+    welcome: bytes
+    """The message that tells the client that it is registered."""

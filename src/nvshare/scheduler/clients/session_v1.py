@@ -1,0 +1,172 @@
+"""A version 1 peer: an unmodified nvshare v0.1.1 client, or its nvsharectl.
+
+Version 1 has no grant numbers, so they are kept here. Under policy ``off`` (SCHED_OFF) a version 1 client runs without
+asking and says nothing; the core is told that it asked, so that it counts as a holder.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nvshare.protocol import legacy
+from nvshare.protocol.legacy import LegacyType, Message
+from nvshare.scheduler.clients.connection import Connection
+from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.registrar import Registrar
+from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
+from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
+from nvshare.scheduler.pods.description import Hints
+from nvshare.scheduler.pods.peer import may_command
+
+_NO_POD = "none"
+"""What a version 1 client outside a pod calls its pod and namespace."""
+
+
+class SessionV1:
+    """One version 1 connection."""
+
+    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_number", "_off", "_registrar")
+
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
+        self._connection = connection
+        self._registrar = registrar
+        self._dispatcher = dispatcher
+        self._number = 0
+        self._grant: int | None = None
+        self._asked = False
+        self._off = False
+
+    def receive(self, message: bytes) -> None:
+        """See ``connection.Session``."""
+        try:
+            decoded = legacy.decode(message)
+        except legacy.LegacyError as error:
+            raise PeerError(str(error)) from error
+        match decoded.type:
+            case LegacyType.REGISTER:
+                self._register(decoded)
+            case LegacyType.REQ_LOCK:
+                self._request()
+            case LegacyType.LOCK_RELEASED:
+                self._release()
+            case LegacyType.SET_TQ | LegacyType.SCHED_ON | LegacyType.SCHED_OFF:
+                self._command(decoded)
+            case LegacyType.LOCK_OK | LegacyType.DROP_LOCK:
+                raise PeerError(f"it sent {decoded.type.name}, which only a scheduler sends")
+            case _:
+                assert_never(decoded.type)
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        match action:
+            case Grant(_, grant):
+                self._grant = grant
+                self._asked = False
+                if not self._off:
+                    self._send(LegacyType.LOCK_OK)
+            case Revoke():
+                self._send(LegacyType.DROP_LOCK)
+            case TellWaiters():
+                pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
+            case _:
+                assert_never(action)
+
+    def set_scheduling(self, on: bool) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        if on is (not self._off):
+            return
+        self._off = not on
+        if on:
+            # The client closes its gate when it reads this, without an answer.
+            self._send(LegacyType.SCHED_ON)
+            self._give_back()
+        else:
+            self._send(LegacyType.SCHED_OFF)
+            self._ask()
+
+    def closed(self) -> None:
+        """See ``connection.Session``."""
+        if self._number:
+            self._registrar.remove(self._number)
+
+    def _register(self, message: Message) -> None:
+        if self._number:
+            raise PeerError("it sent REGISTER a second time")
+        namespace, pod = message.pod_namespace, message.pod_name
+        hints = Hints(namespace="" if namespace == _NO_POD else namespace, pod="" if pod == _NO_POD else pod)
+        device = self._registrar.legacy_device()
+        number = self._dispatcher.next_number()
+        self._off = self._dispatcher.is_off(device.name)
+        answer = LegacyType.SCHED_OFF if self._off else LegacyType.SCHED_ON
+        registration = Registration(
+            self._connection,
+            self,
+            hints,
+            device,
+            protocol_version=legacy.VERSION,
+            backend="",
+            welcome=legacy.encode(Message(answer, client_id=number, data=f"{number:016x}")),
+        )
+        self._registrar.register(registration, ClientRegistered(number, device.name, None, ClaimedState.IDLE))
+        self._number = number
+        if self._off:
+            self._ask()
+
+    def _request(self) -> None:
+        """Ignored where it crossed a SCHED_OFF and where it is said again, as the original scheduler does."""
+        self._must_be_registered(LegacyType.REQ_LOCK)
+        if not self._off:
+            self._ask()
+
+    def _release(self) -> None:
+        """Ignored where it crossed a SCHED_OFF and where there is nothing to give back."""
+        self._must_be_registered(LegacyType.LOCK_RELEASED)
+        if not self._off:
+            self._give_back()
+
+    def _ask(self) -> None:
+        if self._grant is None and not self._asked:
+            self._asked = True
+            self._feed(LockRequested(self._number))
+
+    def _give_back(self) -> None:
+        grant, self._grant = self._grant, None
+        if grant is not None:
+            self._feed(LockReleased(self._number, grant))
+
+    def _command(self, message: Message) -> None:
+        peer = self._connection.peer
+        if not may_command(peer):
+            reason = f"it sent {message.type.name}, which is only honoured from root outside any pod"
+            if peer.outside_pods is None:
+                reason += "; it ended before that could be seen: use nvshare-ctl set instead"
+            raise PeerError(reason, Fault.COMMAND)
+        match message.type:
+            case LegacyType.SCHED_OFF:
+                self._dispatcher.switch_off()
+            case LegacyType.SCHED_ON:
+                self._dispatcher.switch_on()
+            case _:
+                try:
+                    self._dispatcher.set_quantum(float(int(message.data, 0)), None)
+                except (ValueError, OverflowError):
+                    reason = f"it sent SET_TQ with {message.data!r}, which is no whole number"
+                    raise PeerError(reason, Fault.COMMAND) from None
+                except InvalidCommandError as error:
+                    raise PeerError(f"it sent SET_TQ: {error}", Fault.COMMAND) from error
+
+    def _must_be_registered(self, kind: LegacyType) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {kind.name} before REGISTER")
+
+    def _feed(self, event: Event) -> None:
+        try:
+            self._dispatcher.feed(event)
+        except IllegalEvent as error:
+            raise PeerError(str(error)) from error
+
+    def _send(self, kind: LegacyType) -> None:
+        self._connection.send(legacy.encode(Message(kind, client_id=self._number)))

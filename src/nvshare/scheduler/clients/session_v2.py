@@ -1,0 +1,88 @@
+"""A version 2 client: REGISTER first, then what the core's state allows."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nvshare.protocol import wire
+from nvshare.scheduler.clients import translate
+from nvshare.scheduler.clients.connection import Connection
+from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.registrar import Registrar
+from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.dispatcher import Dispatcher
+from nvshare.scheduler.pods.description import Hints
+
+
+class SessionV2:
+    """One version 2 connection."""
+
+    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar")
+
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
+        self._connection = connection
+        self._registrar = registrar
+        self._dispatcher = dispatcher
+        self._number = 0
+
+    def receive(self, message: bytes) -> None:
+        """See ``connection.Session``."""
+        try:
+            frame = wire.decode(message)
+        except wire.VersionError as error:
+            self._connection.send(wire.encode(wire.Refused(str(error))))
+            raise PeerError(str(error), Fault.VERSION) from error
+        except wire.WireError as error:
+            raise PeerError(str(error)) from error
+        match frame:
+            case wire.Register():
+                self._register(frame)
+            case wire.ReqLock() | wire.LockReleased() | wire.Footprint():
+                self._tell(frame)
+            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused():
+                raise PeerError(f"it sent {frame}, which only a scheduler sends")
+            case _:
+                assert_never(frame)
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(translate.frame_of(action)))
+
+    def set_scheduling(self, on: bool) -> None:
+        """Nothing to do: a version 2 client asks for the lock under every policy."""
+
+    def closed(self) -> None:
+        """See ``connection.Session``."""
+        if self._number:
+            self._registrar.remove(self._number)
+
+    def _register(self, frame: wire.Register) -> None:
+        if self._number:
+            raise PeerError("it sent REGISTER a second time")
+        number = self._dispatcher.next_number()
+        device = self._registrar.device(frame.device_uuid, frame.total_bytes)
+        registration = Registration(
+            self._connection,
+            self,
+            Hints(frame.pid, frame.command, pod=frame.name_hint),
+            device,
+            protocol_version=wire.VERSION,
+            backend=frame.backend.name.lower(),
+            welcome=wire.encode(wire.SchedOn(number, self._registrar.epoch)),
+        )
+        try:
+            self._registrar.register(registration, translate.registered(frame, number, device.name))
+        except PeerError as error:
+            self._connection.send(wire.encode(wire.Refused(str(error))))
+            raise
+        self._number = number
+
+    def _tell(self, frame: wire.ReqLock | wire.LockReleased | wire.Footprint) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        try:
+            self._dispatcher.feed(translate.event_of(frame, self._number))
+        except IllegalEvent as error:
+            raise PeerError(str(error)) from error

@@ -1,0 +1,222 @@
+"""The scheduler's core: told what happened and what time it is, it answers what to do and when to ask again.
+
+No I/O, no clock, no randomness: the same events at the same times give the same actions. Times are seconds of one
+monotonic clock and never go back from one call to the next.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    PinnedMeasured,
+    Policy,
+    PolicySet,
+    QuantumSet,
+)
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.transitions import INITIAL, Step
+
+_CLAIMED_GRANTS = 1 << 63
+"""Claimed grants are below this, so that later grants, which count up from them, always fit the wire's 64 bits."""
+
+ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | ClientGone
+
+
+class Core:
+    """All devices and clients of one scheduler."""
+
+    def __init__(self, settings: Settings, started_at: float, recovering: bool) -> None:
+        """``recovering``: a former scheduler's clients may come back; nothing is granted for ``recovery_seconds``."""
+        self._settings = settings
+        self._policy = settings.policy
+        self._quantum_seconds = settings.quantum_seconds
+        self._recovery_end = started_at + settings.recovery_seconds if recovering else None
+        self._devices: dict[str, Device] = {}
+        self._clients: dict[int, tuple[Client, Device]] = {}
+        self._deadlines: dict[str, float] = {}
+        self._last_grant = 0
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """What to do about an event, in this order.
+
+        Raises IllegalEvent, with nothing changed, if the state does not allow it.
+        """
+        match event:
+            case LockRequested() | LockReleased() | FootprintChanged() | PinnedMeasured() | ClientGone():
+                return self._handle_client(event, now)
+            case ClientRegistered():
+                return self._register(event, now)
+            case DeviceSeen():
+                return self._see_device(event, now)
+            case PolicySet() | QuantumSet():
+                return self._set(event, now)
+            case _:
+                assert_never(event)
+
+    def deadline(self) -> float | None:
+        """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
+        nearest = min(self._deadlines.values(), default=None)
+        if self._recovery_end is None:
+            return nearest
+        return self._recovery_end if nearest is None else min(nearest, self._recovery_end)
+
+    def handle_timer(self, now: float) -> list[Action]:
+        """What to do because it is ``now``, in the order in which the devices were first seen.
+
+        Nothing if that is before the deadline.
+        """
+        devices = list(self._devices.values())
+        if self._recovery_end is not None and now >= self._recovery_end:
+            self._recovery_end = None
+            return self._reconcile_each(devices, now)
+        due = [device for device in devices if device.deadline is not None and now >= device.deadline]
+        return self._reconcile_each(due, now)
+
+    def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
+        """Every device at ``now``, in the order in which they were first seen."""
+        return tuple(device.snapshot(now, self._recovering(now)) for device in self._devices.values())
+
+    def devices(self) -> tuple[str, ...]:
+        """Every device seen so far, in the order in which they were first seen."""
+        return tuple(self._devices)
+
+    def total_bytes(self, device: str) -> int | None:
+        """The memory of a device, 0 while unknown; None: the device was not seen yet."""
+        seen = self._devices.get(device)
+        return None if seen is None else seen.total_bytes
+
+    def policy(self, device: str) -> Policy:
+        """The policy of a device; of one that was not seen yet, the policy that it will have."""
+        seen = self._devices.get(device)
+        return self._policy if seen is None else seen.policy
+
+    def policies(self) -> dict[str | None, Policy]:
+        """The policy of every device, after that of later ones (None)."""
+        return {None: self._policy} | {uuid: device.policy for uuid, device in self._devices.items()}
+
+    def _handle_client(self, event: ClientEvent, now: float) -> list[Action]:
+        found = self._clients.get(event.client)
+        if found is None:
+            raise IllegalEvent(f"client {event.client} is unknown", event)
+        client, device = found
+        match event:
+            case LockRequested():
+                _check(client, Step.REQUESTED, event)
+                device.request(client, now)
+            case LockReleased():
+                if not _release(client, device, event, now):
+                    return []
+            case FootprintChanged():
+                device.resize(client, event.footprint_bytes)
+            case PinnedMeasured():
+                device.measure(client, event.pinned_bytes)
+            case ClientGone():
+                device.remove(client, now)
+                del self._clients[event.client]
+            case _:
+                assert_never(event)
+        return self._reconcile(device, now)
+
+    def _register(self, event: ClientRegistered, now: float) -> list[Action]:
+        device = self._known(event.device, event)
+        if event.client in self._clients:
+            raise IllegalEvent(f"client {event.client} is already registered", event)
+        client = Client(
+            number=event.client,
+            footprint_bytes=event.footprint_bytes,
+            pinned_bytes=self._settings.assumed_pinned_bytes,
+            state=INITIAL[event.claimed],
+            since=now,
+        )
+        if event.claimed is ClaimedState.HOLDING:
+            if not 0 <= event.grant < _CLAIMED_GRANTS:
+                raise IllegalEvent(f"no scheduler made a grant {event.grant}", event)
+            client.grant = event.grant
+            self._last_grant = max(self._last_grant, event.grant)
+        self._clients[event.client] = client, device
+        device.add(client)
+        return self._reconcile(device, now)
+
+    def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
+        device = self._devices.get(event.device)
+        if device is None:
+            device = Device(event.device, self._policy, self._quantum_seconds, self._settings.grace_seconds)
+            self._devices[event.device] = device
+        device.total_bytes = event.total_bytes
+        device.foreign_bytes = event.foreign_bytes
+        return self._reconcile(device, now)
+
+    def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
+        chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]
+        match event:
+            case PolicySet():
+                if event.device is None:
+                    self._policy = event.policy
+                for device in chosen:
+                    device.policy = event.policy
+            case QuantumSet():
+                if not 0 < event.seconds < float("inf"):
+                    raise IllegalEvent("a quantum is a positive number of seconds", event)
+                if event.device is None:
+                    self._quantum_seconds = event.seconds
+                for device in chosen:
+                    device.quantum_seconds = event.seconds
+            case _:
+                assert_never(event)
+        return self._reconcile_each(chosen, now)
+
+    def _known(self, uuid: str, event: Event) -> Device:
+        device = self._devices.get(uuid)
+        if device is None:
+            raise IllegalEvent(f"device {uuid} is unknown", event)
+        return device
+
+    def _reconcile_each(self, devices: list[Device], now: float) -> list[Action]:
+        return [action for device in devices for action in self._reconcile(device, now)]
+
+    def _reconcile(self, device: Device, now: float) -> list[Action]:
+        actions = device.reconcile(now, self._recovering(now), self._new_grant)
+        if device.deadline is None:
+            self._deadlines.pop(device.uuid, None)
+        else:
+            self._deadlines[device.uuid] = device.deadline
+        return actions
+
+    def _recovering(self, now: float) -> bool:
+        return self._recovery_end is not None and now < self._recovery_end
+
+    def _new_grant(self) -> int:
+        self._last_grant += 1
+        return self._last_grant
+
+
+def _check(client: Client, step: Step, event: Event) -> None:
+    if not client.allows(step):
+        raise IllegalEvent(f"client {client.number} is {client.state.value}", event)
+
+
+def _release(client: Client, device: Device, event: LockReleased, now: float) -> bool:
+    """Takes a grant back; False if it was back already and this only answers a Revoke that crossed the release."""
+    if client.holds and event.grant == client.grant:
+        device.release(client, now)
+        return True
+    if event.grant != client.crossed_grant:
+        held = f"holds grant {client.grant}" if client.holds else f"is {client.state.value}"
+        raise IllegalEvent(f"client {client.number} {held}", event)
+    client.advance(Step.RELEASED_AGAIN)
+    client.crossed_grant = None
+    return False

@@ -1,0 +1,66 @@
+"""What can be seen of the core from outside: immutable snapshots of one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from nvshare.scheduler.core.events import Policy
+
+
+class ShownState(Enum):
+    """A client's state as people see it; a holder that was asked to leave still holds."""
+
+    IDLE = "idle"
+    WAITING = "waiting"
+    HOLDING = "holding"
+    UNRESPONSIVE = "unresponsive"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSnapshot:
+    """One client."""
+
+    client: int
+    state: ShownState
+    footprint_bytes: int | None
+    """None: the client does not report it."""
+    pinned_bytes: int
+    pinned_measured: bool
+    """False: ``pinned_bytes`` is assumed."""
+    held_seconds: float
+    """All its turns together, the present one included."""
+    waited_seconds: float
+    """All its waits together, the present one included."""
+    grants: int
+    """Grants that this scheduler made to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What happened on a device since it was first seen, clients that are gone included. No figure ever falls."""
+
+    grants: int = 0
+    revokes: int = 0
+    unresponsive: int = 0
+    """Grants that were not given back within the grace time."""
+    held_seconds: float = 0.0
+    """The sum over all clients: holders at the same time count each."""
+    waited_seconds: float = 0.0
+    """The sum over all clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSnapshot:
+    """One device and its clients, in the order of their registration."""
+
+    device: str
+    total_bytes: int
+    foreign_bytes: int
+    policy: Policy
+    quantum_seconds: float
+    quantum_left_seconds: float | None
+    """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
+    recovering: bool
+    clients: tuple[ClientSnapshot, ...]
+    totals: Totals

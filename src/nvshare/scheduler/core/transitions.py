@@ -1,0 +1,69 @@
+"""Every state of a client and every legal step from one state to another, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from nvshare.scheduler.core.events import ClaimedState
+
+
+class ClientState(Enum):
+    """What the scheduler knows about one client."""
+
+    IDLE = "idle"
+    """Has no lock and wants none."""
+    WAITING = "waiting"
+    """Asked for the lock and is in the queue."""
+    HOLDING = "holding"
+    """Has the lock."""
+    LEAVING = "leaving"
+    """Has the lock and was asked to give it back."""
+    UNRESPONSIVE = "unresponsive"
+    """Has the lock and did not give it back within the grace time."""
+
+
+class Step(Enum):
+    """What can happen to one client."""
+
+    REQUESTED = "requested"
+    GRANTED = "granted"
+    REVOKED = "revoked"
+    OVERDUE = "grace time passed"
+    RELEASED = "released"
+    RELEASED_AGAIN = "released again"
+    """A client that released a grant by itself also answers the Revoke of it, which crossed its release."""
+
+
+INITIAL: Final[Mapping[ClaimedState, ClientState]] = {
+    ClaimedState.IDLE: ClientState.IDLE,
+    ClaimedState.WAITING: ClientState.WAITING,
+    ClaimedState.HOLDING: ClientState.HOLDING,
+}
+
+TRANSITIONS: Final[Mapping[ClientState, Mapping[Step, ClientState]]] = {
+    ClientState.IDLE: {
+        Step.REQUESTED: ClientState.WAITING,
+        Step.RELEASED_AGAIN: ClientState.IDLE,
+    },
+    ClientState.WAITING: {
+        Step.GRANTED: ClientState.HOLDING,
+        Step.RELEASED_AGAIN: ClientState.WAITING,
+    },
+    ClientState.HOLDING: {
+        Step.RELEASED: ClientState.IDLE,
+        Step.REVOKED: ClientState.LEAVING,
+        Step.RELEASED_AGAIN: ClientState.HOLDING,
+    },
+    ClientState.LEAVING: {
+        Step.RELEASED: ClientState.IDLE,
+        Step.OVERDUE: ClientState.UNRESPONSIVE,
+        Step.RELEASED_AGAIN: ClientState.LEAVING,
+    },
+    ClientState.UNRESPONSIVE: {
+        Step.RELEASED: ClientState.IDLE,
+        Step.RELEASED_AGAIN: ClientState.UNRESPONSIVE,
+    },
+}
+"""A client may go (ClientGone) in every state; that ends it."""

@@ -1,0 +1,74 @@
+"""What NVML is asked: the node's GPUs and what is in their memory. Everything here may block: call it in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml  # type: ignore[import-untyped]
+
+from nvshare import nvml
+from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.names import device_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU, or a MIG device of one."""
+
+    uuid: str
+    product: str
+    total_bytes: int
+
+
+def discover() -> tuple[Gpu, ...] | None:
+    """Every GPU, a split one as its MIG devices; None where there is no NVML."""
+    try:
+        pynvml.nvmlInit()
+        return tuple(gpu for handle in nvml.gpus() for gpu in _gpus_of(handle))
+    except pynvml.NVMLError:
+        return None
+
+
+def usage(uuid: str) -> Usage | None:
+    """The memory of a device, by ``Gpu.uuid``; None where NVML does not say it. ``discover`` has found it before."""
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLError:
+        return None
+    processes = {process.pid: process.usedGpuMemory for process in running if process.usedGpuMemory is not None}
+    return Usage(memory.total, memory.used, processes)
+
+
+def _gpus_of(handle: Any) -> list[Gpu]:
+    try:
+        mig_devices = nvml.mig_devices(handle) or {}
+    except pynvml.NVMLError:
+        mig_devices = {}
+    return [_gpu(mig) for mig in mig_devices.values()] or [_gpu(handle)]
+
+
+def _gpu(handle: Any) -> Gpu:
+    return Gpu(
+        uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+        product=_text(pynvml.nvmlDeviceGetName(handle)),
+        total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def by_bytes(gpus: Iterable[Gpu]) -> dict[bytes, Gpu]:
+    """The GPUs by the 16 bytes by which clients name them; one whose UUID has another form is left out."""
+    found = {}
+    for gpu in gpus:
+        try:
+            found[device_bytes(gpu.uuid)] = gpu
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Who a client is: the process at the other end, its pod and container, and what kubelet has allocated."""

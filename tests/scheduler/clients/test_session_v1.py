@@ -1,0 +1,258 @@
+"""Unmodified clients of nvshare v0.1.1 and its nvsharectl are served; from whom commands are taken."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nvshare.admin import admin_pb2
+from nvshare.protocol import wire
+from nvshare.protocol.legacy import LegacyType
+from nvshare.scheduler.pods.peer import has_no_pods, is_outside_pods
+from tests.polling import poll_until
+from tests.scheduler.wire_client import Scheduler
+
+Serve = Callable[..., Scheduler]
+
+DEVICE_NAME = "GPU-6e767368-6172-6500-0000-000000000001"
+LEGACY = ("--policy", "exclusive", "--legacy-device", DEVICE_NAME)
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can send commands, and pretend to be another user")
+
+
+def state_of(scheduler: Scheduler, number: int, state: str) -> None:
+    """Waits until a client is in this state."""
+    poll_until(lambda: scheduler.states().get(number) == state, f"client {number} is {state}")
+
+
+def test_turns_between_versions(serve: Serve) -> None:
+    """A version 1 and a version 2 client take turns on the same GPU, each in its own protocol."""
+    scheduler = serve(*LEGACY, "--quantum", "0.1")
+    old, new = scheduler.legacy_client().register(), scheduler.client().register()
+    old.send(LegacyType.REQ_LOCK)
+    old.expect(LegacyType.LOCK_OK)
+    new.send(wire.ReqLock())
+    old.expect(LegacyType.DROP_LOCK)
+    old.send(LegacyType.LOCK_RELEASED)
+    grant = new.expect(wire.LockOk).grant
+    old.send(LegacyType.REQ_LOCK)
+    while not isinstance(frame := new.receive(), wire.DropLock):
+        assert isinstance(frame, wire.Waiters)
+    new.send(wire.LockReleased(grant))
+    old.expect(LegacyType.LOCK_OK)
+
+
+def test_same_service_at_both_sockets(serve: Serve) -> None:
+    """Either protocol can be spoken at either path."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client(scheduler.run_dir.client_socket).register()
+    scheduler.legacy_client(scheduler.run_dir.legacy_socket).register()
+    scheduler.client().register()
+    assert sorted(c.protocol_version for c in scheduler.status().devices[0].clients) == [1, 1, 2]
+
+
+def test_early_release(serve: Serve) -> None:
+    """LOCK_RELEASED without DROP_LOCK hands over; said twice, or a second REQ_LOCK, changes nothing."""
+    scheduler = serve(*LEGACY)
+    holder, waiter = scheduler.legacy_client().register(), scheduler.legacy_client().register()
+    holder.send(LegacyType.REQ_LOCK)
+    holder.expect(LegacyType.LOCK_OK)
+    waiter.send(LegacyType.REQ_LOCK)
+    waiter.send(LegacyType.REQ_LOCK)
+    state_of(scheduler, waiter.client_id, "waiting")
+    holder.send(LegacyType.LOCK_RELEASED)
+    holder.send(LegacyType.LOCK_RELEASED)
+    waiter.expect(LegacyType.LOCK_OK)
+    holder.send(LegacyType.REQ_LOCK)
+    state_of(scheduler, holder.client_id, "waiting")
+    waiter.close()
+    holder.expect(LegacyType.LOCK_OK)
+
+
+def test_unknown_footprint_shares_with_nobody(serve: Serve) -> None:
+    """Under auto a version 1 client is not known to fit beside anybody, so it takes turns."""
+    scheduler = serve("--legacy-device", DEVICE_NAME)
+    new, old = scheduler.client().register(), scheduler.legacy_client().register()
+    new.lock()
+    old.send(LegacyType.REQ_LOCK)
+    assert new.expect(wire.Waiters).waiters == 1
+
+
+def test_started_with_policy_off(serve: Serve) -> None:
+    """A version 1 client that registers under off is told SCHED_OFF and counts as a holder without asking."""
+    scheduler = serve("--policy", "off", "--legacy-device", DEVICE_NAME)
+    client = scheduler.legacy_client().register(LegacyType.SCHED_OFF)
+    state_of(scheduler, client.client_id, "holding")
+
+
+def test_policy_off_and_back(serve: Serve) -> None:
+    """off is SCHED_OFF for everyone: all run; with the former policy comes SCHED_ON, and all must ask again."""
+    scheduler = serve(*LEGACY)
+    holder, waiter, idle = (scheduler.legacy_client().register() for _ in range(3))
+    holder.send(LegacyType.REQ_LOCK)
+    holder.expect(LegacyType.LOCK_OK)
+    waiter.send(LegacyType.REQ_LOCK)
+    state_of(scheduler, waiter.client_id, "waiting")
+    scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy="off"))
+    waiter.expect(LegacyType.LOCK_OK)
+    for client in (holder, waiter, idle):
+        client.expect(LegacyType.SCHED_OFF)
+    assert set(scheduler.states().values()) == {"holding"}
+    # What crossed the SCHED_OFF on its way here means nothing any more.
+    idle.send(LegacyType.REQ_LOCK)
+    holder.send(LegacyType.LOCK_RELEASED)
+    scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy="exclusive", device_uuid=DEVICE_NAME))
+    for client in (holder, waiter, idle):
+        client.expect(LegacyType.SCHED_ON)
+    assert set(scheduler.states().values()) == {"idle"}
+    idle.send(LegacyType.REQ_LOCK)
+    idle.expect(LegacyType.LOCK_OK)
+    waiter.send(LegacyType.REQ_LOCK)
+    state_of(scheduler, waiter.client_id, "waiting")
+
+
+def test_no_gpu_to_belong_to(serve: Serve) -> None:
+    """Without NVML and without --legacy-device a version 1 client is sent away, and the log says what to do."""
+    scheduler = serve(environment={"LD_LIBRARY_PATH": ""})
+    client = scheduler.legacy_client()
+    client.send(LegacyType.REGISTER)
+    client.raw.wait_closed()
+    assert "--legacy-device UUID" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+@as_root
+def test_set_tq_from_root(serve: Serve) -> None:
+    """nvsharectl -T: the quantum of all devices, those to come included."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client().register()
+    ctl = scheduler.legacy_client()
+    ctl.send(LegacyType.SET_TQ, "7")
+    poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
+
+
+@as_root
+def test_nvsharectl_that_has_ended_already(serve: Serve) -> None:
+    """nvsharectl does not wait: its command counts on a node without pods; on others it is refused with the remedy."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client().register()
+    send = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+        "s.sendall(bytes([8]) + bytes(516) + b'7'.ljust(20, b'\\0'))"
+    )
+    scheduler.process.send_signal(signal.SIGSTOP)
+    subprocess.run([sys.executable, "-c", send, scheduler.run_dir.legacy_socket], check=True)
+    scheduler.process.send_signal(signal.SIGCONT)
+    if has_no_pods(Path("/proc"), Path("/sys/fs/cgroup")):
+        poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
+    else:
+        assert "use nvshare-ctl set" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+@as_root
+@pytest.mark.parametrize(("data", "reason"), [("soon", "no whole number"), ("0", "0 s is not allowed"), ("-3", "-3 s")])
+def test_set_tq_with_a_wrong_value(serve: Serve, data: str, reason: str) -> None:
+    """The line names the value; nothing changes."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client().register()
+    ctl = scheduler.legacy_client()
+    ctl.send(LegacyType.SET_TQ, data)
+    ctl.raw.wait_closed()
+    assert reason in str(scheduler.logged("peer disconnected")[0]["reason"])
+    assert scheduler.status().devices[0].quantum_seconds == 30
+
+
+@as_root
+def test_sched_off_and_on_from_root(serve: Serve) -> None:
+    """nvsharectl -S off, twice, and on: the policies of before, of each device, are back."""
+    scheduler = serve("--legacy-device", DEVICE_NAME)
+    scheduler.legacy_client().register()
+    scheduler.client().register(device_uuid=bytes(16))
+    scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy="exclusive", device_uuid=DEVICE_NAME))
+    ctl = scheduler.legacy_client()
+    ctl.send(LegacyType.SCHED_OFF)
+    ctl.send(LegacyType.SCHED_OFF)
+    poll_until(lambda: [device.policy for device in scheduler.status().devices] == ["off", "off"], "policy off")
+    ctl.send(LegacyType.SCHED_ON)
+    poll_until(lambda: [device.policy for device in scheduler.status().devices] == ["exclusive", "auto"], "all back")
+
+
+@contextmanager
+def user(uid: int) -> Iterator[None]:
+    """This process connects as another user."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@as_root
+@pytest.mark.parametrize("kind", [LegacyType.SET_TQ, LegacyType.SCHED_OFF, LegacyType.SCHED_ON])
+def test_command_from_another_user(serve: Serve, kind: LegacyType) -> None:
+    """Refused with one line, and nothing changes; but any user may be a client."""
+    scheduler = serve(*LEGACY)
+    scheduler.run_dir.root.parent.chmod(0o755)
+    with user(NOBODY):
+        client, ctl = scheduler.legacy_client(), scheduler.legacy_client()
+    client.register()
+    ctl.send(kind, "7")
+    ctl.raw.wait_closed()
+    [line] = scheduler.logged("peer disconnected")
+    assert f"it sent {kind.name}, which is only honoured from root outside any pod" in str(line["reason"])
+    device = scheduler.status().devices[0]
+    assert (device.policy, device.quantum_seconds) == ("exclusive", 30)
+
+
+POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_1111_2222_3333_444444444444.slice/x\n"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "cgroup", "own", "outside"),
+    [
+        ("pid:[1]", "0::/user.slice/session-1.scope\n", "0::/system.slice/nvshare.service\n", True),
+        ("pid:[1]", POD, "0::/system.slice/nvshare.service\n", False),
+        ("pid:[1]", "12:memory:/kubepods/burstable/pod1b2c3d4e-1111-2222/3f\n", "0::/\n", False),
+        ("pid:[1]", "0::/../../pod1b2c3d4e-1111-2222-3333-444444444444/3f\n", "0::/\n", False),
+        ("pid:[1]", POD, POD, True),
+        ("pid:[2]", "0::/\n", "0::/\n", False),
+        ("pid:[1]", None, "0::/\n", None),
+    ],
+    ids=["host", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
+)
+def test_outside_pods(tmp_path: Path, namespace: str, cgroup: str | None, own: str, outside: bool | None) -> None:
+    """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone is unknown."""
+    for pid, text, where in (("self", own, "pid:[1]"), ("42", cgroup, namespace)):
+        if text is not None:
+            (tmp_path / pid / "ns").mkdir(parents=True)
+            (tmp_path / pid / "ns" / "pid").symlink_to(where)
+            (tmp_path / pid / "cgroup").write_text(text)
+    assert is_outside_pods(42, tmp_path) is outside
+
+
+@pytest.mark.parametrize(
+    ("pid_namespace", "folder", "none"),
+    [
+        (4026531836, "system.slice/nvshare.service", True),
+        (4026531836, "kubepods/burstable", True),
+        (4026531836, "kubepods.slice/kubepods-pod1b2c3d4e_1111_2222_3333_444444444444.slice", False),
+        (4026531836, "system.slice/docker-1.scope/kubelet/kubepods/pod1b2c3d4e-1111-2222-3333-444444444444", False),
+        (4026531836, "memory/kubepods/besteffort/pod1b2c3d4e-1111-2222-3333-444444444444", False),
+        (4026532999, "system.slice", False),
+    ],
+)
+def test_node_without_pods(tmp_path: Path, pid_namespace: int, folder: str, none: bool) -> None:
+    """That there is no pod is only said by who sees everything and finds none."""
+    spaces = tmp_path / "self" / "ns"
+    spaces.mkdir(parents=True)
+    (spaces / "pid").symlink_to(f"pid:[{pid_namespace}]")
+    (spaces / "cgroup").symlink_to("cgroup:[4026531835]")
+    (tmp_path / "cgroup" / folder).mkdir(parents=True)
+    assert has_no_pods(tmp_path, tmp_path / "cgroup") is none

@@ -1,0 +1,279 @@
+"""The rules of the core, written a second time: slowly, over plain lists, so that they can be read off.
+
+The oracle is told every event and every action. It knows nothing of the core's inside, and says what is wrong with an
+action or with the state that the actions leave behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    PinnedMeasured,
+    Policy,
+    PolicySet,
+    QuantumSet,
+)
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
+
+
+@dataclass(slots=True)
+class Turn:
+    """One grant in one client's hands."""
+
+    grant: int
+    began: float
+    revoked_at: float | None = None
+    reported: bool = False
+    told: bool = False
+
+
+@dataclass(slots=True)
+class ModelClient:
+    """One client of a device."""
+
+    number: int
+    footprint_bytes: int | None
+    pinned_bytes: int
+    measured: bool = False
+    turn: Turn | None = None
+    asked_at: float = 0.0
+    held_seconds: float = 0.0
+    """In turns that are over."""
+    waited_seconds: float = 0.0
+    """In waits that are over."""
+    grants: int = 0
+
+
+@dataclass(slots=True)
+class ModelDevice:
+    """One device."""
+
+    policy: Policy
+    quantum_seconds: float
+    total_bytes: int = 0
+    foreign_bytes: int = 0
+    clients: list[ModelClient] = field(default_factory=list)
+    queue: list[ModelClient] = field(default_factory=list)
+    holders: list[ModelClient] = field(default_factory=list)
+    """In the order in which they began to hold."""
+
+    def fit(self, holders: list[ModelClient], *, assumed: bool = True) -> bool:
+        """Whether these may hold together; without ``assumed`` only measured pinned memory counts."""
+        if self.policy is Policy.OFF or len(holders) <= 1:
+            return True
+        if self.policy is Policy.EXCLUSIVE:
+            return False
+        footprints = [client.footprint_bytes for client in holders]
+        pinned = [client.pinned_bytes for client in self.clients if assumed or client.measured]
+        known = [size for size in footprints if size is not None]
+        return len(known) == len(footprints) and sum(known) + sum(pinned) <= self.total_bytes - self.foreign_bytes
+
+    def staying(self) -> list[ModelClient]:
+        """The holders that were not asked to leave."""
+        return [client for client in self.holders if client.turn and client.turn.revoked_at is None]
+
+    def blocking(self) -> list[ModelClient]:
+        """The fewest holders, the longest ones first, without which the first waiter fits beside the others."""
+        staying = self.staying()
+        for count in range(len(staying) + 1):
+            if not self.queue or self.fit([*staying[count:], self.queue[0]]):
+                return staying[:count]
+        raise AssertionError("a waiter does not fit alone")
+
+
+class Oracle:
+    """All devices; raises AssertionError at the first broken rule."""
+
+    def __init__(self, settings: Settings, recovery_end: float | None) -> None:
+        self.settings = settings
+        self.policy = settings.policy
+        self.quantum_seconds = settings.quantum_seconds
+        self.recovery_end = recovery_end
+        self.devices: dict[str, ModelDevice] = {}
+        self.last_grant = 0
+
+    def saw(self, event: Event, now: float) -> None:
+        """An event that the core accepted."""
+        match event:
+            case DeviceSeen(uuid, total_bytes, foreign_bytes):
+                device = self.devices.setdefault(uuid, ModelDevice(self.policy, self.quantum_seconds))
+                device.total_bytes, device.foreign_bytes = total_bytes, foreign_bytes
+            case ClientRegistered():
+                self._registered(event, now)
+            case LockRequested(number):
+                device, client = self._find(number)
+                assert client.turn is None
+                assert client not in device.queue
+                client.asked_at = now
+                device.queue.append(client)
+            case LockReleased(number, grant):
+                device, client = self._find(number)
+                if client.turn and client.turn.grant == grant:
+                    client.held_seconds += now - client.turn.began
+                    client.turn = None
+                    device.holders.remove(client)
+            case FootprintChanged(number, footprint_bytes):
+                self._find(number)[1].footprint_bytes = footprint_bytes
+            case PinnedMeasured(number, pinned_bytes):
+                client = self._find(number)[1]
+                client.pinned_bytes, client.measured = pinned_bytes, True
+            case ClientGone(number):
+                device, client = self._find(number)
+                for clients in (device.clients, device.queue, device.holders):
+                    if client in clients:
+                        clients.remove(client)
+            case PolicySet(policy, uuid):
+                self.policy = policy if uuid is None else self.policy
+                for device in self._chosen(uuid):
+                    device.policy = policy
+            case QuantumSet(seconds, uuid):
+                self.quantum_seconds = seconds if uuid is None else self.quantum_seconds
+                for device in self._chosen(uuid):
+                    device.quantum_seconds = seconds
+            case _:
+                assert_never(event)
+
+    def answered(self, actions: list[Action], now: float) -> None:
+        """What the core answered to the last event or timer: every action must be allowed in its turn."""
+        for action in actions:
+            device, client = self._find(action.client)
+            match action:
+                case Grant(_, grant):
+                    self._granted(device, client, grant, now)
+                case Revoke(_, grant):
+                    self._revoked(device, client, grant, now)
+                case TellWaiters(_, waiters):
+                    turn = client.turn
+                    assert turn is not None
+                    assert turn.revoked_at is None, "a holder that must leave anyway is told of waiters"
+                    assert turn.told is not bool(waiters), "a holder is told what it knows"
+                    assert waiters in (0, len(device.queue))
+                    turn.told = bool(waiters)
+                case ReportUnresponsive(_, grant, overdue_seconds):
+                    turn = client.turn
+                    assert turn is not None
+                    assert turn.grant == grant
+                    assert turn.revoked_at is not None
+                    assert not turn.reported
+                    assert overdue_seconds == now - turn.revoked_at
+                    assert now >= turn.revoked_at + self.settings.grace_seconds
+                    turn.reported = True
+                case _:
+                    assert_never(action)
+
+    def check(self, now: float, deadline: float | None, seen: tuple[DeviceSnapshot, ...]) -> None:
+        """The rules that hold between events, for what the core shows and for when it wants to be woken."""
+        due = [] if self.recovery_end is None or now >= self.recovery_end else [self.recovery_end]
+        for device in self.devices.values():
+            due += self._check_device(device, now)
+        if self.recovery_end is None or now < self.recovery_end:
+            assert deadline == min(due, default=None)
+        assert [snapshot.device for snapshot in seen] == list(self.devices)
+        for snapshot in seen:
+            self._check_snapshot(snapshot, self.devices[snapshot.device], now)
+
+    def _check_device(self, device: ModelDevice, now: float) -> list[float]:
+        staying, blocking = device.staying(), device.blocking()
+        assert device.fit(staying, assumed=False), "holders that do not fit together stay"
+        told = [client for client in device.holders if client.turn and client.turn.told and not client.turn.revoked_at]
+        due = [
+            client.turn.revoked_at + self.settings.grace_seconds
+            for client in device.holders
+            if client.turn and client.turn.revoked_at is not None and not client.turn.reported
+        ]
+        if self._recovering(now):
+            assert not told, "somebody is told of waiters that can't be granted yet"
+            return due
+        assert told == blocking, "the blocking holders are not those that know it"
+        if device.queue:
+            assert not device.fit([*device.holders, device.queue[0]]), "the first waiter fits and waits"
+        if blocking:
+            turn = blocking[-1].turn
+            assert turn is not None
+            due.append(turn.began + device.quantum_seconds)
+        assert all(now < moment for moment in due), "something was due and was not done"
+        return due
+
+    def _granted(self, device: ModelDevice, client: ModelClient, grant: int, now: float) -> None:
+        assert not self._recovering(now), "a grant while recovering"
+        assert device.queue, "a grant to somebody who does not wait"
+        assert device.queue.pop(0) is client, "a waiter was overtaken"
+        assert device.fit([*device.holders, client]), "a grant to a client that does not fit"
+        assert grant > self.last_grant, "a grant's number came twice"
+        self.last_grant = grant
+        client.turn = Turn(grant, now)
+        client.waited_seconds += now - client.asked_at
+        client.grants += 1
+        device.holders.append(client)
+
+    def _revoked(self, device: ModelDevice, client: ModelClient, grant: int, now: float) -> None:
+        turn = client.turn
+        assert turn is not None
+        assert turn.grant == grant
+        assert turn.revoked_at is None, "a grant was revoked twice"
+        staying = device.staying()
+        if device.fit(staying, assumed=False):
+            assert client in device.blocking(), "a holder was revoked though that helps nobody"
+            assert now >= turn.began + device.quantum_seconds, "a holder was revoked before its quantum ended"
+        else:
+            assert client is staying[-1], "not the most recent holder was revoked"
+        turn.revoked_at = now
+
+    def _registered(self, event: ClientRegistered, now: float) -> None:
+        device = self.devices[event.device]
+        client = ModelClient(event.client, event.footprint_bytes, self.settings.assumed_pinned_bytes)
+        device.clients.append(client)
+        match event.claimed:
+            case ClaimedState.IDLE:
+                pass
+            case ClaimedState.WAITING:
+                client.asked_at = now
+                device.queue.append(client)
+            case ClaimedState.HOLDING:
+                client.turn = Turn(event.grant, now)
+                device.holders.append(client)
+                self.last_grant = max(self.last_grant, event.grant)
+            case _:
+                assert_never(event.claimed)
+
+    def _check_snapshot(self, snapshot: DeviceSnapshot, device: ModelDevice, now: float) -> None:
+        assert [shown.client for shown in snapshot.clients] == [client.number for client in device.clients]
+        for shown, client in zip(snapshot.clients, device.clients, strict=True):
+            expected = ShownState.WAITING if client in device.queue else ShownState.IDLE
+            if client.turn:
+                expected = ShownState.UNRESPONSIVE if client.turn.reported else ShownState.HOLDING
+            assert shown.state is expected
+            assert shown.footprint_bytes == client.footprint_bytes
+            assert (shown.pinned_bytes, shown.pinned_measured) == (client.pinned_bytes, client.measured)
+            assert shown.grants == client.grants
+            held = now - client.turn.began if client.turn else 0.0
+            waited = now - client.asked_at if client in device.queue else 0.0
+            assert (shown.held_seconds, shown.waited_seconds) == (
+                client.held_seconds + held,
+                client.waited_seconds + waited,
+            )
+
+    def _recovering(self, now: float) -> bool:
+        return self.recovery_end is not None and now < self.recovery_end
+
+    def _chosen(self, uuid: str | None) -> list[ModelDevice]:
+        return list(self.devices.values()) if uuid is None else [self.devices[uuid]]
+
+    def _find(self, number: int) -> tuple[ModelDevice, ModelClient]:
+        for device in self.devices.values():
+            for client in device.clients:
+                if client.number == number:
+                    return device, client
+        raise AssertionError(f"client {client} is not there, or not any more")

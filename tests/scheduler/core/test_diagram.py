@@ -1,0 +1,41 @@
+"""The diagram of a client's states, drawn from the table of transitions.
+
+    python -m tests.scheduler.core.test_diagram
+
+prints it, for ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nvshare.scheduler.core.transitions import INITIAL, TRANSITIONS, ClientState, Step
+
+ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, without steps that change no state; a client may end in each of them."""
+    lines = ["stateDiagram-v2"]
+    lines += [f"    [*] --> {state.value}: registered {claimed.value}" for claimed, state in INITIAL.items()]
+    for state, steps in TRANSITIONS.items():
+        lines += [f"    {state.value} --> {to.value}: {step.value}" for step, to in steps.items() if to is not state]
+    lines += [f"    {state.value} --> [*]: gone" for state in ClientState]
+    return "\n".join(lines)
+
+
+def test_every_state_can_be_left_and_reached() -> None:
+    """No state is a trap, none is unreachable, and whoever holds can give back."""
+    reached = set(INITIAL.values()) | {to for steps in TRANSITIONS.values() for to in steps.values()}
+    assert reached == set(ClientState) == set(TRANSITIONS)
+    for state in (ClientState.HOLDING, ClientState.LEAVING, ClientState.UNRESPONSIVE):
+        assert TRANSITIONS[state][Step.RELEASED] is ClientState.IDLE
+
+
+def test_the_page_shows_the_table() -> None:
+    """ARCHITECTURE.md has the diagram as it is drawn from the table today."""
+    assert diagram() in ARCHITECTURE.read_text()
+
+
+if __name__ == "__main__":
+    print(diagram())

@@ -1,0 +1,228 @@
+"""The core against the oracle: random sequences of events, with messages that clients have not read yet."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from nvshare.scheduler.core.actions import Action, Revoke
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientGone,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    PinnedMeasured,
+    Policy,
+)
+from nvshare.scheduler.core.settings import Settings
+from tests.scheduler.core.event_sequences import (
+    COMES,
+    DEVICE_BYTES,
+    DEVICES,
+    FOOTPRINTS,
+    GIB,
+    PINS,
+    POLICIES,
+    QUANTA,
+    RESIZES,
+    SLOT,
+    SLOTS,
+    WAITS,
+    Ask,
+    Come,
+    Go,
+    Operation,
+    Peers,
+    Pin,
+    Release,
+    Resize,
+    Wait,
+    operations,
+)
+from tests.scheduler.core.oracle import Oracle
+
+
+class CoreMachine(RuleBasedStateMachine):
+    """Clients act on what they know, which may lag behind what the core has said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers = Peers()
+        self.now = 100.0
+        self.under_way: dict[int, deque[Action]] = {}
+        """By client: what the core said and the client has not read yet."""
+
+    @initialize(
+        policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
+        recovering=st.booleans(),
+        assumed=st.sampled_from((0, GIB)),
+        footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
+    )
+    def start(self, policy: Policy, recovering: bool, assumed: int, footprints: list[int]) -> None:
+        """The first clients are on one device and want it; those that come later are anywhere."""
+        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
+        self.core = Core(chosen, self.now, recovering)
+        self.oracle = Oracle(chosen, self.now + chosen.recovery_seconds if recovering else None)
+        for device in DEVICES:
+            self.handle(DeviceSeen(device, DEVICE_BYTES))
+        for slot, footprint_bytes in enumerate(footprints):
+            self.do(Come(slot, DEVICES[0], footprint_bytes, ClaimedState.IDLE))
+            self.do(Ask(slot))
+
+    @rule(operation=COMES)
+    def come(self, operation: Come) -> None:
+        self.do(operation)
+
+    @rule(slot=SLOT)
+    def ask(self, slot: int) -> None:
+        self.do(Ask(slot))
+
+    @rule(slot=SLOT)
+    def release(self, slot: int) -> None:
+        self.do(Release(slot))
+
+    @rule(operation=RESIZES)
+    def resize(self, operation: Resize) -> None:
+        self.do(operation)
+
+    @rule(operation=PINS)
+    def pin(self, operation: Pin) -> None:
+        self.do(operation)
+
+    @rule(slot=SLOT)
+    def go(self, slot: int) -> None:
+        self.do(Go(slot))
+
+    @rule(operation=POLICIES | QUANTA, often=st.integers(0, 3))
+    def choose(self, operation: Operation, often: int) -> None:
+        """Seldom, or no policy would ever have time to show what it does."""
+        if often == 0:
+            self.do(operation)
+
+    @rule(device=st.sampled_from(DEVICES), total=st.sampled_from((0, 12, 16, 16)), foreign=st.sampled_from((0, 0, 1)))
+    def measure_device(self, device: str, total: int, foreign: int) -> None:
+        self.handle(DeviceSeen(device, total * GIB, foreign * GIB))
+
+    @rule(slot=SLOT, answers=st.booleans())
+    def read(self, slot: int, answers: bool) -> None:
+        """A client reads one message; ``answers``: it answers a Revoke even of a grant that it gave back already."""
+        if slot in self.peers.by_slot:
+            self.read_one(self.peers.by_slot[slot].number, answers)
+
+    @rule()
+    def read_all(self) -> None:
+        """All clients read everything, as they nearly always have; those that are asked to leave do."""
+        for slot, peer in list(self.peers.by_slot.items()):
+            while self.under_way.get(peer.number):
+                self.read_one(peer.number, answers=False)
+            if peer.asked_to_leave:
+                self.do(Release(slot))
+
+    @rule(operation=WAITS)
+    def wait(self, operation: Wait) -> None:
+        """Time passes, and the timer comes exactly when it is due."""
+        end = self.now + operation.seconds
+        while (deadline := self.core.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.wake()
+            after = self.core.deadline()
+            assert after is None or after > self.now, "the timer that was due has nothing to do"
+        self.now = end
+
+    @rule(seconds=st.sampled_from((0.5, 3.0, 45.0)))
+    def oversleep(self, seconds: float) -> None:
+        """Time passes and the timer comes at its end, late or before it is due."""
+        self.now += seconds
+        self.wake()
+
+    @rule(data=st.data())
+    def break_the_rules(self, data: st.DataObject) -> None:
+        """An event that the state does not allow is refused, and the core is as it was."""
+        event = data.draw(st.sampled_from(self.illegal_events()))
+        before = self.core.snapshot(self.now), self.core.deadline()
+        with pytest.raises(IllegalEvent) as raised:
+            self.core.handle(event, self.now)
+        assert raised.value.event == event
+        assert (self.core.snapshot(self.now), self.core.deadline()) == before
+
+    @invariant()
+    def rules_hold(self) -> None:
+        self.oracle.check(self.now, self.core.deadline(), self.core.snapshot(self.now))
+
+    def illegal_events(self) -> list[Event]:
+        here = {client.number for device in self.oracle.devices.values() for client in device.clients}
+        events: list[Event] = []
+        for nobody in set(range(self.peers.last_number + 2)) - here:
+            events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
+            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
+        for device in self.oracle.devices.values():
+            events += [LockRequested(client.number) for client in [*device.queue, *device.holders]]
+            events += [LockReleased(client.number, self.oracle.last_grant + 1) for client in device.clients]
+        return events
+
+    def read_one(self, number: int, answers: bool) -> None:
+        if not self.under_way.get(number):
+            return
+        peer = next(peer for peer in self.peers.by_slot.values() if peer.number == number)
+        action = self.under_way[number].popleft()
+        if isinstance(action, Revoke) and action.grant != peer.grant and answers:
+            self.handle(LockReleased(number, action.grant))
+        self.peers.receive(action)
+
+    def do(self, operation: Operation) -> None:
+        event = self.peers.event(operation)
+        if event is not None:
+            self.handle(event)
+
+    def handle(self, event: Event) -> None:
+        # Before its deadline passes the core sees every event; one at the same time may come before the timer.
+        actions = self.core.handle(event, self.now)
+        self.oracle.saw(event, self.now)
+        self.send(actions)
+
+    def wake(self) -> None:
+        self.send(self.core.handle_timer(self.now))
+
+    def send(self, actions: list[Action]) -> None:
+        self.oracle.answered(actions, self.now)
+        for action in actions:
+            self.under_way.setdefault(action.client, deque()).append(action)
+
+
+TestCoreMachine = CoreMachine.TestCase
+TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+
+
+def run(sequence: list[Operation], policy: Policy, recovering: bool) -> list[list[Action]]:
+    """What a core answers to each operation, clients reading every answer at once."""
+    core, peers, now = Core(Settings(policy=policy), 0.0, recovering), Peers(), 0.0
+    for device in DEVICES:
+        core.handle(DeviceSeen(device, DEVICE_BYTES), now)
+    answers: list[list[Action]] = []
+    for operation in sequence:
+        event = peers.event(operation)
+        if isinstance(operation, Wait):
+            now += operation.seconds
+            answers.append(core.handle_timer(now))
+        elif event is not None:
+            answers.append(core.handle(event, now))
+        else:
+            continue
+        for action in answers[-1]:
+            peers.receive(action)
+    return answers
+
+
+@given(operations(), st.sampled_from(Policy), st.booleans())
+def test_the_same_events_give_the_same_actions(sequence: list[Operation], policy: Policy, recovering: bool) -> None:
+    """Nothing inside depends on hashes, addresses, clocks or chance."""
+    assert run(sequence, policy, recovering) == run(sequence, policy, recovering)

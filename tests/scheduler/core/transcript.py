@@ -1,0 +1,158 @@
+"""Feeds a transcript, which is a text, to the core and compares every answer.
+
+One line is one event: its time, what happened, and after ``->`` what the core must answer (nothing: no action).
+Clients are capital letters, sizes are GiB, grants are numbers below 65. A client releases the grant that it was given
+last unless the line says which::
+
+    0   device 16
+    0   A comes 12        -> grant A
+    5   B asks            -> waiters A 1
+    30  timer             -> revoke A
+    30  A releases        -> grant B
+    31  A releases 1      -> illegal: A is idle
+
+``timer`` also demands that the core wanted to be woken at exactly that time, and every other line that it did not want
+to be woken before; ``late timer`` comes when the deadline has passed.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    FootprintChanged,
+    LockReleased,
+    LockRequested,
+    PinnedMeasured,
+    Policy,
+    PolicySet,
+    QuantumSet,
+)
+from nvshare.scheduler.core.settings import Settings
+
+DEVICE = "GPU-a"
+GIB = 1 << 30
+
+
+def replay(
+    transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0, recovering: bool = False
+) -> Core:
+    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s, recovery 2 s."""
+    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes)
+    core = Core(settings, started_at=0.0, recovering=recovering)
+    grants: dict[int, int] = {}
+    for line in filter(None, map(str.strip, transcript.splitlines())):
+        said, _, expected = line.partition("->")
+        time, *words = said.split()
+        answer = _answer(core, words, float(time), grants, line)
+        assert answer == expected.strip(), f"{line!r} was answered with {answer!r}"
+    return core
+
+
+def number(name: str) -> int:
+    """The client number that a name stands for."""
+    return ord(name)
+
+
+def _answer(core: Core, words: list[str], now: float, grants: dict[int, int], line: str) -> str:
+    deadline = core.deadline()
+    match words:
+        case ["timer"]:
+            assert deadline == now, f"{line!r}: the core's deadline is {deadline}"
+            actions = core.handle_timer(now)
+        case ["late", "timer"]:
+            assert deadline is not None
+            assert deadline < now
+            actions = core.handle_timer(now)
+        case _:
+            assert deadline is None or deadline >= now, f"{line!r}: the core wanted to be woken at {deadline}"
+            try:
+                actions = core.handle(_event(words, grants), now)
+            except IllegalEvent as error:
+                return "illegal: " + " ".join(map(_name_in_text, error.state.removeprefix("client ").split()))
+    for action in actions:
+        if isinstance(action, Grant):
+            grants[action.client] = action.grant
+    return ", ".join(_text(action, grants) for action in actions)
+
+
+def _event(words: list[str], grants: dict[int, int]) -> Event:
+    match words:
+        case ["device", *rest]:
+            return _device(rest)
+        case ["policy", policy]:
+            return PolicySet(Policy(policy))
+        case ["quantum", seconds]:
+            return QuantumSet(float(seconds))
+        case [name, "comes", size, *claim]:
+            return _registration(name, size, claim, grants)
+        case [name, "asks"]:
+            return LockRequested(number(name))
+        case [name, "releases"]:
+            return LockReleased(number(name), grants[number(name)])
+        case [name, "releases", grant]:
+            return LockReleased(number(name), int(grant))
+        case [name, "has", size]:
+            return FootprintChanged(number(name), _bytes(size))
+        case [name, "pins", size]:
+            return PinnedMeasured(number(name), _bytes(size))
+        case [name, "goes"]:
+            return ClientGone(number(name))
+        case _:
+            raise AssertionError(f"not a line of a transcript: {words}")
+
+
+def _device(words: list[str]) -> DeviceSeen:
+    match words:
+        case [total]:
+            return DeviceSeen(DEVICE, _bytes(total))
+        case [total, "foreign", foreign]:
+            return DeviceSeen(DEVICE, _bytes(total), _bytes(foreign))
+        case _:
+            raise AssertionError(f"not a device: {words}")
+
+
+def _registration(name: str, size: str, claim: list[str], grants: dict[int, int]) -> ClientRegistered:
+    footprint = None if size == "?" else _bytes(size)
+    match claim:
+        case []:
+            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
+        case ["waiting"]:
+            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.WAITING)
+        case ["holding", grant]:
+            grants[number(name)] = int(grant)
+            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.HOLDING, int(grant))
+        case _:
+            raise AssertionError(f"not a claim: {claim}")
+
+
+def _bytes(gib: str) -> int:
+    return int(float(gib) * GIB)
+
+
+def _text(action: Action, grants: dict[int, int]) -> str:
+    match action:
+        case Grant(client):
+            return f"grant {chr(client)}"
+        case Revoke(client, grant):
+            assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
+            return f"revoke {chr(client)}"
+        case TellWaiters(client, waiters):
+            return f"waiters {chr(client)} {waiters}"
+        case ReportUnresponsive(client, grant, overdue_seconds):
+            assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
+            return f"unresponsive {chr(client)} {overdue_seconds:g}"
+        case _:
+            assert_never(action)
+
+
+def _name_in_text(word: str) -> str:
+    return chr(int(word)) if word.isdigit() and ord("A") <= int(word) <= ord("Z") else word
