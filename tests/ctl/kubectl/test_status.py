@@ -16,7 +16,7 @@ from nvshare import paths
 from nvshare.admin import admin_pb2
 from nvshare.ctl import document
 from tests.ctl.admin_server import example
-from tests.ctl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
+from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
 
 STATUS = document.of_status(example())
 QUIET = document.of_status(admin_pb2.Status(version="0.1.9", scheduler_pid=5))
@@ -47,9 +47,8 @@ def plugin(kubeconfig: Path | None, *arguments: str, columns: int = 120) -> subp
     }
     if kubeconfig is not None:
         environment["KUBECONFIG"] = str(kubeconfig)
-    code = "from nvshare.ctl.kubectl import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-m", "nvshare.ctl.kubectl", *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -173,7 +172,8 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
 def test_help_is_quick() -> None:
     """Help does not load the Kubernetes client."""
     code = (
-        "import sys\nfrom nvshare.ctl.kubectl import main\ntry: main()\nfinally: assert 'kubernetes' not in sys.modules"
+        "import sys\nfrom nvshare.ctl.kubectl.__main__ import main\n"
+        "try: main()\nfinally: assert 'kubernetes' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "status", "--help"],

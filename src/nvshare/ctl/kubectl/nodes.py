@@ -16,7 +16,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.kubectl_answer import NodeAnswer
+from nvshare.ctl.kubectl.output import NodeAnswer
 
 _SELECTOR = "app.kubernetes.io/name=nvshare-scheduler"
 _CONTAINER = "scheduler"

@@ -1,14 +1,13 @@
-"""``kubectl nvshare``: from a workstation, what nvshare-ctl says on the nodes of a cluster."""
+"""The command line of ``kubectl nvshare``: its commands, and what --help says of them."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.status import Output
 
 _HELP = "What nvshare's schedulers say on the nodes of a cluster."
@@ -26,15 +25,6 @@ namespace and to execute commands in them (the role nvshare-operator).
 
 [bold]Exit codes:[/bold] 1 a node did not answer, 3 there is no scheduler.
 """
-
-
-def main() -> None:
-    """The console script, which kubectl finds by its name."""
-    try:
-        build()(prog_name="kubectl nvshare")
-    except CommandError as failure:
-        print(f"kubectl nvshare: {failure}", file=sys.stderr)
-        sys.exit(failure.code)
 
 
 def build() -> typer.Typer:
@@ -73,10 +63,10 @@ def status(
 ) -> None:
     """Asks every node once."""
     # Imported where they are used: the Kubernetes client takes a second to load, which --help need not wait for.
-    from nvshare.ctl import kubectl_answer
-    from nvshare.ctl.kubectl_nodes import Cluster
+    from nvshare.ctl.kubectl.nodes import Cluster
+    from nvshare.ctl.kubectl.output import show
 
     answers = Cluster(kubeconfig, context, namespace).ask_all()
-    kubectl_answer.show(answers, output.value)
+    show(answers, output.value)
     if any(answer.error for answer in answers):
         raise typer.Exit(ExitCode.FAILED)
