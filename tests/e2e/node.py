@@ -62,7 +62,7 @@ class Node:
     def uuids(self) -> list[str]:
         """The simulated GPUs, in the order of ``spans``."""
         variables = [f"LD_LIBRARY_PATH={LIBRARIES}/simulated-{VERSION}", f"NVSHARE_SIMGPU_DIR={STATE}"]
-        probe = ["env", *variables, "python3", "-m", "nvshare.ctl.demo.probe"]
+        probe = ["env", *variables, "python3", "-m", "nvshare.demo.probe"]
         devices = json.loads(kubectl("exec", "--namespace", TESTS, POD, "--", *probe))
         return [device["uuid"] for device in devices]
 

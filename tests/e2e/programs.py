@@ -61,12 +61,12 @@ def computing(steps: int = ENDLESS_STEPS) -> list[str]:
         "seed": 1,
         "stamped": False,
     }
-    return ["python3", "-m", "nvshare.ctl.demo.job", json.dumps(plan)]
+    return ["python3", "-m", "nvshare.demo.job", json.dumps(plan)]
 
 
 def probing() -> list[str]:
     """A program that prints the GPUs that it sees and ends."""
-    return ["python3", "-m", "nvshare.ctl.demo.probe"]
+    return ["python3", "-m", "nvshare.demo.probe"]
 
 
 def seen_uuids(name: str) -> list[str]:

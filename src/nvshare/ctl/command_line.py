@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl import library, run, settings, status
-from nvshare.ctl.demo import command as demo
+from nvshare.demo import command as demo
 
 _HELP = """
 Several programs share a GPU: start them, see who holds it and who waits, and set how they share.

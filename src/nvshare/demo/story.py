@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nvshare.ctl import words
-from nvshare.ctl.demo.spans import Span, Turn, overlaps, turns
+from nvshare.demo.spans import Span, Turn, overlaps, turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare.ctl.demo.spans import Span, Turn, overlaps, turns
+from nvshare.demo.spans import Span, Turn, overlaps, turns
 
 
 def span(pid: int, start: int, end: int, device: str = "GPU-1") -> Span:

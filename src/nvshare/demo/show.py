@@ -13,12 +13,12 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from nvshare.ctl import words
-from nvshare.ctl.demo import picture
-from nvshare.ctl.demo.plan import Broken, Finished, Plan, Progress, Started
-from nvshare.ctl.demo.stage import Ended, FromJob, Sayings
-from nvshare.ctl.demo.story import DeviceSeen
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.feed import Feed, Lost
+from nvshare.demo import picture
+from nvshare.demo.plan import Broken, Finished, Plan, Progress, Started
+from nvshare.demo.stage import Ended, FromJob, Sayings
+from nvshare.demo.story import DeviceSeen
 
 _TICK_SECONDS = 0.1
 _DEADLINE_SECONDS = 100.0

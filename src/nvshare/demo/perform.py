@@ -12,14 +12,14 @@ from rich.text import Text
 
 from nvshare import paths
 from nvshare.ctl import words
-from nvshare.ctl.demo import page, picture, simulation, stage, trace
-from nvshare.ctl.demo.plan import Finished, Plan
-from nvshare.ctl.demo.show import Show
-from nvshare.ctl.demo.spans import Span
-from nvshare.ctl.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.feed import watching
 from nvshare.ctl.preload import library, preload
+from nvshare.demo import page, picture, simulation, stage, trace
+from nvshare.demo.plan import Finished, Plan
+from nvshare.demo.show import Show
+from nvshare.demo.spans import Span
+from nvshare.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
 
 _MIB = 1024**2
 _JOBS_PER_DEVICE = 2

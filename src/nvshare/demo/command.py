@@ -33,6 +33,6 @@ def demo(
 ) -> None:
     """Ends with exit code 1 when what was seen is not as it must be."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl.demo import perform
+    from nvshare.demo import perform
 
     perform.perform(real, output, context.obj)

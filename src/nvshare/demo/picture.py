@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from nvshare.ctl import words
-from nvshare.ctl.demo.page import tick_seconds
-from nvshare.ctl.demo.story import DeviceSeen, Story
 from nvshare.ctl.table import STYLES
+from nvshare.demo.page import tick_seconds
+from nvshare.demo.story import DeviceSeen, Story
 
 COLORS = ("cyan", "dark_orange", "dodger_blue1", "orchid")
 _PROGRESS_CELLS = 20

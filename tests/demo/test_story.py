@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from nvshare.ctl.demo import page, picture, trace
-from nvshare.ctl.demo.spans import Span
-from nvshare.ctl.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
+from nvshare.demo import page, picture, trace
+from nvshare.demo.spans import Span
+from nvshare.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
 
 GIB = 1024**3
 SECOND = 1_000_000_000

@@ -1,4 +1,4 @@
-"""One job of the demo, a process of its own: ``python -m nvshare.ctl.demo.job PLAN``.
+"""One job of the demo, a process of its own: ``python -m nvshare.demo.job PLAN``.
 
 It knows nothing of nvshare. It allocates its memory in blocks, keeps a vector x at the beginning and a vector y at the
 end of each, and adds multiples of x to y, each time beside a kernel that keeps the device busy. All numbers are small
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from nvshare import simgpu
-from nvshare.ctl.demo.driver import CudaError, Driver
-from nvshare.ctl.demo.plan import Broken, Finished, Plan, Progress, Report, Started, plan_from_text, report_to_line
+from nvshare.demo.driver import CudaError, Driver
+from nvshare.demo.plan import Broken, Finished, Plan, Progress, Report, Started, plan_from_text, report_to_line
 
 _ELEMENTS = 4096
 _VECTOR_BYTES = 4 * _ELEMENTS
@@ -45,7 +45,7 @@ class _Work:
         names = ("nvs_fill_f32", "nvs_axpy", "nvs_reduce_sum_f32")
         fill, axpy, reduce = (driver.function(module, name) for name in names)
         if plan.stamped:
-            stamped = driver.load(files("nvshare.ctl.demo").joinpath("stamped.ptx").read_bytes() + b"\0")
+            stamped = driver.load(files("nvshare.demo").joinpath("stamped.ptx").read_bytes() + b"\0")
             spin = driver.function(stamped, "spin_stamped")
         else:
             spin = driver.function(module, "nvs_spin")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.ctl.demo import simulation, stage
-from nvshare.ctl.demo.job import check
-from nvshare.ctl.demo.plan import Broken, Plan
+from nvshare.demo import simulation, stage
+from nvshare.demo.job import check
+from nvshare.demo.plan import Broken, Plan
 from nvshare.paths import RunDir
 from tests.ctl.program import COMMAND, ctl, environment
 from tests.polling import poll_until

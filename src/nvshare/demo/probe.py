@@ -1,4 +1,4 @@
-"""Which devices there are, asked in a process of its own: ``python -m nvshare.ctl.demo.probe`` prints them as JSON."""
+"""Which devices there are, asked in a process of its own: ``python -m nvshare.demo.probe`` prints them as JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import sys
 from dataclasses import asdict
 
-from nvshare.ctl.demo.driver import CudaError, Driver
-from nvshare.ctl.demo.story import DeviceSeen
+from nvshare.demo.driver import CudaError, Driver
+from nvshare.demo.story import DeviceSeen
 
 
 def main() -> int:

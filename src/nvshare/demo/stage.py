@@ -17,9 +17,9 @@ from types import FrameType
 
 from nvshare import paths
 from nvshare.ctl import launch
-from nvshare.ctl.demo.plan import Broken, Plan, Report, plan_to_text, report_from_line
-from nvshare.ctl.demo.story import DeviceSeen
 from nvshare.ctl.errors import CommandError
+from nvshare.demo.plan import Broken, Plan, Report, plan_to_text, report_from_line
+from nvshare.demo.story import DeviceSeen
 
 _GRACE_SECONDS = 3.0
 
@@ -52,7 +52,7 @@ class Setup:
 def devices(environment: Mapping[str, str]) -> list[DeviceSeen]:
     """The devices that a process with this environment finds."""
     probe = subprocess.run(
-        [sys.executable, "-m", "nvshare.ctl.demo.probe"],
+        [sys.executable, "-m", "nvshare.demo.probe"],
         env=dict(environment),
         capture_output=True,
         text=True,
@@ -88,7 +88,7 @@ def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> It
         started: list[subprocess.Popen[bytes]] = []
         try:
             for place, plan in enumerate(plans):
-                command = [sys.executable, "-m", "nvshare.ctl.demo.job", plan_to_text(plan)]
+                command = [sys.executable, "-m", "nvshare.demo.job", plan_to_text(plan)]
                 process = _start(command, environment, subprocess.PIPE, errors.fileno())
                 started.append(process)
                 pids.append(process.pid)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from html import escape
 
 from nvshare.ctl import words
-from nvshare.ctl.demo.spans import Turn
-from nvshare.ctl.demo.story import DeviceSeen, JobSeen, Story, sentence
+from nvshare.demo.spans import Turn
+from nvshare.demo.story import DeviceSeen, JobSeen, Story, sentence
 
 _WIDTH = 1000
 _LEFT = 70

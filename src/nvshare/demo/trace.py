@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nvshare.ctl.demo.spans import Span, Turn
+from nvshare.demo.spans import Span, Turn
 
 _TURNS, _WORK = "turns", "work"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nvshare import simgpu
-from nvshare.ctl.demo.spans import Span
-from nvshare.ctl.demo.story import DeviceSeen
+from nvshare.demo.spans import Span
+from nvshare.demo.story import DeviceSeen
 from nvshare.simgpu import record
 
 
