@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.demo import simulation, stage
+from nvshare.demo import processes, simulation
 from nvshare.demo.job import check
 from nvshare.demo.plan import Broken, Plan
 from nvshare.paths import RunDir
+from nvshare.simgpu.turns import Kind, Span, turns
 from tests.ctl.program import COMMAND, ctl, environment
 from tests.polling import poll_until
 
@@ -43,23 +44,23 @@ def test_demo(run_dir: RunDir, tmp_path: Path) -> None:
 
 def _check_trace(events: list[dict[str, object]]) -> None:
     """Per device: two jobs, several turns each, and the kernels one after the other."""
-    work: dict[object, list[tuple[float, float, int]]] = defaultdict(list)
+    work: dict[object, list[Span]] = defaultdict(list)
     for event in events:
-        if event["ph"] == "X" and str(event["name"]).startswith("nvs_"):
-            begin, length = float(str(event["ts"])), float(str(event["dur"]))
-            work[event["pid"]].append((begin, begin + length, event["args"]["pid"]))  # type: ignore[index]
+        name = str(event["name"])
+        if event["ph"] == "X" and name.startswith("nvs_"):
+            begin_ns, length_ns = (round(float(str(event[key])) * 1000) for key in ("ts", "dur"))
+            pid = event["args"]["pid"]  # type: ignore[index]
+            work[event["pid"]].append(Span(pid, Kind.KERNEL, name, begin_ns, begin_ns + length_ns, pid))
     assert len(work) == 2
-    for pieces in work.values():
-        pieces.sort()
-        owners = [pid for _begin, _end, pid in pieces]
-        assert len(set(owners)) == 2
-        changes = sum(before != after for before, after in itertools.pairwise(owners))
-        assert changes >= 5
-        assert all(end <= begin + 0.001 for (_, end, _), (begin, _, _) in itertools.pairwise(pieces))
+    for spans in work.values():
+        assert len({span.pid for span in spans}) == 2
+        assert len(turns(spans)) >= 6
+        spans.sort(key=lambda span: span.start_ns)
+        assert all(after.start_ns >= before.end_ns for before, after in itertools.pairwise(spans))
 
 
 def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
-    """The live picture shows holders; Ctrl-C ends the demo and every process of it, and nothing stays on disk."""
+    """The terminal shows holders; Ctrl-C ends the demo and every process of it, and nothing stays on disk."""
     master, slave = pty.openpty()
     mark = f"mark-{os.getpid()}-{run_dir.root.name}"
     scratch = run_dir.root / "tmp"
@@ -75,7 +76,7 @@ def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
     os.set_blocking(master, False)
     seen = bytearray()
     try:
-        poll_until(lambda: b"holding" in _read(master, seen) or process.poll(), "a holder in the picture", timeout=40)
+        poll_until(lambda: b"holding" in _read(master, seen) or process.poll(), "a holder is shown", timeout=40)
         assert b"holding" in seen, seen.decode()
         assert len(_marked(mark)) == 6
         process.send_signal(signal.SIGINT)
@@ -123,10 +124,10 @@ def test_broken_job(run_dir: RunDir, tmp_path: Path) -> None:
     """A job that the driver refuses something says which call and which error."""
     variables = simulation.environment(environment(run_dir), tmp_path / "devices", 1)
     too_big = Plan("A", 0, 20 << 30, 1, 8, 1000, 1, stamped=False)
-    with stage.jobs([too_big], variables, tmp_path / "log") as (_pids, sayings):
-        first, second = sayings.get(timeout=30), sayings.get(timeout=30)
-    assert first.report == Broken("cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2)")
-    assert second.report == stage.Ended(1)
+    with processes.jobs([too_big], variables, tmp_path / "log") as (_pids, events):
+        first, second = events.get(timeout=30), events.get(timeout=30)
+    assert first.event == Broken("cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2)")
+    assert second.event == processes.Ended(1)
 
 
 def test_real_without_a_gpu(run_dir: RunDir, tmp_path: Path) -> None:

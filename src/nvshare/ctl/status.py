@@ -51,10 +51,10 @@ def status(
 ) -> None:
     """Asks once, or watches."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl import answer
+    from nvshare.ctl import status_output
 
     chosen = chosen_run_dir(context, run_dir)
     if watch:
-        answer.follow(chosen, output.value)
+        status_output.follow(chosen, output.value)
     else:
-        answer.once(chosen, output.value)
+        status_output.once(chosen, output.value)

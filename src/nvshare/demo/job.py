@@ -12,11 +12,10 @@ import sys
 import time
 from ctypes import c_float, c_uint64, c_void_p
 from dataclasses import dataclass
-from importlib.resources import files
 
-from nvshare import simgpu
+from nvshare import demo, simgpu
 from nvshare.demo.driver import CudaError, Driver
-from nvshare.demo.plan import Broken, Finished, Plan, Progress, Report, Started, plan_from_text, report_to_line
+from nvshare.demo.plan import Broken, Event, Finished, Plan, Progress, Started, event_to_line, plan_from_text
 
 _ELEMENTS = 4096
 _VECTOR_BYTES = 4 * _ELEMENTS
@@ -45,7 +44,7 @@ class _Work:
         names = ("nvs_fill_f32", "nvs_axpy", "nvs_reduce_sum_f32")
         fill, axpy, reduce = (driver.function(module, name) for name in names)
         if plan.stamped:
-            stamped = driver.load(files("nvshare.demo").joinpath("stamped.ptx").read_bytes() + b"\0")
+            stamped = driver.load(demo.STAMPED_PTX.read_bytes() + b"\0")
             spin = driver.function(stamped, "spin_stamped")
         else:
             spin = driver.function(module, "nvs_spin")
@@ -129,23 +128,23 @@ def check(plan: Plan, sums: list[float], elements: list[float]) -> Finished:
     return Finished(right, detail, [])
 
 
-def _say(report: Report) -> None:
-    print(report_to_line(report), flush=True)
+def _report(event: Event) -> None:
+    print(event_to_line(event), flush=True)
 
 
 def _run(plan: Plan) -> Finished:
     driver = Driver()
     work = _Work(driver, plan)
-    _say(Started(driver.device_uuid(plan.ordinal)))
+    _report(Started(driver.device_uuid(plan.ordinal)))
     work.prepare()
-    said = time.monotonic()
+    reported = time.monotonic()
     for number in range(plan.steps):
         work.step(number)
         if number % _STEPS_IN_FLIGHT == _STEPS_IN_FLIGHT - 1:
             driver.synchronize()
-            if time.monotonic() >= said + _REPORT_SECONDS:
-                said = time.monotonic()
-                _say(Progress(number + 1))
+            if time.monotonic() >= reported + _REPORT_SECONDS:
+                reported = time.monotonic()
+                _report(Progress(number + 1))
     finished = check(plan, *work.sums_and_elements())
     stamps = work.times()
     work.end()
@@ -157,9 +156,9 @@ def main() -> int:
     try:
         finished = _run(plan_from_text(sys.argv[1]))
     except CudaError as error:
-        _say(Broken(str(error)))
+        _report(Broken(str(error)))
         return 1
-    _say(finished)
+    _report(finished)
     return 0 if finished.right else 1
 
 

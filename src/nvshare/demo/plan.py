@@ -1,4 +1,4 @@
-"""What one job of the demo has to do, and what it says while it does it: both as JSON, one document a line."""
+"""What one job of the demo has to do, and the events that it reports meanwhile: both as JSON, one document a line."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So many steps are done."""
+    """``done`` steps are done."""
 
     done: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The job is over; ``stamps`` are start and end of each step in nanoseconds of the device's clock, if asked for."""
+    """The job has computed its result."""
 
     right: bool
     detail: str
     stamps: list[list[int]]
+    """Start and end of each step in nanoseconds of the device's clock; empty unless the plan asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Broken:
     message: str
 
 
-Report = Started | Progress | Finished | Broken
+Event = Started | Progress | Finished | Broken
 
 
 def plan_to_text(plan: Plan) -> str:
@@ -69,16 +70,16 @@ def plan_from_text(text: str) -> Plan:
     return Plan(**json.loads(text))
 
 
-def report_to_line(report: Report) -> str:
+def event_to_line(event: Event) -> str:
     """For the job's standard output."""
-    return json.dumps({"report": type(report).__name__, **asdict(report)})
+    return json.dumps({"event": type(event).__name__, **asdict(event)})
 
 
-def report_from_line(line: str) -> Report:
-    """The reverse of ``report_to_line``; ValueError for anything else."""
+def event_from_line(line: str) -> Event:
+    """The reverse of ``event_to_line``; ValueError for anything else."""
     fields = json.loads(line)
-    kinds: dict[str, type[Report]] = {kind.__name__: kind for kind in (Started, Progress, Finished, Broken)}
-    name = fields.pop("report", None) if isinstance(fields, dict) else None
+    kinds: dict[str, type[Event]] = {kind.__name__: kind for kind in (Started, Progress, Finished, Broken)}
+    name = fields.pop("event", None) if isinstance(fields, dict) else None
     if name not in kinds:
-        raise ValueError(f"no report of a job: {line!r}")
+        raise ValueError(f"no event of a job: {line!r}")
     return kinds[name](**fields)

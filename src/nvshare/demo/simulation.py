@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nvshare import simgpu
-from nvshare.demo.spans import Span
-from nvshare.demo.story import DeviceSeen
+from nvshare.demo.report import DeviceInfo
 from nvshare.simgpu import record
+from nvshare.simgpu.turns import Span
 
 
 def environment(outer: Mapping[str, str], folder: Path, devices: int) -> dict[str, str]:
-    """The environment of a process that sees so many simulated devices of 16 GiB, which no other demo shares."""
+    """The environment of a process that sees simulated devices of 16 GiB, ``devices`` of them, which only it shares."""
     return {**outer, **simgpu.environment(folder, f"{devices}x16GiB", outer)}
 
 
-def spans(folder: Path, devices: Sequence[DeviceSeen]) -> list[Span]:
-    """Everything that the devices executed, by their own record."""
-    return [
-        Span(device.uuid, entry.pid, entry.start_ns, entry.end_ns, entry.name)
-        for ordinal, device in enumerate(devices)
-        for entry in record.read(folder, ordinal)
-    ]
+def spans(folder: Path, devices: Sequence[DeviceInfo]) -> dict[str, list[Span]]:
+    """Everything that each device executed, by its UUID, from the devices' own record."""
+    return {device.uuid: record.read(folder, ordinal) for ordinal, device in enumerate(devices)}

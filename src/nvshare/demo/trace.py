@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nvshare.demo.spans import Span, Turn
+from nvshare.demo.report import Report
 
 _TURNS, _WORK = "turns", "work"
 
 
-def chrome_trace(
-    turns: Sequence[Turn], spans: Sequence[Span], device_names: Mapping[str, str], job_names: Mapping[int, str]
-) -> str:
-    """A process a device; in it two tracks a job: its turns, and what it executed.
+def chrome_trace(report: Report) -> str:
+    """A process for each device. In it each job has two tracks: its turns, and what it executed.
 
-    Times begin at the start of the first turn.
+    Times begin at the start of the first operation.
     """
-    origin = min((span.start_ns for span in spans), default=0)
-    devices = {device: number for number, device in enumerate(device_names, start=1)}
+    devices = {device.uuid: number for number, device in enumerate(report.devices, start=1)}
+    job_names = {job.pid: f"job {job.name}" for job in report.jobs}
     tracks: dict[tuple[str, int, str], int] = {}
     events: list[dict[str, Any]] = []
-    for device, number in devices.items():
-        events.append(_name("process_name", number, 0, device_names[device]))
+    for number, device in enumerate(report.devices):
+        events.append(_name("process_name", devices[device.uuid], 0, f"GPU {number} {device.name}"))
 
-    def track(device: str, pid: int, kind: str) -> int:
+    def name_of(pid: int) -> str:
+        return job_names.get(pid, f"pid {pid}")
+
+    def place(device: str, pid: int, kind: str) -> tuple[int, int]:
+        """The numbers of the device and of the track, which is named when it is first used."""
         if (device, pid, kind) not in tracks:
             tracks[device, pid, kind] = len(tracks) + 1
-            label = f"{job_names.get(pid, f'pid {pid}')}: {kind}"
-            events.append(_name("thread_name", devices[device], tracks[device, pid, kind], label))
-        return tracks[device, pid, kind]
+            events.append(_name("thread_name", devices[device], tracks[device, pid, kind], f"{name_of(pid)}: {kind}"))
+        return devices[device], tracks[device, pid, kind]
 
-    for number, turn in enumerate(turns, start=1):
-        label = f"turn {number}: {job_names.get(turn.pid, f'pid {turn.pid}')}"
-        where = devices[turn.device], track(turn.device, turn.pid, _TURNS)
+    origin = report.start_ns
+    turns = [(uuid, turn) for uuid, found in report.turns.items() for turn in found]
+    for number, (uuid, turn) in enumerate(sorted(turns, key=lambda each: (each[1].start_ns, each[0])), start=1):
+        where = place(uuid, turn.pid, _TURNS)
         details = {"pid": turn.pid, "pieces": turn.pieces, "busy_ms": turn.busy_ns / 1e6}
-        events.append(_slice(label, *where, turn.start_ns - origin, turn.end_ns - turn.start_ns, details))
-    for span in spans:
-        where = devices[span.device], track(span.device, span.pid, _WORK)
-        events.append(
-            _slice(span.label, *where, span.start_ns - origin, span.end_ns - span.start_ns, {"pid": span.pid})
-        )
+        length_ns = turn.end_ns - turn.start_ns
+        events.append(_slice(f"turn {number}: {name_of(turn.pid)}", *where, turn.start_ns - origin, length_ns, details))
+    for uuid, spans in report.spans.items():
+        for span in spans:
+            where = place(uuid, span.pid, _WORK)
+            length_ns = span.end_ns - span.start_ns
+            events.append(_slice(span.name, *where, span.start_ns - origin, length_ns, {"pid": span.pid}))
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, separators=(",", ":"))
 
 

@@ -14,12 +14,12 @@ import yaml
 
 from nvshare import paths
 from nvshare.admin import admin_pb2
-from nvshare.ctl import document
+from nvshare.ctl import status_document
 from tests.ctl.admin_server import example
 from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
 
-STATUS = document.of_status(example())
-QUIET = document.of_status(admin_pb2.Status(version="0.1.9", scheduler_pid=5))
+STATUS = status_document.from_status(example())
+QUIET = status_document.from_status(admin_pb2.Status(version="0.1.9", scheduler_pid=5))
 PRINTED = json.dumps(STATUS, indent=2)
 
 
@@ -188,5 +188,5 @@ def test_help_is_quick() -> None:
 
 def test_there_and_back() -> None:
     """A status that was written as a document and read again is the same; what is unknown is left out."""
-    assert document.to_status(STATUS) == example()
-    assert document.to_status({**STATUS, "news": [1]}) == example()
+    assert status_document.to_status(STATUS) == example()
+    assert status_document.to_status({**STATUS, "news": [1]}) == example()

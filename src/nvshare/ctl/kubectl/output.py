@@ -11,7 +11,8 @@ import yaml
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from nvshare.ctl import document, table
+from nvshare.ctl.status_document import Document, to_status
+from nvshare.ctl.status_table import render as status_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class NodeAnswer:
     node: str
     pod: str
     """The scheduler's."""
-    status: document.Document | None = None
+    status: Document | None = None
     error: str = ""
 
 
@@ -46,7 +47,7 @@ def render(answers: Sequence[NodeAnswer]) -> RenderableType:
         if answer.status is None:
             parts.append(Text(f"no answer: {answer.error}", style="bold red"))
         else:
-            parts.append(table.render(document.to_status(answer.status)))
+            parts.append(status_table(to_status(answer.status)))
     return Group(*parts)
 
 

@@ -1,4 +1,4 @@
-"""The demo in the terminal: the live picture, and the timeline at the end."""
+"""The demo in the terminal: the jobs while they run, and the timeline at the end."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nvshare.ctl import words
-from nvshare.ctl.table import STYLES
-from nvshare.demo.page import tick_seconds
-from nvshare.demo.story import DeviceSeen, Story
+from nvshare import display
+from nvshare.demo.html_page import tick_seconds
+from nvshare.demo.report import DeviceInfo, Report
 
 COLORS = ("cyan", "dark_orange", "dodger_blue1", "orchid")
 _PROGRESS_CELLS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class JobNow:
-    """A job while it runs; the times of ``held`` are seconds since the demo's start."""
+class RunningJob:
+    """A job while it runs."""
 
     name: str
     device: str
     state: str
     footprint_bytes: int
     share_done: float
+    """Of its steps, 0 to 1."""
     held: Sequence[tuple[float, float]]
+    """From when to when it held the lock, in seconds since the demo's start."""
 
 
-def live(devices: Sequence[DeviceSeen], jobs: Sequence[JobNow], now: float, width: int) -> RenderableType:
+def live(devices: Sequence[DeviceInfo], jobs: Sequence[RunningJob], now: float, width: int) -> RenderableType:
     """Who holds what at this moment, and who held it since the demo's start."""
     parts: list[RenderableType] = []
     for number, device in enumerate(devices):
@@ -43,8 +44,8 @@ def live(devices: Sequence[DeviceSeen], jobs: Sequence[JobNow], now: float, widt
         for place, job in mine:
             table.add_row(
                 Text(f"job {job.name}", style=_color(place)),
-                Text(f"{job.state:<12}", style=STYLES.get(job.state, "dim")),
-                words.size(job.footprint_bytes),
+                Text(f"{job.state:<12}", style=display.STATE_STYLES.get(job.state, "dim")),
+                display.size(job.footprint_bytes),
                 _progress(job.share_done, _color(place)),
                 f"{job.share_done:4.0%}",
             )
@@ -55,39 +56,39 @@ def live(devices: Sequence[DeviceSeen], jobs: Sequence[JobNow], now: float, widt
     return Group(*parts)
 
 
-def timeline(story: Story, width: int) -> RenderableType:
-    """The turns from the devices' record: a bar a job, per device."""
+def timeline(report: Report, width: int) -> RenderableType:
+    """The turns by the devices' record: for each device a bar for each of its jobs."""
     parts: list[RenderableType] = []
-    length = (story.end_ns - story.start_ns) / 1e9
-    places = {job.pid: place for place, job in enumerate(story.jobs)}
-    for number, device in enumerate(story.devices):
+    length = (report.end_ns - report.start_ns) / 1e9
+    places = {job.pid: place for place, job in enumerate(report.jobs)}
+    for number, device in enumerate(report.devices):
         parts.append(_title(number, device))
-        for job in story.jobs_of(device.uuid):
+        for job in report.jobs_of(device.uuid):
             held = [
-                ((turn.start_ns - story.start_ns) / 1e9, (turn.end_ns - story.start_ns) / 1e9)
-                for turn in story.turns_of(device.uuid, job.pid)
+                ((turn.start_ns - report.start_ns) / 1e9, (turn.end_ns - report.start_ns) / 1e9)
+                for turn in report.turns_of(job)
             ]
             parts.append(_strip(f"job {job.name}", held, length, length, width, _color(places[job.pid])))
         parts += [axis(length, width), Text()]
     return Group(*parts)
 
 
-def results(story: Story) -> RenderableType:
-    """A line a job: its turns and whether its result is right."""
+def results(report: Report) -> RenderableType:
+    """For each job a line: its turns, and whether its result is right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("JOB", "PID", "MEMORY", "TURNS", "ON THE GPU"):
         table.add_column(name, justify="left" if name == "JOB" else "right", no_wrap=True)
     table.add_column("RESULT")
-    for place, job in enumerate(story.jobs):
-        turns = story.turns_of(job.device, job.pid)
+    for place, job in enumerate(report.jobs):
+        turns = report.turns_of(job)
         busy = sum(turn.busy_ns for turn in turns) / 1e9
         mark = ("right", "bold green") if job.right else ("WRONG", "bold red")
         table.add_row(
             Text(job.name, style=_color(place)),
             str(job.pid),
-            words.size(job.footprint_bytes),
+            display.size(job.footprint_bytes),
             str(len(turns)),
-            words.duration(busy),
+            display.duration(busy),
             Text.assemble(mark, f", {job.detail}"),
         )
     return table
@@ -153,9 +154,9 @@ def coverage(held: Iterable[tuple[float, float]], start: float, end: float, cell
     return [min(share, 1.0) for share in shares]
 
 
-def _title(number: int, device: DeviceSeen) -> Text:
+def _title(number: int, device: DeviceInfo) -> Text:
     return Text.assemble(
-        (f"GPU {number}", "bold"), f"  {device.name}, {words.size(device.total_bytes)}  ", (device.uuid, "dim")
+        (f"GPU {number}", "bold"), f"  {device.name}, {display.size(device.total_bytes)}  ", (device.uuid, "dim")
     )
 
 

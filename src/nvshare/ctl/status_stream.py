@@ -1,4 +1,4 @@
-"""The status stream as a queue that survives the scheduler's restarts."""
+"""The scheduler's status as a queue of updates, which goes on when the scheduler restarts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.connection import admin
+from nvshare.ctl.admin_client import admin
 from nvshare.ctl.errors import CommandError
 from nvshare.paths import RunDir
 
@@ -18,28 +18,28 @@ RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The scheduler is gone or does not answer; it is tried again until it is back."""
+    """The scheduler has ended or does not answer. The connection is tried again until it is back."""
 
     reason: str
 
 
-Feed = queue.SimpleQueue[admin_pb2.Status | Lost]
+Updates = queue.SimpleQueue[admin_pb2.Status | Lost]
 
 
 @contextmanager
-def watching(run_dir: RunDir, min_interval_seconds: float) -> Iterator[Feed]:
-    """A queue that gets every change of the status, and Lost once each time that the scheduler goes away."""
-    feed: Feed = queue.SimpleQueue()
+def watching(run_dir: RunDir, min_interval_seconds: float) -> Iterator[Updates]:
+    """A queue that gets every change of the status, and Lost once for each time that the scheduler goes away."""
+    updates: Updates = queue.SimpleQueue()
     stop = threading.Event()
-    reader = threading.Thread(target=_read, args=(run_dir, min_interval_seconds, feed, stop), daemon=True)
+    reader = threading.Thread(target=_read, args=(run_dir, min_interval_seconds, updates, stop), daemon=True)
     reader.start()
     try:
-        yield feed
+        yield updates
     finally:
         stop.set()
 
 
-def _read(run_dir: RunDir, min_interval_seconds: float, feed: Feed, stop: threading.Event) -> None:
+def _read(run_dir: RunDir, min_interval_seconds: float, updates: Updates, stop: threading.Event) -> None:
     request = admin_pb2.WatchStatusRequest(min_interval_seconds=min_interval_seconds)
     connected = True
     while not stop.is_set():
@@ -48,17 +48,17 @@ def _read(run_dir: RunDir, min_interval_seconds: float, feed: Feed, stop: thread
             with admin(run_dir) as scheduler:
                 for status in scheduler.WatchStatus(request):
                     connected = True
-                    feed.put(status)
+                    updates.put(status)
         except CommandError as failure:
             reason = str(failure)
         if connected:
-            feed.put(Lost(reason))
+            updates.put(Lost(reason))
         connected = False
         stop.wait(RETRY_SECONDS)
 
 
 def aged(status: admin_pb2.Status, seconds: float) -> admin_pb2.Status:
-    """What the status will be so many seconds later if nothing changes: the clocks of those who hold and wait go on."""
+    """The status after this many seconds in which nothing changes: only the times of holders and waiters grow."""
     later = admin_pb2.Status()
     later.CopyFrom(status)
     later.uptime_seconds += seconds

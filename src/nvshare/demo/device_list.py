@@ -1,4 +1,4 @@
-"""Which devices there are, asked in a process of its own: ``python -m nvshare.demo.probe`` prints them as JSON."""
+"""Which devices there are: ``python -m nvshare.demo.device_list`` prints them as JSON, in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from nvshare.demo.driver import CudaError, Driver
-from nvshare.demo.story import DeviceSeen
+from nvshare.demo.report import DeviceInfo
 
 
 def main() -> int:
@@ -15,7 +15,7 @@ def main() -> int:
     try:
         driver = Driver()
         found = [
-            DeviceSeen(driver.device_uuid(ordinal), driver.device_name(ordinal), driver.total_memory(ordinal))
+            DeviceInfo(driver.device_uuid(ordinal), driver.device_name(ordinal), driver.total_memory(ordinal))
             for ordinal in range(driver.device_count())
         ]
     except CudaError as error:

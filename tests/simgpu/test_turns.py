@@ -1,4 +1,4 @@
-"""Turns and overlaps from a record of what ran."""
+"""The turns that a record adds up to, and whether two processes overlapped."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare.demo.spans import Span, Turn, overlaps, turns
+from nvshare.simgpu.turns import Kind, Span, Turn, overlaps, turns
 
 
-def span(pid: int, start: int, end: int, device: str = "GPU-1") -> Span:
-    """A kernel."""
-    return Span(device, pid, start, end, "kernel")
+def span(client: int, start: int, end: int) -> Span:
+    """A kernel of a process."""
+    return Span(client, Kind.KERNEL, "kernel", start, end, client)
 
 
 def test_turns_are_runs_of_one_process() -> None:
     """A turn ends where another process begins, however long the pause before it."""
     record = [span(7, 0, 10), span(7, 500, 510), span(8, 510, 520), span(7, 530, 540)]
     assert turns(record) == [
-        Turn("GPU-1", 7, 0, 510, 2, 20),
-        Turn("GPU-1", 8, 510, 520, 1, 10),
-        Turn("GPU-1", 7, 530, 540, 1, 10),
+        Turn(7, 7, 0, 510, pieces=2, busy_ns=20),
+        Turn(8, 8, 510, 520, pieces=1, busy_ns=10),
+        Turn(7, 7, 530, 540, pieces=1, busy_ns=10),
     ]
     assert overlaps(record) == []
 
 
-def test_devices_are_apart() -> None:
-    """What runs on one device at the time of something on another is no overlap and ends no turn."""
-    record = [span(7, 0, 10), span(8, 5, 15, "GPU-2"), span(7, 10, 20)]
-    assert [(turn.pid, turn.device, turn.pieces) for turn in turns(record)] == [(7, "GPU-1", 2), (8, "GPU-2", 1)]
-    assert overlaps(record) == []
+def test_a_turn_ends_with_its_latest_operation() -> None:
+    """Not with the one that began last; and nothing has no turns."""
+    record = [span(1, 0, 10), span(1, 11, 30), span(1, 12, 15), span(2, 40, 50), span(1, 60, 70)]
+    assert [(turn.client, turn.start_ns, turn.end_ns) for turn in turns(record)] == [
+        (1, 0, 30),
+        (2, 40, 50),
+        (1, 60, 70),
+    ]
+    assert turns([]) == []
+
+
+def test_operations_of_one_process_may_overlap() -> None:
+    """Streams of one process run beside each other; that is no overlap of processes."""
+    assert overlaps([span(1, 0, 10), span(1, 5, 15)]) == []
 
 
 def test_overlap_behind_others() -> None:
@@ -45,11 +54,10 @@ def test_touching_is_no_overlap() -> None:
 
 
 spans = st.builds(
-    lambda pid, start, length, device: span(pid, start, start + length, device),
+    lambda client, start, length: span(client, start, start + length),
     st.integers(1, 3),
     st.integers(0, 60),
     st.integers(1, 9),
-    st.sampled_from(["GPU-1", "GPU-2"]),
 )
 
 
@@ -60,17 +68,15 @@ def test_overlaps_are_found(record: list[Span]) -> None:
         (a, b)
         for a in record
         for b in record
-        if a.device == b.device and a.pid != b.pid and a.start_ns < b.end_ns and b.start_ns < a.end_ns
+        if a.client != b.client and a.start_ns < b.end_ns and b.start_ns < a.end_ns
     )
     assert bool(overlaps(record)) == any(True for _ in pairs)
 
 
 @given(st.lists(spans, max_size=12))
 def test_turns_keep_everything(record: list[Span]) -> None:
-    """Every piece of work is in one turn, and neighbouring turns on a device are of different processes."""
+    """Every piece of work is in one turn, and neighbouring turns are of different processes."""
     found = turns(record)
     assert sum(turn.pieces for turn in found) == len(record)
     assert sum(turn.busy_ns for turn in found) == sum(each.end_ns - each.start_ns for each in record)
-    for device in ("GPU-1", "GPU-2"):
-        pids = [turn.pid for turn in found if turn.device == device]
-        assert all(a != b for a, b in itertools.pairwise(pids))
+    assert all(before.client != after.client for before, after in itertools.pairwise(found))

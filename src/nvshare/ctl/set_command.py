@@ -70,7 +70,7 @@ def set_quantum(
     """Commands the scheduler and says what is now set."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.connection import RPC_TIMEOUT, admin
+    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     with admin(chosen_run_dir(context, run_dir)) as scheduler:
         scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=device), timeout=RPC_TIMEOUT)
@@ -85,7 +85,7 @@ def set_policy(
 ) -> None:
     """Commands the scheduler and says what is now set."""
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.connection import RPC_TIMEOUT, admin
+    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     with admin(chosen_run_dir(context, run_dir)) as scheduler:
         scheduler.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=device), timeout=RPC_TIMEOUT)

@@ -1,9 +1,8 @@
-"""The processes of a demo: a private scheduler, the jobs, and that all of them are gone afterwards."""
+"""The processes of a demo: a private scheduler and the jobs. All of them have ended when the demo ends."""
 
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -15,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from nvshare import paths
-from nvshare.ctl import launch
-from nvshare.ctl.errors import CommandError
-from nvshare.demo.plan import Broken, Plan, Report, plan_to_text, report_from_line
-from nvshare.demo.story import DeviceSeen
+from nvshare import paths, scheduler_process
+from nvshare.demo.errors import DemoError
+from nvshare.demo.plan import Broken, Event, Plan, event_from_line, plan_to_text
+from nvshare.demo.report import DeviceInfo
+from nvshare.scheduler_process import SchedulerStartError
 
 _GRACE_SECONDS = 3.0
 
@@ -32,11 +31,12 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class FromJob:
-    """What job number ``place`` said, or that it ended."""
+class JobEvent:
+    """What happened to one job."""
 
     place: int
-    report: Report | Ended
+    """The job's place in the list of plans."""
+    event: Event | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +49,43 @@ class Setup:
     quantum_seconds: float
 
 
-def devices(environment: Mapping[str, str]) -> list[DeviceSeen]:
+def devices(environment: Mapping[str, str]) -> list[DeviceInfo]:
     """The devices that a process with this environment finds."""
-    probe = subprocess.run(
-        [sys.executable, "-m", "nvshare.demo.probe"],
+    done = subprocess.run(
+        [sys.executable, "-m", "nvshare.demo.device_list"],
         env=dict(environment),
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    if probe.returncode != 0:
-        reason = (probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1]
-        raise CommandError(f"no device can be used: {reason}; without a GPU, run the demo without --real")
-    return [DeviceSeen(**device) for device in json.loads(probe.stdout)]
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise DemoError(f"no device can be used: {reason}; without a GPU, run the demo without --real")
+    return [DeviceInfo(**device) for device in json.loads(done.stdout)]
 
 
 @contextmanager
 def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     """A scheduler that accepts clients, for as long as the block lasts."""
-    command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(run_dir.root)]
-    command += ["--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}"]
     # If this process is killed it can't end the scheduler, which then ends by itself.
-    command += ["--exit-when-idle", str(launch.IDLE_SECONDS)]
+    idle = ("--exit-when-idle", str(scheduler_process.IDLE_SECONDS))
+    sharing = ("--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}")
+    command = scheduler_process.command(run_dir, *sharing, *idle)
     run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = run_dir.log_file
     with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:
-        launch.wait_until_accepting(run_dir, lambda: started.poll() is None, log, 0)
+        try:
+            scheduler_process.wait_until_accepting(run_dir, lambda: started.poll() is None, log)
+        except SchedulerStartError as error:
+            raise DemoError(str(error)) from error
         yield
 
 
 @contextmanager
-def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> Iterator[tuple[list[int], Sayings]]:
-    """The jobs' pids and what they say; those that still run when the block is left are ended."""
-    sayings: Sayings = queue.SimpleQueue()
+def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> Iterator[tuple[list[int], JobEvents]]:
+    """The jobs' pids and their events; those that still run when the block is left are ended."""
+    events: JobEvents = queue.SimpleQueue()
     pids: list[int] = []
     with log.open("wb") as errors:
         started: list[subprocess.Popen[bytes]] = []
@@ -92,8 +95,8 @@ def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> It
                 process = _start(command, environment, subprocess.PIPE, errors.fileno())
                 started.append(process)
                 pids.append(process.pid)
-                threading.Thread(target=_listen, args=(place, process, sayings), daemon=True).start()
-            yield pids, sayings
+                threading.Thread(target=_read_events, args=(place, process, events), daemon=True).start()
+            yield pids, events
         finally:
             for process in started:
                 process.terminate()
@@ -101,19 +104,19 @@ def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> It
                 _end(process)
 
 
-Sayings = queue.SimpleQueue[FromJob]
+JobEvents = queue.SimpleQueue[JobEvent]
 
 
-def _listen(place: int, process: subprocess.Popen[bytes], sayings: Sayings) -> None:
+def _read_events(place: int, process: subprocess.Popen[bytes], events: JobEvents) -> None:
     assert process.stdout is not None
     with process.stdout:
         for line in process.stdout:
             try:
-                report = report_from_line(line.decode())
+                event = event_from_line(line.decode())
             except ValueError as error:
-                report = Broken(str(error))
-            sayings.put(FromJob(place, report))
-    sayings.put(FromJob(place, Ended(process.wait())))
+                event = Broken(str(error))
+            events.put(JobEvent(place, event))
+    events.put(JobEvent(place, Ended(process.wait())))
 
 
 @contextmanager

@@ -10,10 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from nvshare import display
 from nvshare.admin import admin_pb2
-from nvshare.ctl import words
 
-STYLES = {"holding": "bold green", "waiting": "yellow", "unresponsive": "bold red", "idle": "dim"}
 _BAR_CELLS = 20
 
 
@@ -26,7 +25,7 @@ def render(status: admin_pb2.Status) -> RenderableType:
         parts += [Text("No device yet: no client has used one since the scheduler started."), Text()]
     version = f"nvshare-scheduler {status.version}".strip()
     parts.append(
-        Text(f"{version}, pid {status.scheduler_pid}, up {words.duration(status.uptime_seconds)}", style="dim")
+        Text(f"{version}, pid {status.scheduler_pid}, up {display.duration(status.uptime_seconds)}", style="dim")
     )
     return Group(*parts)
 
@@ -51,16 +50,16 @@ def _memory(device: admin_pb2.Device) -> Text:
         ("█" * foreign_cells, "bright_black"),
         ("█" * client_cells, "yellow" if full else "green"),
         ("░" * (_BAR_CELLS - foreign_cells - client_cells), "dim"),
-        f" clients {words.size(clients)}, others {words.size(device.foreign_bytes)}, ",
-        f"of {words.size(device.total_bytes)}",
+        f" clients {display.size(clients)}, others {display.size(device.foreign_bytes)}, ",
+        f"of {display.size(device.total_bytes)}",
     )
 
 
 def _turns(device: admin_pb2.Device) -> str:
     states = Counter(client.state for client in device.clients)
-    left = f" ({words.duration(device.quantum_left_seconds)} left)" if device.HasField("quantum_left_seconds") else ""
+    left = f" ({display.duration(device.quantum_left_seconds)} left)" if device.HasField("quantum_left_seconds") else ""
     parts = [f"policy {device.policy}", f"quantum {device.quantum_seconds:g} s{left}"]
-    parts += [f"{states[state]} {state}" for state in STYLES if states[state]]
+    parts += [f"{states[state]} {state}" for state in display.STATE_STYLES if states[state]]
     return ", ".join(parts)
 
 
@@ -73,14 +72,14 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
         number = column not in ("STATE",)
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     table.add_column("COMMAND", ratio=1, no_wrap=True, overflow="ellipsis")
-    order = list(STYLES)
+    order = list(display.STATE_STYLES)
     for client in sorted(device.clients, key=lambda each: (_rank(order, each.state), each.id)):
         table.add_row(
             str(client.pid),
-            Text(client.state, style=STYLES.get(client.state, "")),
-            words.size(client.footprint_bytes),
-            words.duration(client.held_seconds),
-            words.duration(client.waited_seconds),
+            Text(client.state, style=display.STATE_STYLES.get(client.state, "")),
+            display.size(client.footprint_bytes),
+            display.duration(client.held_seconds),
+            display.duration(client.waited_seconds),
             _who(client),
         )
     yield table
@@ -91,10 +90,18 @@ def _rank(order: list[str], state: str) -> int:
 
 
 def _who(client: admin_pb2.Client) -> Text:
-    command = words.short_paths(client.command) or "?"
+    command = _short_paths(client.command) or "?"
     if place := _place(client.identity):
         return Text("\n").join([Text(place), Text(command, style="dim")])
     return Text(command)
+
+
+def _short_paths(command: str) -> str:
+    """The command with ``…/NAME`` for every long path in it: then its first words fit the column."""
+    return " ".join(
+        f"…/{word.rsplit('/', 1)[1]}" if word.startswith("/") and word.count("/") > 1 else word
+        for word in command.split()
+    )
 
 
 def _place(identity: admin_pb2.Identity) -> str:
@@ -104,7 +111,7 @@ def _place(identity: admin_pb2.Identity) -> str:
 
 def _allocations(device: admin_pb2.Device) -> Iterable[RenderableType]:
     for entry in device.allocations_without_client:
-        amount = words.count(len(entry.virtual_device_ids), "virtual device")
+        amount = display.count(len(entry.virtual_device_ids), "virtual device")
         yield Text.assemble(
             ("allocated, no client: ", "yellow"), escape(_place(entry.identity) or "unknown container"), f", {amount}"
         )

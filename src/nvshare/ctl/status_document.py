@@ -12,7 +12,7 @@ from nvshare.admin import admin_pb2
 Document = dict[str, Any]
 
 
-def of_status(status: admin_pb2.Status) -> Document:
+def from_status(status: admin_pb2.Status) -> Document:
     """The whole answer of the scheduler. A field that has no value now is null, never missing."""
     return {
         "version": status.version,

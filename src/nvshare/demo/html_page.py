@@ -1,13 +1,13 @@
-"""The turns as one HTML file that needs nothing else: an SVG a device, a table of the jobs, the sentence."""
+"""The report as one HTML file that needs no other: the summary, a timeline of each device, a table of the jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
 
-from nvshare.ctl import words
-from nvshare.demo.spans import Turn
-from nvshare.demo.story import DeviceSeen, JobSeen, Story, sentence
+from nvshare import display
+from nvshare.demo.report import DeviceInfo, JobResult, Report, summary
+from nvshare.simgpu.turns import Turn
 
 _WIDTH = 1000
 _LEFT = 70
@@ -33,76 +33,76 @@ td:first-child, th:first-child, td:last-child, th:last-child { text-align: left 
 """
 
 
-def page(story: Story) -> str:
+def html_page(report: Report) -> str:
     """The document."""
-    how = f"policy {story.policy}, quantum {story.quantum_seconds:g} s"
+    how = f"policy {report.policy}, quantum {report.quantum_seconds:g} s"
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
         f"<title>nvshare: who had the GPU when</title><style>{_STYLE}</style></head><body>",
         "<h1>Who had the GPU when</h1>",
-        f'<p>{escape(sentence(story))}</p><p class="dim">{escape(how)}. Point at a turn for its figures.</p>',
-        *(_device(story, number, device) for number, device in enumerate(story.devices)),
-        _table(story),
+        f'<p>{escape(summary(report))}</p><p class="dim">{escape(how)}. Point at a turn for its figures.</p>',
+        *(_device(report, number, device) for number, device in enumerate(report.devices)),
+        _table(report),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _device(story: Story, number: int, device: DeviceSeen) -> str:
-    jobs = list(story.jobs_of(device.uuid))
+def _device(report: Report, number: int, device: DeviceInfo) -> str:
+    jobs = list(report.jobs_of(device.uuid))
     height = _ROW * len(jobs) + _AXIS
-    title = f"GPU {number}: {device.name}, {words.size(device.total_bytes)}"
+    title = f"GPU {number}: {device.name}, {display.size(device.total_bytes)}"
     lines = [
         f'<h2>{escape(title)} <span class="dim">{escape(device.uuid)}</span></h2>',
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">',
-        *_axis(story, height),
-        *(line for row, job in enumerate(jobs) for line in _row(story, row, job)),
+        *_axis(report, height),
+        *(line for row, job in enumerate(jobs) for line in _row(report, row, job)),
         "</svg>",
     ]
     return "\n".join(lines)
 
 
-def _axis(story: Story, height: int) -> Iterator[str]:
-    step = tick_seconds((story.end_ns - story.start_ns) / 1e9, 12)
+def _axis(report: Report, height: int) -> Iterator[str]:
+    step = tick_seconds((report.end_ns - report.start_ns) / 1e9, 12)
     second = 0.0
-    while second * 1e9 <= story.end_ns - story.start_ns:
-        x = _x(story, story.start_ns + round(second * 1e9))
+    while second * 1e9 <= report.end_ns - report.start_ns:
+        x = _x(report, report.start_ns + round(second * 1e9))
         yield f'<line class="tick" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - _AXIS + 4}"/>'
         yield f'<text class="axis" x="{x:.1f}" y="{height - 6}" text-anchor="middle">{second:g} s</text>'
         second += step
 
 
-def _row(story: Story, row: int, job: JobSeen) -> Iterator[str]:
+def _row(report: Report, row: int, job: JobResult) -> Iterator[str]:
     top = row * _ROW + (_ROW - _BAR) / 2
-    color = _COLORS[[each.pid for each in story.jobs].index(job.pid) % len(_COLORS)]
+    color = _COLORS[[each.pid for each in report.jobs].index(job.pid) % len(_COLORS)]
     yield f'<rect class="row" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{_BAR}" rx="3" opacity=".6"/>'
     yield f'<text x="0" y="{top + 16}">job {escape(job.name)}</text>'
-    for number, turn in enumerate(story.turns_of(job.device, job.pid), start=1):
-        left, right = _x(story, turn.start_ns), _x(story, turn.end_ns)
+    for number, turn in enumerate(report.turns_of(job), start=1):
+        left, right = _x(report, turn.start_ns), _x(report, turn.end_ns)
         yield (
             f'<rect class="turn" x="{left:.2f}" y="{top}" width="{max(right - left, 1):.2f}" height="{_BAR}" rx="3" '
-            f'fill="{color}"><title>{escape(_figures(story, job, number, turn))}</title></rect>'
+            f'fill="{color}"><title>{escape(_figures(report, job, number, turn))}</title></rect>'
         )
 
 
-def _figures(story: Story, job: JobSeen, number: int, turn: Turn) -> str:
-    start, end = ((time - story.start_ns) / 1e9 for time in (turn.start_ns, turn.end_ns))
+def _figures(report: Report, job: JobResult, number: int, turn: Turn) -> str:
+    start, end = ((time - report.start_ns) / 1e9 for time in (turn.start_ns, turn.end_ns))
     return (
         f"job {job.name} (pid {job.pid}), turn {number}: {start:.3f} s to {end:.3f} s, "
-        f"{words.count(turn.pieces, 'piece')} of work, GPU busy for {turn.busy_ns / 1e9:.3f} s"
+        f"{display.count(turn.pieces, 'piece')} of work, GPU busy for {turn.busy_ns / 1e9:.3f} s"
     )
 
 
-def _table(story: Story) -> str:
+def _table(report: Report) -> str:
     head = "<tr><th>job</th><th>pid</th><th>memory</th><th>turns</th><th>time on the GPU</th><th>result</th></tr>"
     rows = []
-    for job in story.jobs:
-        turns = story.turns_of(job.device, job.pid)
+    for job in report.jobs:
+        turns = report.turns_of(job)
         busy = sum(turn.busy_ns for turn in turns) / 1e9
         mark = '<span class="right">right</span>' if job.right else '<span class="wrong">WRONG</span>'
         rows.append(
-            f"<tr><td>{escape(job.name)}</td><td>{job.pid}</td><td>{words.size(job.footprint_bytes)}</td>"
+            f"<tr><td>{escape(job.name)}</td><td>{job.pid}</td><td>{display.size(job.footprint_bytes)}</td>"
             f"<td>{len(turns)}</td><td>{busy:.1f} s</td><td>{mark}, {escape(job.detail)}</td></tr>"
         )
     return f"<h2>Jobs</h2><table>{head}{''.join(rows)}</table>"
@@ -118,6 +118,6 @@ def tick_seconds(length: float, most: int) -> float:
     return step
 
 
-def _x(story: Story, time_ns: int) -> float:
-    length = max(story.end_ns - story.start_ns, 1)
-    return _LEFT + (_WIDTH - _LEFT - 20) * (time_ns - story.start_ns) / length
+def _x(report: Report, time_ns: int) -> float:
+    length = max(report.end_ns - report.start_ns, 1)
+    return _LEFT + (_WIDTH - _LEFT - 20) * (time_ns - report.start_ns) / length

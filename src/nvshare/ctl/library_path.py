@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nvshare.ctl.preload import library
+from nvshare import shim
+from nvshare.ctl.errors import CommandError
 
 HELP = """
 Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
@@ -15,4 +16,7 @@ Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
 
 def library_path() -> None:
     """Prints the path on a line of its own."""
-    print(library())
+    try:
+        print(shim.library_path())
+    except FileNotFoundError as error:
+        raise CommandError(str(error)) from error

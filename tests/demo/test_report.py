@@ -1,4 +1,4 @@
-"""What the demo tells: the sentence, the verdict, the pictures, the page and the trace."""
+"""What the demo reports: the summary, the verdict, the timelines, the page and the trace."""
 
 from __future__ import annotations
 
@@ -9,62 +9,74 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from nvshare.demo import page, picture, trace
-from nvshare.demo.spans import Span
-from nvshare.demo.story import DeviceSeen, JobSeen, Story, sentence, tell
+from nvshare.demo import terminal
+from nvshare.demo.html_page import html_page, tick_seconds
+from nvshare.demo.report import DeviceInfo, JobResult, Report, make_report, summary
+from nvshare.demo.trace import chrome_trace
+from nvshare.simgpu.turns import Kind, Span
 
 GIB = 1024**3
 SECOND = 1_000_000_000
 
 
-def story(spans: list[Span], right: bool = True, simulated: bool = True) -> Story:
+def report(spans: list[Span], right: bool = True, simulated: bool = True) -> Report:
     """Two jobs on one device."""
-    devices = [DeviceSeen("GPU-1", "Simulated <GPU>", 16 * GIB)]
+    devices = [DeviceInfo("GPU-1", "Simulated <GPU>", 16 * GIB)]
     jobs = [
-        JobSeen("A", 11, "GPU-1", 12 * GIB, right, "sum 1"),
-        JobSeen("B", 12, "GPU-1", 12 * GIB, True, "sum 2"),
+        JobResult("A", 11, "GPU-1", 12 * GIB, right, "sum 1"),
+        JobResult("B", 12, "GPU-1", 12 * GIB, True, "sum 2"),
     ]
-    return tell(simulated, "auto", 2.0, devices, jobs, spans)
+    return make_report(simulated, "auto", 2.0, devices, jobs, {"GPU-1": spans})
 
 
 def span(pid: int, start: float, end: float) -> Span:
     """A kernel, in seconds after some moment."""
-    return Span("GPU-1", pid, int((100 + start) * SECOND), int((100 + end) * SECOND), "kernel")
+    return Span(pid, Kind.KERNEL, "kernel", int((100 + start) * SECOND), int((100 + end) * SECOND), pid)
 
 
 TURNS = [span(11, 0, 2), span(12, 2, 4), span(11, 4, 5)]
 
 
 def test_good() -> None:
-    """Right results, turns, no overlap: the sentence has the figures and says that it was simulated."""
-    good = story(TURNS)
+    """Right results, turns, no overlap: the summary has the figures and says that it was simulated."""
+    good = report(TURNS)
     assert good.good
-    assert sentence(good).startswith(
+    assert summary(good).startswith(
         "Seen: 2 jobs of 12.0 GiB each on 1 simulated GPU of 16.0 GiB took 3 turns; never were two of them on one GPU "
         "at once (overlaps: 0); 2 of 2 results are right. This was simulated"
     )
-    assert "simulated" not in sentence(story(TURNS, simulated=False))
+    assert "simulated" not in summary(report(TURNS, simulated=False))
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        story(TURNS, right=False),
-        story([*TURNS, span(12, 4.5, 4.6)]),
-        story([span(11, 0, 2)]),
+        report(TURNS, right=False),
+        report([*TURNS, span(12, 4.5, 4.6)]),
+        report([span(11, 0, 2)]),
     ],
     ids=["wrong result", "overlap", "a job without a record"],
 )
-def test_not_good(bad: Story) -> None:
+def test_not_good(bad: Report) -> None:
     """A wrong result, an overlap, and a job of which no record shows that it ran at all each spoil the demo."""
     assert not bad.good
 
 
+def test_devices_are_apart() -> None:
+    """What runs on one device at the time of something on another is no overlap and ends no turn."""
+    devices = [DeviceInfo(uuid, "", 16 * GIB) for uuid in ("GPU-1", "GPU-2")]
+    jobs = [JobResult("A", 7, "GPU-1", GIB, True, ""), JobResult("B", 8, "GPU-2", GIB, True, "")]
+    spans = {"GPU-1": [span(7, 0, 10), span(7, 10, 20)], "GPU-2": [span(8, 5, 15)]}
+    both = make_report(True, "auto", 2.0, devices, jobs, spans)
+    assert [[turn.pieces for turn in both.turns_of(job)] for job in jobs] == [[2], [1]]
+    assert both.overlaps == 0
+
+
 def test_coverage() -> None:
     """Each cell of a strip has the share of its time that the turns cover."""
-    assert picture.coverage([(0.0, 1.0), (2.5, 3.0)], 0.0, 4.0, 4) == pytest.approx([1.0, 0.0, 0.5, 0.0])
-    assert picture.coverage([(0.0, 4.0)], 0.0, 4.0, 4) == pytest.approx([1.0] * 4)
-    assert picture.coverage([], 0.0, 0.0, 2) == [0.0, 0.0]
+    assert terminal.coverage([(0.0, 1.0), (2.5, 3.0)], 0.0, 4.0, 4) == pytest.approx([1.0, 0.0, 0.5, 0.0])
+    assert terminal.coverage([(0.0, 4.0)], 0.0, 4.0, 4) == pytest.approx([1.0] * 4)
+    assert terminal.coverage([], 0.0, 0.0, 2) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -72,7 +84,7 @@ def test_timeline_fits(width: int) -> None:
     """The bars show who had the device when, no line is wider than the terminal."""
     console = Console(width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(picture.timeline(story(TURNS), width))
+        console.print(terminal.timeline(report(TURNS), width))
     lines = capture.get().splitlines()
     assert all(len(line) <= width for line in lines)
     first, second = (next(line for line in lines if line.startswith(f"job {name}")) for name in "AB")
@@ -106,7 +118,7 @@ class _Tags(HTMLParser):
 
 def test_page() -> None:
     """A bar a turn, names escaped, nothing fetched from elsewhere."""
-    text = page.page(story(TURNS))
+    text = html_page(report(TURNS))
     tags = _Tags()
     tags.feed(text)
     assert tags.open == []
@@ -119,8 +131,7 @@ def test_page() -> None:
 
 def test_trace() -> None:
     """Chrome's trace event format: a slice a turn and a slice a piece of work, in microseconds from the start."""
-    told = story(TURNS)
-    found = json.loads(trace.chrome_trace(told.turns, told.spans, {"GPU-1": "GPU 0"}, {11: "job A", 12: "job B"}))
+    found = json.loads(chrome_trace(report(TURNS)))
     slices = [event for event in found["traceEvents"] if event["ph"] == "X"]
     assert [(event["name"], event["ts"], event["dur"]) for event in slices if event["name"].startswith("turn")] == [
         ("turn 1: job A", 0.0, 2e6),
@@ -135,6 +146,6 @@ def test_trace() -> None:
 @pytest.mark.parametrize("length", [0.004, 0.5, 3.0, 16.0, 60.0, 600.0])
 def test_ticks(length: float) -> None:
     """An axis has some marks but not too many, at round numbers."""
-    step = page.tick_seconds(length, 12)
+    step = tick_seconds(length, 12)
     assert 2 <= length / step <= 12
     assert f"{step:.0e}"[0] in "125"

@@ -1,6 +1,9 @@
-"""Numbers as people read them."""
+"""How the commands show numbers and states to people."""
 
 from __future__ import annotations
+
+STATE_STYLES = {"holding": "bold green", "waiting": "yellow", "unresponsive": "bold red", "idle": "dim"}
+"""How the terminal shows a client's state. Tables list the clients in this order of their states."""
 
 _KIB = 1024
 _MIB = 1024**2
@@ -33,14 +36,6 @@ def duration(seconds: float) -> str:
     return f"{days}d {hour:02}h"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def count(number: int, one: str) -> str:
     """``1 client``, ``2 clients``."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def short_paths(command: str) -> str:
-    """A command with ``…/NAME`` for every long path in it, so that its beginning says the most."""
-    return " ".join(
-        f"…/{word.rsplit('/', 1)[1]}" if word.startswith("/") and word.count("/") > 1 else word
-        for word in command.split()
-    )
+    return f"{number} {one if number == 1 else one + 's'}"
