@@ -17,7 +17,7 @@ from nvshare.deviceplugin.settings import Settings
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
-from tests.deviceplugin.waiting import until
+from tests.polling import until
 
 GPUS = "GPU-1a,GPU-1b"
 ALL = 20

@@ -23,7 +23,7 @@ from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from tests.deviceplugin.fake_kubelet import FakeKubelet
-from tests.deviceplugin.waiting import until
+from tests.polling import until
 
 QUICK = Timing(poll=0.02, no_stream=0.2, register=5.0, first_retry=0.1, longest_retry=0.4, stop_grace=0.5)
 SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))

@@ -15,7 +15,7 @@ from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
 from nvshare.deviceplugin.load import LoadWatch, loads_of
 from nvshare.deviceplugin.preference import Load
-from tests.deviceplugin.waiting import until
+from tests.polling import until
 
 Context = grpc.aio.ServicerContext[object, object]
 
