@@ -14,11 +14,11 @@ import typer
 from nvshare import shim
 from nvshare.deviceplugin import log, sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
+from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration, LogFormat
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
-from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, LogFormat, Settings
 from nvshare.http import AddressError
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
 
@@ -87,13 +87,13 @@ def serve(
     ] = False,
 ) -> None:
     """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
-    flags = {key: value for key, value in locals().items() if key in Settings.model_fields}
-    settings = _settings(flags, config)
-    context.obj = settings
+    flags = {key: value for key, value in locals().items() if key in Configuration.model_fields}
+    configuration = _configuration(flags, config)
+    context.obj = configuration
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(settings, _library(None), log.configure(settings.log_format)))
+        asyncio.run(_run(configuration, _library(None), log.configure(configuration.log_format)))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -105,9 +105,9 @@ def install_library(
     library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
 ) -> None:
     """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
-    settings: Settings = context.obj
+    configuration: Configuration = context.obj
     try:
-        target, new = install(_library(source), library_dir or settings.library_dir)
+        target, new = install(_library(source), library_dir or configuration.library_dir)
     except InstallError as error:
         _fail(str(error), FAILURE)
     print(f"{target} {'installed' if new else 'was already there'}")
@@ -118,22 +118,22 @@ def main() -> None:
     app(prog_name="nvshare-device-plugin")
 
 
-async def _run(settings: Settings, library: Library, plugin_log: log.Log) -> None:
+async def _run(configuration: Configuration, library: Library, plugin_log: log.Log) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
-        include=settings.include,
-        exclude=settings.exclude,
-        configured=tuple(settings.virtual_devices_per_gpu),
+        include=configuration.include,
+        exclude=configuration.exclude,
+        configured=tuple(configuration.virtual_devices_per_gpu),
     )
     owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(settings, selection, library, Nvml, owner, plugin_log).run()
+    await Plugin(configuration, selection, library, Nvml, owner, plugin_log).run()
 
 
-def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
+def _configuration(flags: dict[str, Any], config: Path | None) -> Configuration:
     try:
         return sources.load(flags, os.environ, config)
-    except sources.SettingsError as error:
+    except sources.ConfigurationError as error:
         _fail(str(error), USAGE_ERROR)
 
 

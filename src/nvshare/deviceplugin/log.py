@@ -6,7 +6,7 @@ import sys
 
 import structlog
 
-from nvshare.deviceplugin.settings import LogFormat
+from nvshare.deviceplugin.configuration import LogFormat
 
 Log = structlog.typing.FilteringBoundLogger
 

@@ -48,7 +48,7 @@ class Nvml:
             raise NvmlError(str(error)) from error
 
     def probe(self, gpu: Gpu) -> str | None:
-        """None when the GPU answers and asks for no repair, else what is wrong."""
+        """None when the GPU answers and its driver asks for no repair, else what is wrong."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
             pynvml.nvmlDeviceGetMemoryInfo(handle)
@@ -66,8 +66,8 @@ class XidEvents:
     """NVML's critical XID events of some GPUs."""
 
     def __init__(self, uuids: Iterable[str]) -> None:
-        # GPUs that can't report events: their health is known by probes only.
         self.silent: list[str] = []
+        """GPUs that can't report events: their health is known by probes only."""
         try:
             self._set = pynvml.nvmlEventSetCreate()
         except pynvml.NVMLError as error:

@@ -124,7 +124,7 @@ class ExtraMount(BaseModel):
     read_only: StrictBool = Field(default=True, description=_BOOLEAN)
 
 
-class Settings(BaseModel):
+class Configuration(BaseModel):
     """Every setting. A field's description says what is allowed and is shown to whoever sets it wrongly."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

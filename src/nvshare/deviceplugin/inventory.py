@@ -1,4 +1,4 @@
-"""What is offered to kubelet right now, and who is told when it changes. Lives in the event loop's thread."""
+"""What is offered to kubelet now; ListAndWatch streams wait here for changes. Lives in the event loop's thread."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 from nvshare.deviceplugin.devices import Snapshot
 
 
-class Board:
-    """Holds the present snapshot; ListAndWatch streams wait for the next."""
+class Inventory:
+    """The present snapshot, and a way to wait for the next."""
 
     def __init__(self) -> None:
         self._snapshot = Snapshot()
@@ -19,7 +19,7 @@ class Board:
         return self._snapshot
 
     def publish(self, snapshot: Snapshot) -> bool:
-        """Shows this snapshot from now on; False when it is what was shown already."""
+        """Offers this snapshot from now on; False when it is what was offered already."""
         if snapshot == self._snapshot:
             return False
         self._snapshot = snapshot
