@@ -87,7 +87,8 @@ def test_environment_in_full() -> None:
         ("require_distinct: sometimes", "require_distinct: 'sometimes' is wrong; allowed: true or false"),
         ("fail_requests_greater_than_one: 1", "fail_requests_greater_than_one: 1 is wrong; allowed: true or false"),
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
-        ("memory: disk", "memory: 'disk' is wrong; allowed: managed, swap or native"),
+        ("memory: disk", "memory: 'disk' is wrong; allowed: managed or native"),
+        ("memory: swap", "memory: 'swap' is wrong; allowed: managed or native"),
         ("on_missing: crash", "on_missing: 'crash' is wrong; allowed: run, wait or fail"),
         ("ignored_xids: [none]", "ignored_xids[0]: 'none' is wrong; allowed: a list of integers from 1 to 9999"),
         ("recovery_seconds: -1", "recovery_seconds: -1 is wrong; allowed: seconds from 0 to 86400"),
@@ -129,7 +130,7 @@ def test_wrong_file(text: str, expected: str, file: Path) -> None:
 
 def test_every_mistake_is_named(file: Path) -> None:
     """Not only the first: nobody wants to restart a plugin four times."""
-    found = mistakes("virtual_devices: 0\nmemry: swap\nlog_format: xml\ninclude: [x, y]\n", file)
+    found = mistakes("virtual_devices: 0\nmemry: native\nlog_format: xml\ninclude: [x, y]\n", file)
     assert [line.partition(":")[0] for line in found] == [
         "unknown key 'memry' (did you mean memory?); allowed",
         "virtual_devices",
