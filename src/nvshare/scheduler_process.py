@@ -1,4 +1,4 @@
-"""A scheduler as a process that somebody else starts: its command line, and when it accepts clients."""
+"""A scheduler as a process that another program starts: its command line, and when it accepts clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from nvshare.paths import RunDir
 
 IDLE_SECONDS = 60
-"""A scheduler that was started for somebody ends this long after its last client."""
+"""A scheduler that another program started ends by itself this long after its last client."""
 
 START_DEADLINE_SECONDS = 15.0
 """A scheduler that accepts no clients after this time counts as not started."""
@@ -53,7 +53,7 @@ def wait_until_accepting(run_dir: RunDir, alive: Callable[[], bool], log: Path, 
     while not accepts(run_dir.client_socket):
         now = time.monotonic()
         if ended is None and not alive():
-            # Somebody else may have started another scheduler at the same moment, which accepts clients soon.
+            # Another program may have started a scheduler at the same moment, which accepts clients soon.
             ended = now
         if now > start + START_DEADLINE_SECONDS or (ended is not None and now > ended + _OTHER_SCHEDULER_SECONDS):
             raise _not_started(ended is not None, log, written)

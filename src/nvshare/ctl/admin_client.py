@@ -1,4 +1,4 @@
-"""The way to the scheduler's admin API, and what its failures mean to the user."""
+"""The connection to the scheduler's admin API, and what its failures mean to the user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RPC_TIMEOUT = 10.0
 
 @contextmanager
 def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
-    """The admin API of the scheduler of ``run_dir``; what goes wrong inside the block leaves it as CommandError."""
+    """The admin API of the scheduler of ``run_dir``. A call that fails inside the block ends it with CommandError."""
     probe(run_dir.admin_socket)
     with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}") as channel:
         try:
@@ -30,7 +30,7 @@ def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
 
 
 def probe(path: Path) -> None:
-    """Returns when somebody accepts connections at ``path``; CommandError says why not."""
+    """Returns when a process accepts connections at ``path``; CommandError says why not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(RPC_TIMEOUT)
         try:
@@ -50,7 +50,7 @@ def probe(path: Path) -> None:
 
 
 def no_scheduler(path: Path) -> CommandError:
-    """The answer of every command that needs a scheduler where none is."""
+    """What every command that needs a scheduler says when there is none."""
     return CommandError(
         f"no scheduler runs (nobody answers at {path}); start a program with 'nvshare-ctl run -- COMMAND', "
         f"which starts one, or start 'nvshare-scheduler'",

@@ -73,7 +73,7 @@ def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
 
 
 def _in_background(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
-    """Starts a process that is nobody's child, and returns its pid.
+    """Starts a process that is not a child of this one, and returns its pid.
 
     The command that takes this process's place must find no child that it did not make.
     """
@@ -108,7 +108,7 @@ def _in_background(command: list[str], log: Path, environment: Mapping[str, str]
 
 
 def _alive(pid: int) -> bool:
-    """Whether the process has not ended; one that nobody has reaped yet has."""
+    """Whether the process has not ended; a zombie has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -14,7 +14,7 @@ _HELP = "Set the quantum or the policy of a running scheduler, for one device or
 _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
 
-A short quantum lets everybody run soon; a long one loses less at the hand-overs. \
+With a short quantum each client runs soon; with a long one less time is lost at the hand-overs. \
 It lasts until the scheduler ends.
 
 [bold]Examples:[/bold]
@@ -28,7 +28,7 @@ Set how the clients of a GPU share it.
 
   [bold]auto[/bold]       those that fit its memory together run together, others in turns
   [bold]exclusive[/bold]  one client at a time
-  [bold]off[/bold]        everybody runs; nobody is ever asked to stop
+  [bold]off[/bold]        all run at any time; none is asked to stop
 
 [bold]Example:[/bold]
 
@@ -38,7 +38,7 @@ Set how the clients of a GPU share it.
 _DeviceOption = Annotated[
     str,
     typer.Option(
-        "--device", metavar="UUID", show_default=False, help="This GPU only. Default: all, those to come included."
+        "--device", metavar="UUID", show_default=False, help="This GPU only. Default: all GPUs, also later ones."
     ),
 ]
 

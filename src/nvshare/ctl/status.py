@@ -44,7 +44,7 @@ def status(
         typer.Option(
             "-w",
             "--watch",
-            help="Go on until Ctrl-C, also over the scheduler's restarts. With -o json, one document a line.",
+            help="Go on until Ctrl-C, also when the scheduler restarts. With -o json, one document per line.",
         ),
     ] = False,
     run_dir: RunDirOption = None,

@@ -1,4 +1,4 @@
-"""The status as plain data, for scripts: the shape that ``-o json`` and ``-o yaml`` print. Units are in the names."""
+"""The status as plain data for scripts, as ``-o json`` and ``-o yaml`` print it. Units are in the names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def from_status(status: admin_pb2.Status) -> Document:
 
 
 def to_status(document: Document) -> admin_pb2.Status:
-    """The status that a document shows. Names that this version does not know are left out, so it may be another's."""
+    """The status that a document shows. It may be another version's: names that this one does not know are left out."""
     return admin_pb2.Status(**_fields(admin_pb2.Status, document, devices=_to_device))
 
 
@@ -47,7 +47,7 @@ def _to_identity(document: Document) -> admin_pb2.Identity | None:
 
 
 def _fields(message: type[Message], document: Document, **lists: Callable[[Document], Message]) -> Document:
-    """The values of a message's fields that have one; a field of ``lists`` is a list of what its function makes."""
+    """The values of a message's fields, without those that are null. ``lists``: how to make the entries of a list."""
     return {
         field.name: [lists[field.name](entry) for entry in document[field.name]]
         if field.name in lists

@@ -1,4 +1,4 @@
-"""What one job of the demo has to do, and the events that it reports meanwhile: both as JSON, one document a line."""
+"""What one job of the demo has to do, and the events that it reports meanwhile: both as JSON, one document per line."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Turns SIGTERM and SIGHUP into SystemExit, so that whoever ends the demo also ends its processes."""
+    """Turns SIGTERM and SIGHUP into SystemExit, so that a demo that is ended ends its processes."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

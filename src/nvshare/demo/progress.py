@@ -108,9 +108,9 @@ class ProgressDisplay:
         except queue.Empty:
             pass
 
-    def _take_event(self, news: JobEvent) -> None:
-        job = self._jobs[news.place]
-        match news.event:
+    def _take_event(self, received: JobEvent) -> None:
+        job = self._jobs[received.place]
+        match received.event:
             case Started():
                 job.state = "idle"
             case Progress(done):
@@ -122,7 +122,7 @@ class ProgressDisplay:
             case Ended(exit_code):
                 job.ended, job.state = True, "done" if job.finished else f"exit {exit_code}"
             case _:
-                assert_never(news.event)
+                assert_never(received.event)
 
     def _take_states(self, states: Mapping[int, str]) -> None:
         now = self._age()

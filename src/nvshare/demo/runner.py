@@ -57,7 +57,7 @@ def _simulated(environment: Mapping[str, str], scratch: Path) -> processes.Setup
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:
-    # Jobs this small would fit together, and nobody would have to wait under the policy auto.
+    # Jobs this small fit together: under the policy auto no job would wait.
     return processes.Setup(environment, "native", "exclusive", _QUANTUM_SECONDS)
 
 

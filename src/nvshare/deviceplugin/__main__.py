@@ -76,9 +76,11 @@ def serve(
     memory: Annotated[str | None, _option("Memory backend in containers: managed or native.")] = None,
     on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
     ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,
-    recovery_seconds: Annotated[str | None, _option("A GPU without errors for so long is healthy again (60).")] = None,
+    recovery_seconds: Annotated[
+        str | None, _option("Seconds without errors after which a GPU is healthy again (60).")
+    ] = None,
     scheduler_grace_seconds: Annotated[
-        str | None, _option("Devices stay healthy for so long without a scheduler (30).")
+        str | None, _option("Seconds for which devices stay healthy without a scheduler (30).")
     ] = None,
     metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
     log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,

@@ -87,12 +87,12 @@ def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: In
 
 
 def reserved_environment() -> frozenset[str]:
-    """The variables that an allocation sets itself: nobody else may."""
+    """The variables that an allocation sets itself; the settings may not."""
     return frozenset({LD_PRELOAD, RUN_DIR, NVIDIA_VISIBLE_DEVICES})
 
 
 def reserved_mounts() -> frozenset[Path]:
-    """The container's folders that an allocation mounts itself: nobody else may."""
+    """The container's folders that an allocation mounts itself; the settings may not."""
     return frozenset({CONTAINER_LIBRARY_DIR, RunDir(SYSTEM_RUN_DIR).client_socket.parent, VOLUME_MOUNTS_DIR})
 
 

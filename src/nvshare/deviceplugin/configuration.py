@@ -125,7 +125,7 @@ class ExtraMount(BaseModel):
 
 
 class Configuration(BaseModel):
-    """Every setting. A field's description says what is allowed and is shown to whoever sets it wrongly."""
+    """Every setting. A field's description says what is allowed; it is part of the message about a wrong value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

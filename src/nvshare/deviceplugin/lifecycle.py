@@ -70,7 +70,7 @@ class _FileIdentity:
 
 
 class Lifecycle:
-    """Keeps one resource registered with kubelet until it is told to stop."""
+    """Keeps one resource registered with kubelet until ``stop``."""
 
     def __init__(
         self,

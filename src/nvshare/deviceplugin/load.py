@@ -1,4 +1,4 @@
-"""The scheduler's live load, read in the background: an answer to kubelet never waits for the scheduler."""
+"""The scheduler's present load, read in the background: an answer to kubelet never waits for the scheduler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LoadWatch:
         self._failing = False
 
     def fresh(self) -> Mapping[str, Load] | None:
-        """The load of each GPU, or None when nothing was heard for a while: then count instead."""
+        """The load of each GPU; None when the scheduler has not answered for a while: then allocations count."""
         if self._read_at is None or time.monotonic() - self._read_at > self._fresh_seconds:
             return None
         return self._loads

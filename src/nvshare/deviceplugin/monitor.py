@@ -53,14 +53,14 @@ class Monitor:
         self._nvml_seen = False
         self._host = HostProblems()
         self._scheduler_seen_at = time.monotonic()
-        self._heard_at: float | None = None
+        self._nvml_event_at: float | None = None
         self._logged: dict[str, str | None] = {}
 
     def handle(self, event: NvmlEvent) -> None:
         """Takes note of an event of the NVML thread."""
         now = time.monotonic()
         waits = isinstance(event, NvmlAbsent) or event == Scanned(())
-        self._heard_at = None if waits else now
+        self._nvml_event_at = None if waits else now
         match event:
             case NvmlAbsent(reason):
                 self._scanned(None, f"NVML is not available: {reason}")
@@ -150,8 +150,8 @@ class Monitor:
         return self._gpu_problem(uuid)
 
     def _gpu_problem(self, uuid: str) -> str | None:
-        heard_at = self._heard_at
-        if heard_at is not None and time.monotonic() - heard_at > SILENCE_SECONDS:
+        event_at = self._nvml_event_at
+        if event_at is not None and time.monotonic() - event_at > SILENCE_SECONDS:
             return "the driver does not answer NVML"
         return self._gone.get(uuid) or self._health.problem(uuid)
 

@@ -133,7 +133,7 @@ def _in_mig_mode(handle: Any) -> bool:
 
 
 def _wanted_repair(handle: Any) -> str | None:
-    """What the driver asks to be done to the GPU before it is well again; older drivers don't say."""
+    """The repair that the driver asks for; None: none, or the driver is too old to say."""
     try:
         (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     except pynvml.NVMLError:

@@ -1,4 +1,4 @@
-"""The whole plugin: its parts made, joined and run until it is told to stop."""
+"""The whole plugin: its parts are made, connected and run until a signal stops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes said, as people and scripts read it."""
+"""The answers of the nodes, as people and scripts read them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nvshare.ctl.status_table import render as status_table
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What one node's scheduler said, or why it said nothing."""
+    """The answer of one node's scheduler, or why there is none."""
 
     node: str
     pod: str
-    """The scheduler's."""
+    """The scheduler's pod."""
     status: Document | None = None
     error: str = ""
 
