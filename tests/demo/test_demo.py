@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import pty
 import signal
-import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
@@ -21,6 +19,7 @@ from nvshare.demo.plan import Broken, Plan
 from nvshare.paths import RunDir
 from nvshare.simgpu.turns import Kind, Span, turns
 from tests.ctl.program import COMMAND, ctl, environment
+from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -61,33 +60,20 @@ def _check_trace(events: list[dict[str, object]]) -> None:
 
 def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
     """The terminal shows holders; Ctrl-C ends the demo and every process of it, and nothing stays on disk."""
-    master, slave = pty.openpty()
     mark = f"mark-{os.getpid()}-{run_dir.root.name}"
     scratch = run_dir.root / "tmp"
     scratch.mkdir()
-    process = subprocess.Popen(
-        [*COMMAND, "demo", "--output", str(tmp_path / "out")],
-        env=environment(run_dir, TERM="xterm-256color", DEMO_MARK=mark, TMPDIR=str(scratch)),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    os.set_blocking(master, False)
-    seen = bytearray()
-    try:
-        poll_until(lambda: b"holding" in _read(master, seen) or process.poll(), "a holder is shown", timeout=40)
-        assert b"holding" in seen, seen.decode()
+    variables = environment(run_dir, TERM="xterm-256color", DEMO_MARK=mark, TMPDIR=str(scratch))
+    with in_terminal([*COMMAND, "demo", "--output", str(tmp_path / "out")], variables) as terminal:
+        process = terminal.process
+        poll_until(lambda: "holding" in terminal.output() or process.poll(), "a holder is shown", timeout=40)
+        assert "holding" in terminal.output()
         assert len(_marked(mark)) == 6
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
         poll_until(lambda: not _marked(mark), "all processes of the demo are gone")
         assert list(scratch.iterdir()) == []
-        assert b"Traceback" not in _read(master, seen)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+        assert "Traceback" not in terminal.output()
 
 
 def _marked(mark: str) -> list[int]:
@@ -98,12 +84,6 @@ def _marked(mark: str) -> list[int]:
             if mark.encode() in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
-
-
-def _read(descriptor: int, seen: bytearray) -> bytes:
-    with suppress(OSError):
-        seen += os.read(descriptor, 1 << 20)
-    return bytes(seen)
 
 
 PLAN = Plan("A", 0, 1 << 20, 2, 6, 1000, 1, stamped=False)
