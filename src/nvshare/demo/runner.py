@@ -51,9 +51,8 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
 
 
 def _simulated(environment: Mapping[str, str], scratch: Path) -> processes.Setup:
-    return processes.Setup(
-        simulation.environment(environment, scratch / "devices", _MOST_DEVICES), "managed", "auto", _QUANTUM_SECONDS
-    )
+    simulated = simulation.environment(environment, scratch / "devices", _MOST_DEVICES)
+    return processes.Setup(simulated, "managed", "auto", _QUANTUM_SECONDS)
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:

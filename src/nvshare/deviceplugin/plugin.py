@@ -16,7 +16,7 @@ from nvshare.deviceplugin.host import inspect
 from nvshare.deviceplugin.install import Library
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle
-from nvshare.deviceplugin.load import LoadWatch
+from nvshare.deviceplugin.load_watch import LoadWatch
 from nvshare.deviceplugin.log import Log
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor

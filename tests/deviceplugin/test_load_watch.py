@@ -13,7 +13,7 @@ from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
-from nvshare.deviceplugin.load import LoadWatch, loads_of
+from nvshare.deviceplugin.load_watch import LoadWatch, loads_of
 from nvshare.deviceplugin.preference import Load
 from tests.polling import until
 
