@@ -17,21 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
 
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
-from tests.deviceplugin.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from tests.polling import until
 
 GPUS = [f"GPU-{number:08x}-1111-2222-3333-444444444444" for number in range(8)]
 CALLS = 2000

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 import build_native
-from nvshare import paths, simgpu
+from nvshare import paths, scheduler_process, simgpu
 from tests.polling import poll_until
 
 SOURCE_ROOT = build_native.SOURCES
@@ -101,6 +98,10 @@ class Scheduler:
     process: subprocess.Popen[bytes]
     run_dir: paths.RunDir
 
+    def accepts_or_ended(self) -> bool:
+        """Whether its start is over, one way or the other."""
+        return scheduler_process.accepts(self.run_dir.client_socket) or self.process.poll() is not None
+
     def kill(self) -> None:
         """Ends it without a chance to clean up."""
         self.process.kill()
@@ -113,11 +114,11 @@ def start_scheduler(environment: dict[str, str], run_dir: paths.RunDir) -> Itera
     started: list[Scheduler] = []
 
     def start(*options: str) -> Scheduler:
-        command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", str(run_dir.root), *options]
+        command = scheduler_process.command(run_dir, *options)
         scheduler = Scheduler(subprocess.Popen(command, env=environment), run_dir)
         started.append(scheduler)
-        poll_until(lambda: _accepts(run_dir.client_socket) or _ended(scheduler), "the scheduler answers", timeout=30)
-        assert not _ended(scheduler), f"the scheduler ended with status {scheduler.process.returncode}"
+        poll_until(scheduler.accepts_or_ended, "the scheduler answers", timeout=30)
+        assert scheduler.process.poll() is None, f"the scheduler ended with status {scheduler.process.returncode}"
         return scheduler
 
     yield start
@@ -125,14 +126,3 @@ def start_scheduler(environment: dict[str, str], run_dir: paths.RunDir) -> Itera
         scheduler.process.send_signal(signal.SIGTERM)
     for scheduler in started:
         scheduler.process.wait(10)
-
-
-def _ended(scheduler: Scheduler) -> bool:
-    return scheduler.process.poll() is not None
-
-
-def _accepts(path: Path) -> bool:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(path))
-        return True
-    return False

@@ -1,15 +1,14 @@
 """What nvshare costs and gains on a real GPU, with two unmodified PyTorch programs.
 
-    python bench/gpu/run.py --output FILE
+    PYTHONPATH=src:. python bench/gpu/run.py --output FILE
 
-Every figure is a ratio within one run. The memory backend is ``native``. Needs PyTorch, one NVIDIA GPU and nvshare on
-the path (``PYTHONPATH=src`` does, after ``make libs``).
+Every figure is a ratio within one run. The memory backend is ``native``. Run it from the root
+of the project, after ``make libs``. Needs PyTorch and one NVIDIA GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import signal
@@ -17,27 +16,31 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvshare import paths, shim
+from nvshare import paths, scheduler_process, shim
+from nvshare.scheduler_process import SchedulerStartError
+from nvshare.simgpu import turns
+from nvshare.simgpu.turns import Kind, Span
+from tests.polling import poll_until
 
 HERE = Path(__file__).parent
-PATIENCE_SECONDS = 180.0
+DEADLINE_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one program printed; ``spans`` are nanoseconds of the GPU's clock."""
+    """What one program printed."""
 
     rates: list[float]
     begun: float
     ended: float
     digest: str
-    spans: list[tuple[int, int]]
+    spans: list[Span]
+    """By the GPU's clock."""
 
     @property
     def rate(self) -> float:
@@ -50,22 +53,12 @@ def scheduler(policy: str, quantum_seconds: float) -> Iterator[dict[str, str]]:
     """A private scheduler; gives the environment of programs that share the GPU through it."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = paths.RunDir(Path(folder))
-        command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", folder]
-        command += ["--policy", policy, "--quantum", str(quantum_seconds)]
-        with (Path(folder) / "log").open("w", encoding="utf-8") as log:
+        command = scheduler_process.command(run_dir, "--policy", policy, "--quantum", str(quantum_seconds))
+        with run_dir.log_file.open("w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stderr=log, stdout=log)
-        deadline = time.monotonic() + 30
-        while not run_dir.client_socket.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the scheduler did not start: " + (Path(folder) / "log").read_text(encoding="utf-8"))
-            time.sleep(0.02)
-        environment = os.environ | {
-            paths.LD_PRELOAD: str(shim.library_path()),
-            paths.RUN_DIR: folder,
-            paths.MEMORY: "native",
-        }
         try:
-            yield environment
+            scheduler_process.wait_until_accepting(run_dir, lambda: process.poll() is None, run_dir.log_file)
+            yield os.environ | shim.preload_environment(run_dir, os.environ) | {paths.MEMORY: "native"}
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
@@ -79,11 +72,13 @@ def start(workload: str, environment: dict[str, str], *options: str) -> subproce
 
 def finish(process: subprocess.Popen[str]) -> Result:
     """Waits for a program and reads its line. Raises RuntimeError with its stderr when it failed."""
-    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
     if process.returncode != 0:
         raise RuntimeError(f"the program ended with {process.returncode}:\n{err[-4000:]}")
     line = json.loads(out.splitlines()[-1])
-    return Result(line["rates"], line["begun"], line["ended"], line["digest"], [(a, b) for a, b in line["spans"]])
+    pid = process.pid
+    spans = [Span(pid, Kind.KERNEL, "spin", start_ns, end_ns, pid) for start_ns, end_ns in line["spans"]]
+    return Result(line["rates"], line["begun"], line["ended"], line["digest"], spans)
 
 
 def alone(workload: str, environment: dict[str, str], *options: str) -> Result:
@@ -96,14 +91,19 @@ def together(workload: str, environment: dict[str, str], count: int, *options: s
     with tempfile.TemporaryDirectory() as folder:
         barrier = Path(folder)
         processes = [start(workload, environment, *options, "--barrier", folder) for _ in range(count)]
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(list(barrier.iterdir())) < count:
-            failed = [p for p in processes if p.poll() is not None]
-            if failed or time.monotonic() > deadline:
-                for process in processes:
-                    process.kill()
-                raise RuntimeError("a program did not get warm:\n" + processes[0].communicate()[1][-4000:])
-            time.sleep(0.01)
+
+        def all_warm() -> bool:
+            failed = next((each for each in processes if each.poll() is not None), None)
+            if failed is not None:
+                raise RuntimeError("a program ended before it was warm:\n" + failed.communicate()[1][-4000:])
+            return len(list(barrier.iterdir())) == count
+
+        try:
+            poll_until(all_warm, "all programs are warm", timeout=DEADLINE_SECONDS)
+        except (RuntimeError, AssertionError):
+            for process in processes:
+                process.kill()
+            raise
         (barrier / "go").touch()
         return [finish(process) for process in processes]
 
@@ -113,21 +113,14 @@ def makespan(results: list[Result]) -> float:
     return max(r.ended for r in results) - min(r.begun for r in results)
 
 
-def overlapping(one: Result, other: Result) -> int:
-    """How many of one program's spans on the GPU overlap one of the other's."""
-    marks = sorted([(s, e, 0) for s, e in one.spans] + [(s, e, 1) for s, e in other.spans])
-    latest_end = [0, 0]
-    count = 0
-    for begin, end, owner in marks:
-        count += begin < latest_end[1 - owner]
-        latest_end[owner] = max(latest_end[owner], end)
-    return count
+def overlapping(results: list[Result]) -> int:
+    """How often a span of one program began on the GPU beside one of another's."""
+    return len(turns.overlaps(span for result in results for span in result.spans))
 
 
-def turns(one: Result, other: Result) -> int:
-    """How often the GPU changed hands."""
-    owners = [owner for _, owner in sorted([(s, 0) for s, _ in one.spans] + [(s, 1) for s, _ in other.spans])]
-    return sum(a != b for a, b in itertools.pairwise(owners))
+def changes(results: list[Result]) -> int:
+    """How often the GPU went from one program to another."""
+    return len(turns.turns(span for result in results for span in result.spans)) - 1
 
 
 def overhead(workload: str, rows: list[str], iterations: int, repeats: int) -> None:
@@ -155,15 +148,15 @@ def exclusive(workload: str, rows: list[str], iterations: int, span_every: int, 
     single = alone(workload, dict(os.environ), *options)
     free = together(workload, dict(os.environ), 2, *options)
     with scheduler("exclusive", quantum_seconds) as environment:
-        one, other = together(workload, environment, 2, *options)
-    ratio = 2 * (single.ended - single.begun) / makespan([one, other])
-    equal = {single.digest, one.digest, other.digest} == {single.digest}
+        shared = together(workload, environment, 2, *options)
+    ratio = 2 * (single.ended - single.begun) / makespan(shared)
+    equal = {each.digest for each in (single, *shared)} == {single.digest}
     rows.append(
         f"| {workload}, two in turns (quantum {quantum_seconds:g} s), sum of rates against one alone | "
-        f"{makespan([one, other]):.2f} s / 2 x {single.ended - single.begun:.2f} s | {ratio:.4f} | "
-        f"{overlapping(one, other)} of {len(one.spans) + len(other.spans)} spans overlap "
-        f"(without nvshare {overlapping(*free)}), "
-        f"{turns(one, other)} changes of hands (without nvshare {turns(*free)}), "
+        f"{makespan(shared):.2f} s / 2 x {single.ended - single.begun:.2f} s | {ratio:.4f} | "
+        f"{overlapping(shared)} of {sum(len(each.spans) for each in shared)} spans overlap "
+        f"(without nvshare {overlapping(free)}), "
+        f"{changes(shared)} changes of hands (without nvshare {changes(free)}), "
         f"results {'equal' if equal else 'DIFFER'} |"
     )
 
@@ -203,7 +196,7 @@ def main() -> None:
             continue
         try:
             experiment()
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
+        except (RuntimeError, AssertionError, SchedulerStartError, subprocess.TimeoutExpired) as error:
             rows.append(f"| {name} failed | {str(error)[-1500:]} | | |")
         options.output.write_text("\n".join(rows) + "\n", encoding="utf-8")
         print(rows[-1], flush=True)

@@ -1,7 +1,7 @@
 """When work of this process was on the GPU, by the GPU's own clock.
 
-A one-thread kernel stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device), spins for a given
-time and stores it again. It is one launch, so it lies in one turn, whatever the host did meanwhile.
+The demo's kernel, of one thread, stores ``%globaltimer`` (nanoseconds, one clock for all processes on a device), spins
+for a given time and stores it again. It is one launch, so it lies in one turn, whatever the host did meanwhile.
 """
 
 from __future__ import annotations
@@ -9,28 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-PTX = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry bench_busy(.param .u64 out, .param .u64 nanoseconds)
-{
-    .reg .u64 %rd<6>;
-    .reg .pred %p;
-    ld.param.u64 %rd1, [out];
-    ld.param.u64 %rd2, [nanoseconds];
-    cvta.to.global.u64 %rd1, %rd1;
-    mov.u64 %rd3, %globaltimer;
-    add.u64 %rd4, %rd3, %rd2;
-again:
-    mov.u64 %rd5, %globaltimer;
-    setp.lt.u64 %p, %rd5, %rd4;
-    @%p bra again;
-    st.global.u64 [%rd1], %rd3;
-    st.global.u64 [%rd1+8], %rd5;
-    ret;
-}
-\0"""
+from nvshare.demo import STAMPED_PTX
 
 
 class Stamps:
@@ -43,8 +22,8 @@ class Stamps:
         self._used = 0
         self._driver = ctypes.CDLL("libcuda.so.1")
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._check(self._driver.cuModuleLoadData(ctypes.byref(module), PTX))
-        self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"bench_busy"))
+        self._check(self._driver.cuModuleLoadData(ctypes.byref(module), STAMPED_PTX.read_bytes() + b"\0"))
+        self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"spin_stamped"))
 
     @staticmethod
     def _check(result: int) -> None:

@@ -48,7 +48,7 @@ class HttpServer:
         """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
 
         ``notes`` are shown with the readiness and don't change it: an unhealthy GPU must not stop an update of all
-        nodes. They are called in threads of the server. Raises AddressError when nobody can listen there.
+        nodes. They are called in threads of the server. Raises AddressError when the address can't be listened on.
         """
         pages = {
             "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),

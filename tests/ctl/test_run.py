@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import signal
 import socket
 import subprocess
@@ -17,6 +15,7 @@ from nvshare import paths
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, ctl, environment
+from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -105,29 +104,14 @@ def test_killed(run_dir: RunDir) -> None:
 
 def test_terminal(run_dir: RunDir) -> None:
     """The command has the terminal: it is one for it, Ctrl-C reaches it, it may catch that."""
-    master, slave = pty.openpty()
     script = "test -t 0 && test -t 1 && trap 'echo caught; exit 7' INT && echo ready && while :; do sleep 0.05; done"
-    process = subprocess.Popen(
-        [*COMMAND, "run", "--", "sh", "-c", script],
-        env=environment(run_dir),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        preexec_fn=_own_terminal,
-    )
-    os.close(slave)
-    os.set_blocking(master, False)
-    seen = bytearray()
-    try:
-        poll_until(lambda: b"ready" in _read(master, seen), "the command runs")
-        os.write(master, b"\x03")
-        assert process.wait(10) == 7
-        assert b"caught" in _read(master, seen)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+    command = [*COMMAND, "run", "--", "sh", "-c", script]
+    own_session = {"start_new_session": True, "preexec_fn": _own_terminal}
+    with in_terminal(command, environment(run_dir), **own_session) as terminal:
+        poll_until(lambda: "ready" in terminal.output(), "the command runs")
+        terminal.press(b"\x03")
+        assert terminal.process.wait(10) == 7
+        assert "caught" in terminal.output()
 
 
 def _own_terminal() -> None:
@@ -135,14 +119,6 @@ def _own_terminal() -> None:
     import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _read(descriptor: int, seen: bytearray) -> bytes:
-    try:
-        seen += os.read(descriptor, 1 << 16)
-    except OSError:
-        return bytes(seen)
-    return bytes(seen)
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
-from tests.ctl.admin_server import Answers, example, serving
+from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
-
-
-@pytest.fixture
-def answers(run_dir: RunDir) -> Iterator[Answers]:
-    """A server that takes every command."""
-    with serving(run_dir, Answers(example())) as answers:
-        yield answers
 
 
 def test_quantum_of_all(run_dir: RunDir, answers: Answers) -> None:

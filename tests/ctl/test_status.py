@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -91,13 +91,6 @@ DOCUMENT = {
         },
     ],
 }
-
-
-@pytest.fixture
-def answers(run_dir: RunDir) -> Iterator[Answers]:
-    """A server that shows the example."""
-    with serving(run_dir, Answers(example())) as answers:
-        yield answers
 
 
 def test_json(run_dir: RunDir, answers: Answers) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, environment
+from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
 
 Reader = Callable[[], str]
@@ -39,7 +39,7 @@ def watching(run_dir: RunDir, *options: str) -> Iterator[tuple[subprocess.Popen[
 
 
 def _read(descriptor: int, seen: bytearray) -> str:
-    """Everything that came so far; a terminal that nobody writes to any more is at its end."""
+    """Everything that came so far."""
     with suppress(OSError):
         seen += os.read(descriptor, 1 << 20)
     return seen.decode(errors="replace")
@@ -65,24 +65,12 @@ def test_survives_the_scheduler(run_dir: RunDir) -> None:
 
 def test_live_in_a_terminal(run_dir: RunDir) -> None:
     """In a terminal the clocks go on while nothing changes, and Ctrl-C ends it quietly."""
-    master, slave = pty.openpty()
-    with serving(run_dir, Answers(example())):
-        process = subprocess.Popen(
-            [*COMMAND, "status", "--watch"],
-            env=environment(run_dir, TERM="xterm-256color"),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-        )
-        os.close(slave)
-        os.set_blocking(master, False)
-        seen = bytearray()
-        try:
-            poll_until(lambda: "18.8 s" in _read(master, seen), "a holder's time after another second")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
-            assert "Traceback" not in _read(master, seen)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(master)
+    command = [*COMMAND, "status", "--watch"]
+    with (
+        serving(run_dir, Answers(example())),
+        in_terminal(command, environment(run_dir, TERM="xterm-256color")) as terminal,
+    ):
+        poll_until(lambda: "18.8 s" in terminal.output(), "a holder's time after another second")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(10) == 130
+        assert "Traceback" not in terminal.output()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nvshare.deviceplugin import sources
+from nvshare.deviceplugin.configuration import Configuration
 from nvshare.paths import KUBELET_DIR, POD_RESOURCES_SOCKET, SYSTEM_RUN_DIR
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def test_the_settings_are_understood(folder: Path) -> None:
     """The plugin accepts the file that its ConfigMap holds."""
     (text,) = [each["data"]["config.yaml"] for each in documents(folder) if each["kind"] == "ConfigMap"]
     path = folder / "25-config.yaml"
-    assert set(yaml.safe_load(text)) <= set(sources.Settings.model_fields), path
+    assert set(yaml.safe_load(text)) <= set(Configuration.model_fields), path
 
 
 @stacks

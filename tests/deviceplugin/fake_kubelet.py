@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 
@@ -15,9 +14,6 @@ from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import (
     RegistrationServicer,
     add_RegistrationServicer_to_server,
 )
-
-if TYPE_CHECKING:
-    from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginAsyncStub
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -42,11 +38,6 @@ class FakeKubelet(RegistrationServicer):
     @property
     def socket(self) -> Path:
         return self.folder / "kubelet.sock"
-
-    @property
-    def plugin(self) -> DevicePluginAsyncStub:
-        """Calls the plugin that registered last."""
-        return DevicePluginStub(self._channels[-1])
 
     @property
     def healthy(self) -> int:
@@ -100,14 +91,14 @@ class FakeKubelet(RegistrationServicer):
         return api.Empty()
 
     async def allocate(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """Allocates for one container."""
+        """Asks the plugin that registered last to allocate for one container."""
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
-        response = await self.plugin.Allocate(request)
+        response = await DevicePluginStub(self._channels[-1]).Allocate(request)
         (container,) = response.container_responses
         return container
 
     async def prefer(self, available: Sequence[str], size: int, must_include: Sequence[str] = ()) -> list[str]:
-        """Asks which devices one container should get."""
+        """Asks the plugin that registered last which devices one container should get."""
         request = api.PreferredAllocationRequest(
             container_requests=[
                 api.ContainerPreferredAllocationRequest(
@@ -115,7 +106,7 @@ class FakeKubelet(RegistrationServicer):
                 )
             ]
         )
-        response = await self.plugin.GetPreferredAllocation(request)
+        response = await DevicePluginStub(self._channels[-1]).GetPreferredAllocation(request)
         (container,) = response.container_responses
         return list(container.deviceIDs)
 

@@ -92,10 +92,10 @@ def test_operators_additions() -> None:
     """More variables and mounts go to every container and never replace the plugin's own."""
     driver = Mount(Path("/opt/driver"), Path("/opt/driver"))
     injection = replace(
-        INJECTION, environment={"NVSHARE_MEMORY": "swap", "LD_PRELOAD": "/tmp/other.so"}, mounts=(driver,)
+        INJECTION, environment={"NVSHARE_MEMORY": "native", "LD_PRELOAD": "/tmp/other.so"}, mounts=(driver,)
     )
     allocation = allocate(["GPU-a__1"], SNAPSHOT, RULES, injection)
-    assert allocation.environment["NVSHARE_MEMORY"] == "swap"
+    assert allocation.environment["NVSHARE_MEMORY"] == "native"
     assert allocation.environment["LD_PRELOAD"] == "/usr/lib/nvshare/libnvshare.so"
     assert allocation.mounts == (*OWN_MOUNTS, driver)
 

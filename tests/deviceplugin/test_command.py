@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from nvshare import simgpu
-from nvshare.deviceplugin.settings import Settings
+from nvshare.deviceplugin.configuration import Configuration
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
-from tests.deviceplugin.waiting import until
+from tests.polling import until
 
 GPUS = "GPU-1a,GPU-1b"
 ALL = 20
@@ -230,7 +230,7 @@ def test_install_without_a_library(surroundings: dict[str, str], node: Node) -> 
 def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
     """Every setting that fits on a command line is an option."""
     text = command(surroundings | {"COLUMNS": "200"}, "--help").stdout
-    for key in Settings.model_fields.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
+    for key in Configuration.model_fields.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
         assert f"--{key.replace('_', '-')}" in text
 
 

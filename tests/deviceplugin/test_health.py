@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.deviceplugin.devices import Gpu
-from nvshare.deviceplugin.health import APPLICATION_XIDS, HealthBook, Xid
+from nvshare.deviceplugin.health import APPLICATION_XIDS, HealthTracker, Xid
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 M0 = Gpu("MIG-0", "2:0", parent_uuid="GPU-c", gpu_instance=1, compute_instance=0)
@@ -13,25 +13,25 @@ M1 = Gpu("MIG-1", "2:1", parent_uuid="GPU-c", gpu_instance=2, compute_instance=0
 NODE = (A, B, M0, M1)
 
 
-def sick(book: HealthBook) -> list[str]:
-    return [gpu.uuid for gpu in NODE if book.problem(gpu.uuid) is not None]
+def sick(tracker: HealthTracker) -> list[str]:
+    return [gpu.uuid for gpu in NODE if tracker.problem(gpu.uuid) is not None]
 
 
 @pytest.mark.parametrize("number", sorted(APPLICATION_XIDS))
 def test_faults_of_programs_are_ignored(number: int) -> None:
     """A program's page fault says nothing about the GPU."""
-    book = HealthBook([], 60)
-    assert not book.xid(Xid(number, "GPU-a"), NODE, 0)
-    assert sick(book) == []
+    tracker = HealthTracker([], 60)
+    assert not tracker.xid(Xid(number, "GPU-a"), NODE, 0)
+    assert sick(tracker) == []
 
 
 def test_more_can_be_ignored() -> None:
     """The operator's list adds to those; others stay critical."""
-    book = HealthBook([48], 60)
-    assert not book.xid(Xid(48, "GPU-a"), NODE, 0)
-    assert book.xid(Xid(79, "GPU-a"), NODE, 0)
-    assert sick(book) == ["GPU-a"]
-    assert "XID 79" in str(book.problem("GPU-a"))
+    tracker = HealthTracker([48], 60)
+    assert not tracker.xid(Xid(48, "GPU-a"), NODE, 0)
+    assert tracker.xid(Xid(79, "GPU-a"), NODE, 0)
+    assert sick(tracker) == ["GPU-a"]
+    assert "XID 79" in str(tracker.problem("GPU-a"))
 
 
 @pytest.mark.parametrize(
@@ -46,32 +46,32 @@ def test_more_can_be_ignored() -> None:
 )
 def test_whom_an_xid_concerns(xid: Xid, concerned: list[str]) -> None:
     """A GPU, one of its MIG devices, or anybody when NVML can't say."""
-    book = HealthBook([], 60)
-    book.xid(xid, NODE, 0)
-    assert sick(book) == concerned
+    tracker = HealthTracker([], 60)
+    tracker.xid(xid, NODE, 0)
+    assert sick(tracker) == concerned
 
 
 def test_recovery_needs_quiet_and_a_good_probe() -> None:
     """Neither time nor a probe alone makes it well; a new XID begins the wait anew."""
-    book = HealthBook([], 60)
-    book.xid(Xid(79, "GPU-a"), NODE, 100)
-    book.probed({"GPU-a": None}, 159)
-    assert sick(book) == ["GPU-a"]
-    book.xid(Xid(79, "GPU-a"), NODE, 150)
-    book.probed({"GPU-a": None}, 209)
-    assert sick(book) == ["GPU-a"]
-    book.probed({"GPU-a": None}, 210)
-    assert sick(book) == []
+    tracker = HealthTracker([], 60)
+    tracker.xid(Xid(79, "GPU-a"), NODE, 100)
+    tracker.probed({"GPU-a": None}, 159)
+    assert sick(tracker) == ["GPU-a"]
+    tracker.xid(Xid(79, "GPU-a"), NODE, 150)
+    tracker.probed({"GPU-a": None}, 209)
+    assert sick(tracker) == ["GPU-a"]
+    tracker.probed({"GPU-a": None}, 210)
+    assert sick(tracker) == []
 
 
 def test_a_failed_probe_is_enough() -> None:
     """A GPU that does not answer is unwell, and well again a while after it answers."""
-    book = HealthBook([], 60)
-    book.probed({"GPU-a": "NVML: GPU is lost", "GPU-b": None}, 0)
-    assert book.problem("GPU-a") == "NVML: GPU is lost"
-    assert sick(book) == ["GPU-a"]
-    book.probed({"GPU-a": "NVML: GPU is lost"}, 100)
-    book.probed({"GPU-a": None}, 159)
-    assert sick(book) == ["GPU-a"]
-    book.probed({"GPU-a": None}, 160)
-    assert sick(book) == []
+    tracker = HealthTracker([], 60)
+    tracker.probed({"GPU-a": "NVML: GPU is lost", "GPU-b": None}, 0)
+    assert tracker.problem("GPU-a") == "NVML: GPU is lost"
+    assert sick(tracker) == ["GPU-a"]
+    tracker.probed({"GPU-a": "NVML: GPU is lost"}, 100)
+    tracker.probed({"GPU-a": None}, 159)
+    assert sick(tracker) == ["GPU-a"]
+    tracker.probed({"GPU-a": None}, 160)
+    assert sick(tracker) == []

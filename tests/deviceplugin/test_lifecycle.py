@@ -15,15 +15,15 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.deviceplugin.allocation import Injection
-from nvshare.deviceplugin.board import Board
 from nvshare.deviceplugin.devices import Offer, Snapshot
 from nvshare.deviceplugin.instance_lock import InstanceLock
+from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle, Timing
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from tests.deviceplugin.fake_kubelet import FakeKubelet
-from tests.deviceplugin.waiting import until
+from tests.polling import until
 
 QUICK = Timing(poll=0.02, no_stream=0.2, register=5.0, first_retry=0.1, longest_retry=0.4, stop_grace=0.5)
 SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))
@@ -37,12 +37,12 @@ class Instance:
     folder: Path
     name: str = "one"
     timing: Timing = QUICK
-    board: Board = field(default_factory=Board)
+    inventory: Inventory = field(default_factory=Inventory)
     logged: CapturingLogger = field(default_factory=CapturingLogger)
     servicers: list[Servicer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.board.publish(SNAPSHOT)
+        self.inventory.publish(SNAPSHOT)
         self.metrics = Metrics()
         self.lifecycle = Lifecycle(
             self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=self.timing
@@ -51,7 +51,7 @@ class Instance:
 
     def new_servicer(self) -> Servicer:
         injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
-        servicer = Servicer(self.board, Rules(RESOURCE), injection, lambda: None, self.metrics, self.logged)
+        servicer = Servicer(self.inventory, Rules(RESOURCE), injection, lambda: None, self.metrics, self.logged)
         self.servicers.append(servicer)
         return servicer
 
@@ -240,15 +240,15 @@ async def test_overlap_while_kubelet_restarts(
 async def test_only_changes_are_sent(kubelet: FakeKubelet, instance: Instance) -> None:
     """Unhealthy and back: a full list each time, all replicas of the GPU, and none for another wording."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    instance.board.publish(Snapshot((Offer("GPU-a", 10, "XID 79"), Offer("GPU-b", 10))))
+    instance.inventory.publish(Snapshot((Offer("GPU-a", 10, "XID 79"), Offer("GPU-b", 10))))
     await until(lambda: kubelet.healthy == 10, "ten are unhealthy")
     assert {id_ for id_, health in kubelet.devices.items() if health == "Unhealthy"} == {
         f"GPU-a__{ordinal}" for ordinal in range(1, 11)
     }
-    instance.board.publish(Snapshot((Offer("GPU-a", 10, "XID 79 again"), Offer("GPU-b", 10))))
+    instance.inventory.publish(Snapshot((Offer("GPU-a", 10, "XID 79 again"), Offer("GPU-b", 10))))
     # An answer from the plugin: its stream had its turn as well.
     await kubelet.prefer(["GPU-b__1"], 1)
-    instance.board.publish(SNAPSHOT)
+    instance.inventory.publish(SNAPSHOT)
     await until(lambda: kubelet.healthy == 20, "all are healthy")
     assert [len(update) for update in kubelet.updates] == [20, 20, 20]
     assert len(kubelet.registrations) == 1

@@ -8,15 +8,15 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.deviceplugin import monitor as module
-from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.devices import Gpu, Offer
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.health import Xid
 from nvshare.deviceplugin.host import HostProblems
+from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
-from nvshare.deviceplugin.nvml_thread import SILENCE_SECONDS, EventsMissing, NvmlAbsent, Probed, Scanned, XidSeen
-from nvshare.deviceplugin.settings import Settings
+from nvshare.deviceplugin.nvml_thread import SILENCE_SECONDS, NvmlAbsent, Probed, Scanned, XidEventsMissing, XidSeen
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 WELL = Probed({"GPU-a": None, "GPU-b": None})
@@ -35,19 +35,26 @@ class Clock:
 class Bench:
     """A monitor with everything around it."""
 
-    def __init__(self, clock: Clock, settings: Settings | None = None, selection: Selection | None = None) -> None:
+    def __init__(
+        self, clock: Clock, configuration: Configuration | None = None, selection: Selection | None = None
+    ) -> None:
         self.clock = clock
-        self.board = Board()
+        self.inventory = Inventory()
         self.metrics = Metrics()
         self.log = CapturingLogger()
         self.host = HostProblems()
         self.monitor = Monitor(
-            settings or Settings(), selection or Selection(), lambda: self.host, self.board, self.metrics, self.log
+            configuration or Configuration(),
+            selection or Selection(),
+            lambda: self.host,
+            self.inventory,
+            self.metrics,
+            self.log,
         )
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        return self.board.snapshot.offers
+        return self.inventory.snapshot.offers
 
     @property
     def problems(self) -> list[str | None]:
@@ -70,8 +77,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def bench(clock: Clock) -> Bench:
     started = Bench(clock)
-    started.monitor.sight(Scanned((A, B)))
-    started.monitor.sight(WELL)
+    started.monitor.handle(Scanned((A, B)))
+    started.monitor.handle(WELL)
     return started
 
 
@@ -83,15 +90,15 @@ def test_offers_all_gpus(bench: Bench) -> None:
 
 def test_counts_per_gpu(clock: Clock) -> None:
     """One GPU can have another number."""
-    settings = Settings.model_validate({"virtual_devices": 4, "virtual_devices_per_gpu": {"GPU-b": 1}})
-    bench = Bench(clock, settings)
-    bench.monitor.sight(Scanned((A, B)))
+    configuration = Configuration.model_validate({"virtual_devices": 4, "virtual_devices_per_gpu": {"GPU-b": 1}})
+    bench = Bench(clock, configuration)
+    bench.monitor.handle(Scanned((A, B)))
     assert bench.offers == (Offer("GPU-a", 4), Offer("GPU-b", 1))
 
 
 def test_xid_and_recovery(bench: Bench) -> None:
     """All virtual devices of the GPU are unhealthy, with the reason wherever one looks, and well again later."""
-    bench.monitor.sight(XidSeen(Xid(79, "GPU-a")))
+    bench.monitor.handle(XidSeen(Xid(79, "GPU-a")))
     assert bench.problems == ["XID 79 (GPU has fallen off the bus)", None]
     assert bench.lines("XID 79") == 1
     assert bench.metric("gpu_healthy", gpu="GPU-a") == 0
@@ -100,7 +107,7 @@ def test_xid_and_recovery(bench: Bench) -> None:
     assert bench.monitor.sick_gpus() == ["GPU-a: XID 79 (GPU has fallen off the bus)"]
     assert bench.monitor.problems() == []
     bench.clock.now += 60
-    bench.monitor.sight(WELL)
+    bench.monitor.handle(WELL)
     assert bench.problems == [None, None]
     assert bench.lines("healthy again") == 1
     assert bench.metric("gpu_healthy", gpu="GPU-a") == 1
@@ -109,7 +116,7 @@ def test_xid_and_recovery(bench: Bench) -> None:
 
 def test_application_faults_are_only_logged(bench: Bench) -> None:
     """A program's own fault is counted and leaves the GPU healthy."""
-    bench.monitor.sight(XidSeen(Xid(31, "GPU-a")))
+    bench.monitor.handle(XidSeen(Xid(31, "GPU-a")))
     assert bench.problems == [None, None]
     assert bench.metric("xid_events_total", xid="31") == 1
 
@@ -118,13 +125,13 @@ def test_library_missing(bench: Bench) -> None:
     """Without the library a container would run unshared: unhealthy at once, one line, and back when it is there."""
     bench.host = HostProblems(library="library /x is missing on the host")
     for _ in range(3):
-        bench.monitor.look()
+        bench.monitor.check_host()
     assert bench.problems == ["library /x is missing on the host"] * 2
     assert bench.lines("missing on the host") == 2
     assert bench.metric("problem", kind="library") == 1
     assert bench.monitor.problems() == ["library /x is missing on the host"]
     bench.host = HostProblems()
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == [None, None]
     assert bench.metric("problem", kind="library") == 0
 
@@ -132,42 +139,42 @@ def test_library_missing(bench: Bench) -> None:
 def test_scheduler_missing(bench: Bench) -> None:
     """Its restart takes nothing away; a longer absence does. It is said at once in both cases."""
     bench.host = HostProblems(scheduler="no scheduler socket /x")
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == [None, None]
     assert bench.monitor.problems() == ["no scheduler socket /x"]
     assert bench.metric("problem", kind="scheduler") == 1
     assert bench.lines("no scheduler socket") == 1
     bench.clock.now += 30
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == ["no scheduler socket /x"] * 2
     bench.host = HostProblems()
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == [None, None]
 
 
 def test_a_gpu_that_vanishes_stays_offered(bench: Bench) -> None:
     """Its pods still hold its virtual devices: unhealthy with a reason, and healthy when it is back."""
-    bench.monitor.sight(Scanned((A,)))
+    bench.monitor.handle(Scanned((A,)))
     assert bench.problems == [None, "NVML does not show it any more"]
-    bench.monitor.sight(NvmlAbsent("Driver Not Loaded"))
+    bench.monitor.handle(NvmlAbsent("Driver Not Loaded"))
     assert bench.problems == ["NVML is not available: Driver Not Loaded"] * 2
-    bench.monitor.sight(Scanned((A, B)))
-    bench.monitor.sight(WELL)
+    bench.monitor.handle(Scanned((A, B)))
+    bench.monitor.handle(WELL)
     assert bench.problems == [None, None]
 
 
 def test_new_gpus_come_last(bench: Bench) -> None:
     """The order of the GPUs known so far stays, and with it the order of ties."""
-    bench.monitor.sight(Scanned((Gpu("GPU-0", "0"), Gpu("GPU-a", "1"), Gpu("GPU-b", "2"))))
+    bench.monitor.handle(Scanned((Gpu("GPU-0", "0"), Gpu("GPU-a", "1"), Gpu("GPU-b", "2"))))
     assert [offer.uuid for offer in bench.offers] == ["GPU-a", "GPU-b", "GPU-0"]
 
 
 def test_a_driver_that_hangs(bench: Bench) -> None:
     """Silence of the NVML thread is an illness of all GPUs, until it is heard again."""
     bench.clock.now += SILENCE_SECONDS + 1
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == ["the driver does not answer NVML"] * 2
-    bench.monitor.sight(WELL)
+    bench.monitor.handle(WELL)
     assert bench.problems == [None, None]
 
 
@@ -177,8 +184,8 @@ def test_node_without_gpus(clock: Clock, absence: NvmlAbsent | Scanned) -> None:
     bench = Bench(clock)
     for _ in range(5):
         bench.clock.now += 60
-        bench.monitor.sight(absence)
-        bench.monitor.look()
+        bench.monitor.handle(absence)
+        bench.monitor.check_host()
     assert bench.offers == ()
     assert bench.monitor.problems() == []
     assert len(bench.log.calls) == bench.lines("no GPU to offer") == 1
@@ -187,13 +194,13 @@ def test_node_without_gpus(clock: Clock, absence: NvmlAbsent | Scanned) -> None:
 def test_named_gpus_without_nvml(clock: Clock) -> None:
     """UUIDs from the environment are offered where there never was an NVML, for good once there was one."""
     bench = Bench(clock, selection=Selection(visible="GPU-a"))
-    bench.monitor.sight(NvmlAbsent("NVML Shared Library Not Found"))
+    bench.monitor.handle(NvmlAbsent("NVML Shared Library Not Found"))
     assert bench.offers == (Offer("GPU-a", 10),)
     bench.clock.now += 3600
-    bench.monitor.look()
+    bench.monitor.check_host()
     assert bench.problems == [None]
-    bench.monitor.sight(Scanned((A,)))
-    bench.monitor.sight(NvmlAbsent("Driver Not Loaded"))
+    bench.monitor.handle(Scanned((A,)))
+    bench.monitor.handle(NvmlAbsent("Driver Not Loaded"))
     assert bench.problems == ["NVML is not available: Driver Not Loaded"]
 
 
@@ -201,8 +208,8 @@ def test_said_once(bench: Bench, clock: Clock) -> None:
     """What does not change is not said again."""
     unknown = Bench(clock, selection=Selection(include=("GPU-x", "GPU-a")))
     for _ in range(3):
-        unknown.monitor.sight(Scanned((A, B)))
-        unknown.monitor.sight(EventsMissing("Not Supported"))
+        unknown.monitor.handle(Scanned((A, B)))
+        unknown.monitor.handle(XidEventsMissing("Not Supported"))
     assert unknown.lines("GPU-x") == 1
     assert unknown.lines("no error events") == 1
     assert [offer.uuid for offer in unknown.offers] == ["GPU-a"]
@@ -210,8 +217,8 @@ def test_said_once(bench: Bench, clock: Clock) -> None:
 
 def test_listeners_hear_only_changes(bench: Bench) -> None:
     """Probes and looks that find nothing new publish nothing."""
-    before = bench.board.snapshot
-    actions: list[Callable[[], None]] = [bench.monitor.look, lambda: bench.monitor.sight(WELL)]
+    before = bench.inventory.snapshot
+    actions: list[Callable[[], None]] = [bench.monitor.check_host, lambda: bench.monitor.handle(WELL)]
     for action in actions * 3:
         action()
-    assert bench.board.snapshot is before
+    assert bench.inventory.snapshot is before

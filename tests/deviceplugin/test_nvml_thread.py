@@ -9,7 +9,15 @@ import pytest
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
 from nvshare.deviceplugin.nvml import NvmlError
-from nvshare.deviceplugin.nvml_thread import EventsMissing, NvmlAbsent, NvmlThread, Probed, Scanned, Sighting, XidSeen
+from nvshare.deviceplugin.nvml_thread import (
+    NvmlAbsent,
+    NvmlEvent,
+    NvmlThread,
+    Probed,
+    Scanned,
+    XidEventsMissing,
+    XidSeen,
+)
 from tests.deviceplugin.fake_nvml import FakeNvml
 from tests.polling import poll_until
 
@@ -21,12 +29,12 @@ class Watched:
 
     def __init__(self, nvml: FakeNvml, probe_seconds: float = 0.02) -> None:
         self.nvml = nvml
-        self.seen: list[Sighting] = []
+        self.seen: list[NvmlEvent] = []
         self.thread = NvmlThread(nvml.open, self.seen.append, probe_seconds=probe_seconds)
 
-    def saw(self, sighting: Sighting) -> None:
+    def saw(self, event: NvmlEvent) -> None:
         """Waits until it was seen."""
-        poll_until(lambda: sighting in self.seen, str(sighting))
+        poll_until(lambda: event in self.seen, str(event))
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ def test_without_events(watched: Watched) -> None:
     """Where NVML has no events, probes go on."""
     watched.nvml.events_supported = False
     watched.thread.start()
-    watched.saw(EventsMissing("Not Supported"))
+    watched.saw(XidEventsMissing("Not Supported"))
     watched.nvml.sick["GPU-a"] = "lost"
     watched.saw(Probed({"GPU-a": "lost", "GPU-b": None}))
 
@@ -84,7 +92,7 @@ def test_events_that_fail() -> None:
     watched.saw(Probed({"GPU-a": None, "GPU-b": None}))
     watched.nvml.sick["GPU-b"] = "NVML: GPU is lost"
     watched.nvml.events.put(NvmlError("GPU is lost"))
-    watched.saw(EventsMissing("GPU is lost"))
+    watched.saw(XidEventsMissing("GPU is lost"))
     watched.saw(Probed({"GPU-a": None, "GPU-b": "NVML: GPU is lost"}))
     watched.thread.stop(10)
 

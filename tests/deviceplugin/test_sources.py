@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nvshare.deviceplugin.allocation import DeviceListStrategy
-from nvshare.deviceplugin.settings import Settings
-from nvshare.deviceplugin.sources import SettingsError, load, variable
+from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.sources import ConfigurationError, load, variable
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
 def mistakes(text: str, file: Path) -> list[str]:
     """What is wrong with a file of this content, line by line, without the file's name."""
     file.write_text(text)
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(ConfigurationError) as error:
         load({}, {}, file)
     lines = str(error.value).splitlines()
     assert all(line.startswith(f"{file}: ") for line in lines)
@@ -29,17 +29,17 @@ def mistakes(text: str, file: Path) -> list[str]:
 
 def test_nothing_set() -> None:
     """The defaults are those of the manifests: ten virtual devices of each GPU, as nvshare.com/gpu."""
-    settings = load({}, {"PATH": "/bin"}, None)
-    assert settings == Settings()
-    assert (settings.resource_name, settings.virtual_devices) == ("nvshare.com/gpu", 10)
+    configuration = load({}, {"PATH": "/bin"}, None)
+    assert configuration == Configuration()
+    assert (configuration.resource_name, configuration.virtual_devices) == ("nvshare.com/gpu", 10)
 
 
 def test_flag_wins_over_environment_over_file(file: Path) -> None:
     """Each setting comes from the first of the three that sets it."""
     file.write_text("virtual_devices: 3\nrecovery_seconds: 5\ninclude: [0]\n")
     environment = {"NVSHARE_VIRTUAL_DEVICES": "4", "NVSHARE_PLUGIN_RECOVERY_SECONDS": "1.5"}
-    settings = load({"virtual_devices": "7", "include": None}, environment, file)
-    assert (settings.virtual_devices, settings.recovery_seconds, settings.include) == (7, 1.5, ("0",))
+    configuration = load({"virtual_devices": "7", "include": None}, environment, file)
+    assert (configuration.virtual_devices, configuration.recovery_seconds, configuration.include) == (7, 1.5, ("0",))
 
 
 def test_environment_in_full() -> None:
@@ -54,15 +54,15 @@ def test_environment_in_full() -> None:
         "NVSHARE_ON_MISSING": "",
         "NVSHARE_RUN_DIR": "/run/other",
     }
-    settings = load({}, environment, None)
-    assert settings.require_distinct
-    assert not settings.weigh_by_load
-    assert settings.ignored_xids == (48, 63)
-    assert settings.device_list_strategy == (DeviceListStrategy.CDI_CRI, DeviceListStrategy.ENVVAR)
-    assert settings.exclude == ("1", "GPU-x")
-    assert settings.memory == "native"
-    assert settings.on_missing is None
-    assert settings.run_dir == Path("/run/other")
+    configuration = load({}, environment, None)
+    assert configuration.require_distinct
+    assert not configuration.weigh_by_load
+    assert configuration.ignored_xids == (48, 63)
+    assert configuration.device_list_strategy == (DeviceListStrategy.CDI_CRI, DeviceListStrategy.ENVVAR)
+    assert configuration.exclude == ("1", "GPU-x")
+    assert configuration.memory == "native"
+    assert configuration.on_missing is None
+    assert configuration.run_dir == Path("/run/other")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,8 @@ def test_environment_in_full() -> None:
         ("require_distinct: sometimes", "require_distinct: 'sometimes' is wrong; allowed: true or false"),
         ("fail_requests_greater_than_one: 1", "fail_requests_greater_than_one: 1 is wrong; allowed: true or false"),
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
-        ("memory: disk", "memory: 'disk' is wrong; allowed: managed, swap or native"),
+        ("memory: disk", "memory: 'disk' is wrong; allowed: managed or native"),
+        ("memory: swap", "memory: 'swap' is wrong; allowed: managed or native"),
         ("on_missing: crash", "on_missing: 'crash' is wrong; allowed: run, wait or fail"),
         ("ignored_xids: [none]", "ignored_xids[0]: 'none' is wrong; allowed: a list of integers from 1 to 9999"),
         ("recovery_seconds: -1", "recovery_seconds: -1 is wrong; allowed: seconds from 0 to 86400"),
@@ -129,7 +130,7 @@ def test_wrong_file(text: str, expected: str, file: Path) -> None:
 
 def test_every_mistake_is_named(file: Path) -> None:
     """Not only the first: nobody wants to restart a plugin four times."""
-    found = mistakes("virtual_devices: 0\nmemry: swap\nlog_format: xml\ninclude: [x, y]\n", file)
+    found = mistakes("virtual_devices: 0\nmemry: native\nlog_format: xml\ninclude: [x, y]\n", file)
     assert [line.partition(":")[0] for line in found] == [
         "unknown key 'memry' (did you mean memory?); allowed",
         "virtual_devices",
@@ -159,7 +160,7 @@ def test_every_mistake_is_named(file: Path) -> None:
 )
 def test_wrong_flag_or_variable(flags: dict[str, Any], environment: dict[str, str], expected: str) -> None:
     """The message calls the setting as the user did."""
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(ConfigurationError) as error:
         load(flags, environment, None)
     assert str(error.value).startswith(expected)
 
@@ -172,20 +173,20 @@ def test_service_links_are_no_settings() -> None:
         "NVSHARE_PLUGIN_METRICS_PORT": "tcp://10.0.0.1:9403",
         "NVSHARE_PLUGIN_METRICS_PORT_9403_TCP_ADDR": "10.0.0.1",
     }
-    assert load({}, links, None) == Settings()
+    assert load({}, links, None) == Configuration()
 
 
 def test_unreadable_files(file: Path) -> None:
     """A missing file and one that is no YAML are named; an empty one sets nothing."""
-    with pytest.raises(SettingsError, match=r"config.yaml: No such file .*--config"):
+    with pytest.raises(ConfigurationError, match=r"config.yaml: No such file .*--config"):
         load({}, {}, file)
     file.write_text("a: [")
-    with pytest.raises(SettingsError, match=r"config\.yaml: not YAML"):
+    with pytest.raises(ConfigurationError, match=r"config\.yaml: not YAML"):
         load({}, {}, file)
     file.write_text("# nothing\n")
-    assert load({}, {}, file) == Settings()
+    assert load({}, {}, file) == Configuration()
 
 
 def test_every_setting_says_what_is_allowed() -> None:
     """The text for a wrong value comes from the model itself."""
-    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.description for field in Configuration.model_fields.values())

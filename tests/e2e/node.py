@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
-from nvshare.simgpu.record import Kind, Span, overlaps, turns
+from nvshare.simgpu.turns import Kind, Span, overlaps, turns
 from tests.e2e.kubectl import TESTS, KubectlError, Object, apply, eventually, kubectl
 from tests.e2e.programs import IMAGE, VERSION
 
@@ -62,7 +61,7 @@ class Node:
     def uuids(self) -> list[str]:
         """The simulated GPUs, in the order of ``spans``."""
         variables = [f"LD_LIBRARY_PATH={LIBRARIES}/simulated-{VERSION}", f"NVSHARE_SIMGPU_DIR={STATE}"]
-        probe = ["env", *variables, "python3", "-m", "nvshare.ctl.demo.probe"]
+        probe = ["env", *variables, "python3", "-m", "nvshare.demo.device_list"]
         devices = json.loads(kubectl("exec", "--namespace", TESTS, POD, "--", *probe))
         return [device["uuid"] for device in devices]
 
@@ -98,8 +97,7 @@ def check_turns(devices: list[list[Span]]) -> None:
 
 def turn_list(spans: list[Span]) -> list[tuple[int, int]]:
     """Clients in the order of their turns, with the number of operations: for a failed test's message."""
-    ordered = sorted(spans, key=lambda span: span.start_ns)
-    return [(client, len(list(run))) for client, run in groupby(ordered, key=lambda span: span.client)]
+    return [(turn.client, turn.pieces) for turn in turns(spans)]
 
 
 def start_node_pod() -> Node:

@@ -61,12 +61,12 @@ def computing(steps: int = ENDLESS_STEPS) -> list[str]:
         "seed": 1,
         "stamped": False,
     }
-    return ["python3", "-m", "nvshare.ctl.demo.job", json.dumps(plan)]
+    return ["python3", "-m", "nvshare.demo.job", json.dumps(plan)]
 
 
 def probing() -> list[str]:
     """A program that prints the GPUs that it sees and ends."""
-    return ["python3", "-m", "nvshare.ctl.demo.probe"]
+    return ["python3", "-m", "nvshare.demo.device_list"]
 
 
 def seen_uuids(name: str) -> list[str]:
@@ -79,8 +79,8 @@ def log(name: str) -> str:
     return kubectl("logs", "--namespace", TESTS, name)
 
 
-def reports(name: str) -> list[dict[str, Any]]:
-    """The reports of a computing pod so far; lines of others are left out."""
+def events(name: str) -> list[dict[str, Any]]:
+    """What a computing pod has reported so far; lines of others are left out."""
     return [json.loads(line) for line in log(name).splitlines() if line.startswith("{")]
 
 
@@ -129,6 +129,6 @@ def kill_all_but(name: str) -> None:
 
 def _started(name: str) -> str:
     try:
-        return next((report["device"] for report in reports(name) if report["report"] == "Started"), "")
+        return next((event["device"] for event in events(name) if event["event"] == "Started"), "")
     except KubectlError:
         return ""

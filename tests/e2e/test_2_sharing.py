@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from nvshare.simgpu.record import turns
+from nvshare.simgpu.turns import turns
 from tests.e2e.kubectl import TESTS, apply, eventually, get, kubectl
 from tests.e2e.node import Node, check_turns, turn_list
-from tests.e2e.programs import computing, delete, ended, pod, probing, reports, running, seen_uuids
+from tests.e2e.programs import computing, delete, ended, events, pod, probing, running, seen_uuids
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -23,9 +23,9 @@ def test_four_pods_on_two_gpus_take_turns(simulated: Node) -> None:
     kubectl("apply", "--namespace", TESTS, "--filename", FOUR_PODS)
     eventually("the example's pods end", lambda: get("job", "four-pods")["status"].get("completionTime"), 120)
     names = [each["metadata"]["name"] for each in get("pods")["items"] if each["metadata"]["name"].startswith("four")]
-    said = [reports(name) for name in names]
-    assert [report[-1]["right"] for report in said] == [True] * 4, said
-    assert sorted(Counter(report[0]["device"] for report in said).values()) == [2, 2]
+    reported = [events(name) for name in names]
+    assert [each[-1]["right"] for each in reported] == [True] * 4, reported
+    assert sorted(Counter(each[0]["device"] for each in reported).values()) == [2, 2]
     devices = simulated.spans(since)
     check_turns(devices)
     for spans in devices:

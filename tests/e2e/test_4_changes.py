@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from nvshare.simgpu.record import Span
+from nvshare.simgpu.turns import Span, turns
 from tests.e2e.conftest import SIMULATED, VIRTUAL_DEVICES
 from tests.e2e.kubectl import (
     PLUGIN,
@@ -84,7 +84,7 @@ def test_a_pod_that_is_killed_in_its_turn(simulated: Node, four: list[Running]) 
     four.remove(holder)
     eventually("the next one runs", lambda: len(set(_clients(simulated.spans(since)[gpu]))) == 2, 30)
     spans = simulated.spans(since)[gpu]
-    gaps = [after.start_ns - last.end_ns for last, after in pairwise(spans) if last.client != after.client]
+    gaps = [after.start_ns - before.end_ns for before, after in pairwise(turns(spans))]
     assert len(gaps) == 1
     assert 0 <= gaps[0] < 1_000_000_000, f"{gaps[0] / 1e9:.3f} s"
     print(f"gap after a killed holder: {gaps[0] / 1e6:.1f} ms")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Self, TypeVar
 
 import grpc
 
+from nvshare import scheduler_process
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
@@ -160,7 +159,7 @@ class Scheduler:
         self.run_dir = RunDir(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
-        command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", os.fspath(root), "--log-format", "json"]
+        command = scheduler_process.command(self.run_dir, "--log-format", "json")
         # Not the kubelet that this machine may have; what a test says comes later and counts.
         command += ["--pod-resources", os.fspath(root / "no-kubelet.sock")]
         if descriptors is not None:
@@ -199,10 +198,7 @@ class Scheduler:
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log_file.read_text()
         # The socket of a scheduler that ended refuses.
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(os.fspath(self.run_dir.legacy_socket))
-            return True
-        return False
+        return scheduler_process.accepts(self.run_dir.legacy_socket)
 
     def client(self) -> WireClient:
         """A connection that says nothing yet."""

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from nvshare.simgpu import record
+from nvshare.simgpu.turns import overlaps, turns
 from tests.polling import poll_until
 from tests.simgpu.conftest import Clients
 
@@ -112,6 +113,6 @@ def test_the_record_tells_who_ran_when(clients: Clients, state_dir: Path) -> Non
     assert [span.name for span in spans] == ["nvs_spin", "nvs_spin"]
     assert {span.pid for span in spans} == {process.pid for process in processes}
     assert all(span.end_ns - span.start_ns >= 200_000_000 for span in spans)
-    assert record.overlaps(spans)
-    assert len(record.turns(spans)) == 2
+    assert overlaps(spans)
+    assert len(turns(spans)) == 2
     assert record.read(state_dir, 1) == []

@@ -1,1 +1,1 @@
-"""nvshare-ctl: asks the scheduler, commands it, and starts programs that take part. One module a command."""
+"""nvshare-ctl: asks the scheduler, commands it, and starts programs that share a GPU. Each command has a module."""

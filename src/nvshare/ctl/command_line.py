@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl import library, run, settings, simulate, status
-from nvshare.ctl.demo import command as demo
+from nvshare.ctl import demo, library_path, run, set_command, simulate, status
 from nvshare.version import version
 
 _HELP = """
@@ -52,10 +51,10 @@ def build() -> typer.Typer:
     commands.callback(help=_HELP)(_top)
     commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
     commands.command("status", help=status.HELP)(status.status)
-    commands.add_typer(settings.build(), name="set")
+    commands.add_typer(set_command.build(), name="set")
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
         simulate.simulate
     )
-    commands.command("library-path", help=library.HELP)(library.library_path)
+    commands.command("library-path", help=library_path.HELP)(library_path.library_path)
     return commands

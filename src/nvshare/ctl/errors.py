@@ -1,4 +1,4 @@
-"""How a command ends when it can't do what was asked: one line on stderr and an exit code of its own."""
+"""How a command ends that can't do what was asked: with one line on stderr and an exit code that says why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What scripts may rely on. 2 is what a wrong command line gives."""
+    """What scripts may rely on. A wrong command line gives 2."""
 
     FAILED = 1
     """The request was understood and refused, or the demo saw something wrong."""

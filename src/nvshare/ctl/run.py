@@ -1,4 +1,4 @@
-"""``nvshare-ctl run``: executes a command in this process's place, with the preload set and a scheduler there."""
+"""``nvshare-ctl run``: starts a scheduler if there is none, sets the preload, and becomes the command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import Annotated
 
 import typer
 
-from nvshare import paths
-from nvshare.ctl import launch
+from nvshare import paths, shim
+from nvshare.ctl.background_scheduler import ensure_scheduler
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
-from nvshare.ctl.preload import library, preload
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
@@ -59,13 +58,16 @@ def run(
     environment: Mapping[str, str] = context.obj
     executable = find(command[0], environment)
     chosen = chosen_run_dir(context, run_dir)
-    shared_object = library(ExitCode.NOT_STARTED)
-    hold_scheduler = launch.ensure_scheduler(chosen, environment)
+    try:
+        preload = shim.preload_environment(chosen, environment)
+    except FileNotFoundError as error:
+        raise CommandError(str(error), ExitCode.NOT_STARTED) from error
+    hold_scheduler = ensure_scheduler(chosen, environment)
     if quantum is not None:
         _set_quantum(chosen, quantum)
     if hold_scheduler is not None:
         inherit(hold_scheduler)
-    execute(executable, command, {**environment, **preload(chosen, shared_object, environment)})
+    execute(executable, command, {**environment, **preload})
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:
@@ -83,7 +85,7 @@ def find(name: str, environment: Mapping[str, str]) -> str:
 
 def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.connection import RPC_TIMEOUT, admin
+    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     try:
         with admin(run_dir) as scheduler:

@@ -44,17 +44,17 @@ def status(
         typer.Option(
             "-w",
             "--watch",
-            help="Go on until Ctrl-C, also over the scheduler's restarts. With -o json, one document a line.",
+            help="Go on until Ctrl-C, also when the scheduler restarts. With -o json, one document per line.",
         ),
     ] = False,
     run_dir: RunDirOption = None,
 ) -> None:
     """Asks once, or watches."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl import answer
+    from nvshare.ctl import status_output
 
     chosen = chosen_run_dir(context, run_dir)
     if watch:
-        answer.follow(chosen, output.value)
+        status_output.follow(chosen, output.value)
     else:
-        answer.once(chosen, output.value)
+        status_output.once(chosen, output.value)

@@ -13,11 +13,11 @@ import typer
 from nvshare import shim
 from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
+from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
-from nvshare.deviceplugin.settings import HOST_LIBRARY_DIR, Settings
 from nvshare.http import AddressError
 from nvshare.log import Log, LogFormat, make_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
@@ -67,12 +67,14 @@ def serve(
     require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
     fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
     weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
-    memory: Annotated[str | None, _option("Memory backend in containers: managed, swap or native.")] = None,
+    memory: Annotated[str | None, _option("Memory backend in containers: managed or native.")] = None,
     on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
     ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,
-    recovery_seconds: Annotated[str | None, _option("A GPU without errors for so long is healthy again (60).")] = None,
+    recovery_seconds: Annotated[
+        str | None, _option("Seconds without errors after which a GPU is healthy again (60).")
+    ] = None,
     scheduler_grace_seconds: Annotated[
-        str | None, _option("Devices stay healthy for so long without a scheduler (30).")
+        str | None, _option("Seconds for which devices stay healthy without a scheduler (30).")
     ] = None,
     metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
     log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
@@ -81,13 +83,13 @@ def serve(
     ] = False,
 ) -> None:
     """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
-    flags = {key: value for key, value in locals().items() if key in Settings.model_fields}
-    settings = _settings(flags, config)
-    context.obj = settings
+    flags = {key: value for key, value in locals().items() if key in Configuration.model_fields}
+    configuration = _configuration(flags, config)
+    context.obj = configuration
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(settings, _library(None), make_log(settings.log_format)))
+        asyncio.run(_run(configuration, _library(None), make_log(configuration.log_format)))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -99,9 +101,9 @@ def install_library(
     library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
 ) -> None:
     """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
-    settings: Settings = context.obj
+    configuration: Configuration = context.obj
     try:
-        target, new = install(_library(source), library_dir or settings.library_dir)
+        target, new = install(_library(source), library_dir or configuration.library_dir)
     except InstallError as error:
         _fail(str(error), FAILURE)
     print(f"{target} {'installed' if new else 'was already there'}")
@@ -112,22 +114,22 @@ def main() -> None:
     app(prog_name="nvshare-device-plugin")
 
 
-async def _run(settings: Settings, library: Library, plugin_log: Log) -> None:
+async def _run(configuration: Configuration, library: Library, plugin_log: Log) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
-        include=settings.include,
-        exclude=settings.exclude,
-        configured=tuple(settings.virtual_devices_per_gpu),
+        include=configuration.include,
+        exclude=configuration.exclude,
+        configured=tuple(configuration.virtual_devices_per_gpu),
     )
     owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(settings, selection, library, Nvml, owner, plugin_log).run()
+    await Plugin(configuration, selection, library, Nvml, owner, plugin_log).run()
 
 
-def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
+def _configuration(flags: dict[str, Any], config: Path | None) -> Configuration:
     try:
         return sources.load(flags, os.environ, config)
-    except sources.SettingsError as error:
+    except sources.ConfigurationError as error:
         _fail(str(error), USAGE_ERROR)
 
 

@@ -24,13 +24,13 @@ from nvshare.paths import (
     RunDir,
 )
 
-# The folder that NVIDIA's container runtime reads when devices are listed as mounts; a mount of /dev/null each.
 VOLUME_MOUNTS_DIR = Path("/var/run/nvidia-container-devices")
+"""Where NVIDIA's container runtime looks for the list of GPUs: each is a mount of /dev/null under its UUID."""
 _CDI_PLUGIN = "nvshare-device-plugin"
 
 
 class DeviceListStrategy(StrEnum):
-    """How the container runtime is told which GPUs the container gets; as NVIDIA's device plugin has them."""
+    """How the container runtime learns which GPUs the container gets; the names are those of NVIDIA's device plugin."""
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"
@@ -51,9 +51,10 @@ class Mount:
 class Injection:
     """What every container gets, whatever its devices are."""
 
-    # On the host: the folder of this version's library, and the folder with the scheduler's client socket.
     library_dir: Path
+    """On the host: the folder of this version's library."""
     client_dir: Path
+    """On the host: the folder with the scheduler's client socket."""
     strategies: frozenset[DeviceListStrategy] = frozenset({DeviceListStrategy.ENVVAR})
     cdi_kind: str = "nvidia.com/gpu"
     cdi_annotation_prefix: str = "cdi.k8s.io/"
@@ -72,7 +73,7 @@ class Allocation:
 
 
 def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: Injection) -> Allocation:
-    """What the container with these virtual devices gets; raises RequestError for ids or numbers that can't be."""
+    """What the container with these virtual devices gets; RequestError for unknown ids and for forbidden numbers."""
     rules.check_size(len(ids))
     devices = known_devices(ids, snapshot)
     uuids = snapshot.in_order(device.uuid for device in devices)
@@ -86,12 +87,12 @@ def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: In
 
 
 def reserved_environment() -> frozenset[str]:
-    """The variables that an allocation sets itself: nobody else may."""
+    """The variables that an allocation sets itself; the settings may not."""
     return frozenset({LD_PRELOAD, RUN_DIR, NVIDIA_VISIBLE_DEVICES})
 
 
 def reserved_mounts() -> frozenset[Path]:
-    """The container's folders that an allocation mounts itself: nobody else may."""
+    """The container's folders that an allocation mounts itself; the settings may not."""
     return frozenset({CONTAINER_LIBRARY_DIR, RunDir(SYSTEM_RUN_DIR).client_socket.parent, VOLUME_MOUNTS_DIR})
 
 

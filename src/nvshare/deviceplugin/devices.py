@@ -1,4 +1,4 @@
-"""GPUs, the virtual devices that stand for them, and the snapshot of both that kubelet is shown. Pure."""
+"""GPUs, the virtual devices that stand for them, and the snapshot of both that kubelet gets. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Gpu:
     """A GPU or MIG device, as NVML shows it or as the environment names it."""
 
     uuid: str
-    # Its number in NVML's order; "0:1" is the second MIG device of GPU 0.
     index: str
-    # Only for a MIG device: its GPU's UUID and its instances, by which NVML's events name it.
+    """Its number in NVML's order; "0:1" is the second MIG device of GPU 0."""
     parent_uuid: str | None = None
+    """Only for a MIG device: its GPU's UUID. NVML's events name the device by it and by the two instances."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
@@ -45,11 +45,13 @@ class VirtualDevice:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One GPU as it is offered: how often, and what is wrong with it (None: nothing)."""
+    """One GPU as it is offered to kubelet."""
 
     uuid: str
     virtual_devices: int
+    """How many."""
     problem: str | None = None
+    """What is wrong with the GPU or the node; None: nothing."""
 
     def devices(self) -> Iterator[VirtualDevice]:
         return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))

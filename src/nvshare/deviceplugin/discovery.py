@@ -1,4 +1,4 @@
-"""Which GPUs this node offers: the environment, the volume-mounts folder, else all that NVML shows. Pure."""
+"""Which GPUs this node offers: those of the environment or of the volume-mounts folder, else all of NVML. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from nvshare.paths import NVIDIA_VISIBLE_DEVICES
 class Selection:
     """Which GPUs the plugin was told to offer."""
 
-    # The plugin's own NVIDIA_VISIBLE_DEVICES, and the names in the volume-mounts folder.
     visible: str | None = None
+    """The plugin's own NVIDIA_VISIBLE_DEVICES."""
     mounted: tuple[str, ...] = ()
-    # UUIDs or indices. An empty include list means all.
+    """The names in the volume-mounts folder."""
     include: tuple[str, ...] = ()
+    """UUIDs or indices; empty: all."""
     exclude: tuple[str, ...] = ()
-    # UUIDs that the settings say more about.
+    """UUIDs or indices."""
     configured: tuple[str, ...] = ()
+    """UUIDs of GPUs that have a setting of their own."""
 
 
 @dataclass(frozen=True, slots=True)

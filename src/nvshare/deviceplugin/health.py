@@ -1,4 +1,4 @@
-"""Which GPUs are well: decided from NVML's XID events and probes, in both directions. Pure; time is an argument."""
+"""Which GPUs are healthy, by NVML's XID events and by probes. Pure; time is an argument."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Xid:
 @dataclass(frozen=True, slots=True)
 class _Fault:
     reason: str
-    # When it was last seen to be there.
     at: float
+    """When it was last seen."""
 
 
-class HealthBook:
+class HealthTracker:
     """What is known about each GPU's health.
 
-    A GPU is unwell from a critical XID or a failed probe on, and well again when a probe succeeds and nothing bad was
+    A critical XID or a failed probe makes a GPU unhealthy. It is healthy again when a probe succeeds and no fault was
     seen for ``recovery_seconds``.
     """
 
@@ -51,7 +51,7 @@ class HealthBook:
         self._faults: dict[str, _Fault] = {}
 
     def xid(self, event: Xid, gpus: Iterable[Gpu], now: float) -> bool:
-        """Takes note of an XID; False when it is one that says nothing about a GPU's health."""
+        """Takes note of an XID; False when it says nothing about a GPU's health."""
         if event.number in self._ignored:
             return False
         for gpu in gpus:
@@ -60,7 +60,7 @@ class HealthBook:
         return True
 
     def probed(self, results: Mapping[str, str | None], now: float) -> None:
-        """Takes note of a probe of each of these GPUs: None when it went well, else what is wrong."""
+        """Takes note of a probe of each of these GPUs: None when it succeeded, else what is wrong."""
         for uuid, problem in results.items():
             fault = self._faults.get(uuid)
             if problem is not None:
@@ -69,7 +69,7 @@ class HealthBook:
                 del self._faults[uuid]
 
     def problem(self, uuid: str) -> str | None:
-        """Why the GPU is unwell; None when it is well."""
+        """Why the GPU is unhealthy; None when it is healthy."""
         fault = self._faults.get(uuid)
         return None if fault is None else fault.reason
 

@@ -11,7 +11,7 @@ from nvshare.paths import LIBRARY_NAME
 
 @dataclass(frozen=True, slots=True)
 class HostProblems:
-    """What is missing on the node; None is well."""
+    """What is missing on the node; None: nothing."""
 
     library: str | None = None
     scheduler: str | None = None

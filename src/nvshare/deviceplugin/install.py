@@ -50,7 +50,7 @@ def install(library: Library, root: Path) -> tuple[Path, bool]:
         if target.read_bytes() == library.content:
             return target, False
     except OSError:
-        # Not there, or not to be read: it is written below, which says what is wrong if that fails too.
+        # It is missing or can't be read. It is written below; if that fails too, the error says why.
         pass
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ class InstanceLock:
     """The right to serve one resource in one kubelet folder."""
 
     def __init__(self, kubelet_dir: Path, resource_name: str, owner: str) -> None:
-        """``owner`` is written into the file, so that whoever waits can say for whom."""
+        """``owner`` is written into the file: an instance that waits can name it."""
         self._path = kubelet_dir / f"{resource_name.replace('/', '-')}.lock"
         self._owner = owner
         self._file: int | None = None

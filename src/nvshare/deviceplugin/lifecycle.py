@@ -1,4 +1,4 @@
-"""The plugin's life beside kubelet: serve, register, watch, and all again when kubelet forgot about us.
+"""The plugin's life beside kubelet: serve, register, watch, and all again when kubelet has lost the plugin.
 
 What kubelet does, as observed, and what follows from it:
 
@@ -51,17 +51,17 @@ class Timing:
     """How long the lifecycle waits, in seconds."""
 
     poll: float = 0.5
-    # Without a ListAndWatch stream.
     no_stream: float = 3.0
+    """Without a ListAndWatch stream, before it registers again."""
     register: float = 15.0
     first_retry: float = 0.5
     longest_retry: float = 30.0
-    # For calls that are being answered when the server stops.
     stop_grace: float = 1.0
+    """For calls that are being answered when the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class _FileIdentity:
     """Which file a path names; a file made anew under the same name is another one."""
 
     device: int
@@ -70,7 +70,7 @@ class _Identity:
 
 
 class Lifecycle:
-    """Keeps one resource registered with kubelet until it is told to stop."""
+    """Keeps one resource registered with kubelet until ``stop``."""
 
     def __init__(
         self,
@@ -178,8 +178,10 @@ class Lifecycle:
         self._log.warning("kubelet refused the registration", code=error.code().name, reason=error.details())
         return False
 
-    async def _watch(self, servicer: Servicer, socket: Path, own: _Identity | None, kubelet: _Identity | None) -> Ended:
-        """Returns as soon as the registration is of no use any more, with the reason."""
+    async def _watch(
+        self, servicer: Servicer, socket: Path, own: _FileIdentity | None, kubelet: _FileIdentity | None
+    ) -> Ended:
+        """Returns as soon as the registration has become useless, with the reason."""
         while not await self._stopped_within(self._timing.poll):
             if _identity(self.kubelet_socket) != kubelet:
                 self._log.warning("kubelet restarted or went away: registering again")
@@ -196,16 +198,16 @@ class Lifecycle:
 
     async def _prepare(self) -> bool:
         """Waits until kubelet is there and no other instance serves; False when we are to stop before that."""
-        said: set[str] = set()
+        logged: set[str] = set()
         while not self._stop.is_set():
             obstacle = self._obstacle()
             if obstacle is None:
                 # What was waited for has just happened. If it was another instance's end, kubelet must have seen it
                 # before it hears of us, or it takes the end for ours.
-                return not (said and await self._stopped_within(self._timing.poll))
+                return not (logged and await self._stopped_within(self._timing.poll))
             self.state = obstacle
-            if obstacle not in said:
-                said.add(obstacle)
+            if obstacle not in logged:
+                logged.add(obstacle)
                 self._log.warning(obstacle)
             await self._stopped_within(self._timing.poll)
         return False
@@ -227,8 +229,8 @@ class Lifecycle:
         for left in self._dir.glob(f"{self._socket_prefix}*.sock"):
             left.unlink(missing_ok=True)
 
-    async def _pause(self, seconds: float, kubelet: _Identity | None) -> None:
-        """Waits so long, or until we are to stop, or until there is a new kubelet to register with."""
+    async def _pause(self, seconds: float, kubelet: _FileIdentity | None) -> None:
+        """Waits for this time, or until we are to stop, or until there is a new kubelet to register with."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             now = _identity(self.kubelet_socket)
@@ -254,13 +256,13 @@ async def _error_of(
     return None
 
 
-def _identity(path: Path) -> _Identity | None:
+def _identity(path: Path) -> _FileIdentity | None:
     """Which file has this name now; None when none has."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return _Identity(status.st_dev, status.st_ino, status.st_ctime_ns)
+    return _FileIdentity(status.st_dev, status.st_ino, status.st_ctime_ns)
 
 
 def _is_socket(path: Path) -> bool:

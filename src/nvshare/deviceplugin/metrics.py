@@ -1,4 +1,4 @@
-"""What Prometheus is told about the plugin."""
+"""The plugin's metrics for Prometheus."""
 
 from __future__ import annotations
 

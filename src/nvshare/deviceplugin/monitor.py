@@ -1,4 +1,4 @@
-"""Puts together what NVML, the environment and the node say into what is offered, and says so when it changes."""
+"""Decides what is offered, from what NVML, the environment and the node say, and logs every change."""
 
 from __future__ import annotations
 
@@ -6,88 +6,88 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
-from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
 from nvshare.deviceplugin.discovery import Selection, discover
-from nvshare.deviceplugin.health import HealthBook
+from nvshare.deviceplugin.health import HealthTracker
 from nvshare.deviceplugin.host import HostProblems
+from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.nvml_thread import (
     SILENCE_SECONDS,
-    EventsMissing,
     NvmlAbsent,
+    NvmlEvent,
     Probed,
     Scanned,
-    Sighting,
+    XidEventsMissing,
     XidSeen,
 )
-from nvshare.deviceplugin.settings import Settings
 from nvshare.log import Log
 
 
 class Monitor:
-    """Decides what is offered. Lives in the event loop's thread; ``sight`` and ``look`` are its only inputs.
+    """Decides what is offered. Lives in the event loop's thread; ``handle`` and ``check_host`` are its only inputs.
 
-    A GPU that was offered once stays offered, unhealthy, when it is not to be seen any more: its pods still run, and
+    A GPU that was offered once stays offered, unhealthy, when NVML no longer shows it: its pods still run, and
     kubelet must not give its virtual devices to others.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        configuration: Configuration,
         selection: Selection,
         inspect_host: Callable[[], HostProblems],
-        board: Board,
+        inventory: Inventory,
         metrics: Metrics,
         log: Log,
     ) -> None:
-        self._settings = settings
+        self._configuration = configuration
         self._selection = selection
         self._inspect_host = inspect_host
-        self._board = board
+        self._inventory = inventory
         self._metrics = metrics
         self._log = log
-        self._book = HealthBook(settings.ignored_xids, settings.recovery_seconds)
+        self._health = HealthTracker(configuration.ignored_xids, configuration.recovery_seconds)
         self._gpus: dict[str, Gpu] = {}
         self._gone: dict[str, str] = {}
         self._nvml_seen = False
         self._host = HostProblems()
         self._scheduler_seen_at = time.monotonic()
-        self._heard_at: float | None = None
-        self._said: dict[str, str | None] = {}
+        self._nvml_event_at: float | None = None
+        self._logged: dict[str, str | None] = {}
 
-    def sight(self, sighting: Sighting) -> None:
-        """Takes note of what the NVML thread saw."""
+    def handle(self, event: NvmlEvent) -> None:
+        """Takes note of an event of the NVML thread."""
         now = time.monotonic()
-        waits = isinstance(sighting, NvmlAbsent) or sighting == Scanned(())
-        self._heard_at = None if waits else now
-        match sighting:
+        waits = isinstance(event, NvmlAbsent) or event == Scanned(())
+        self._nvml_event_at = None if waits else now
+        match event:
             case NvmlAbsent(reason):
                 self._scanned(None, f"NVML is not available: {reason}")
             case Scanned(gpus):
                 self._scanned(gpus, None)
             case Probed(results):
-                self._book.probed(results, now)
+                self._health.probed(results, now)
             case XidSeen(xid):
                 self._metrics.xids.labels(str(xid.number)).inc()
-                critical = self._book.xid(xid, self._gpus.values(), now)
+                critical = self._health.xid(xid, self._gpus.values(), now)
                 self._log.warning("XID error", xid=xid.number, gpu=xid.uuid, application_fault=not critical)
-            case EventsMissing(reason):
-                self._say("events", f"NVML reports no error events ({reason}): health is known by probes only")
+            case XidEventsMissing(reason):
+                self._log_topic("events", f"NVML reports no error events ({reason}): health is known by probes only")
             case _:
-                assert_never(sighting)
+                assert_never(event)
         self._publish()
 
-    def look(self) -> None:
-        """Looks at the node; to be called every second or so."""
+    def check_host(self) -> None:
+        """Looks at the node; to be called about once a second."""
         now = time.monotonic()
         self._host = self._inspect_host()
         if self._host.scheduler is None:
             self._scheduler_seen_at = now
         self._metrics.problem("library", self._host.library is not None)
         self._metrics.problem("scheduler", self._host.scheduler is not None)
-        self._say("library", self._host.library, good="the library is on the host")
-        self._say("scheduler", self._host.scheduler, good="the scheduler's socket is there")
+        self._log_topic("library", self._host.library, good="the library is on the host")
+        self._log_topic("scheduler", self._host.scheduler, good="the scheduler's socket is there")
         self._publish()
 
     def problems(self) -> list[str]:
@@ -97,7 +97,7 @@ class Monitor:
         return [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
 
     def sick_gpus(self) -> list[str]:
-        """Which GPUs are unwell, and why."""
+        """Which GPUs are unhealthy, and why."""
         # A copy: probes are answered in another thread.
         return [f"{uuid}: {problem}" for uuid in tuple(self._gpus) if (problem := self._gpu_problem(uuid)) is not None]
 
@@ -113,22 +113,22 @@ class Monitor:
         present = {gpu.uuid for gpu in discovery.gpus}
         self._gone = {uuid: absent or "NVML does not show it any more" for uuid in self._gpus if uuid not in present}
         if nvml is not None or not self._nvml_seen:
-            self._say("selection", "; ".join(discovery.warnings) or None)
+            self._log_topic("selection", "; ".join(discovery.warnings) or None)
         if self._gpus:
-            self._say("nvml", absent, good="NVML is available")
+            self._log_topic("nvml", absent, good="NVML is available")
         else:
-            self._say("gpus", _nothing_to_offer(absent or "NVML shows none"))
+            self._log_topic("gpus", _nothing_to_offer(absent or "NVML shows none"))
 
     def _publish(self) -> None:
         offers = tuple(Offer(uuid, self._virtual_devices(uuid), self._problem(uuid)) for uuid in self._gpus)
-        before = {offer.uuid: offer.problem for offer in self._board.snapshot.offers}
-        if self._board.publish(Snapshot(offers)):
-            self._metrics.show(self._board.snapshot)
+        before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}
+        if self._inventory.publish(Snapshot(offers)):
+            self._metrics.show(self._inventory.snapshot)
             self._metrics.problem("gpu", bool(self.sick_gpus()))
-            self._tell(before, offers)
+            self._log_changes(before, offers)
 
-    def _tell(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
-        """Logs whose health changed; one line for all GPUs that have the same reason."""
+    def _log_changes(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
+        """Logs which GPUs' health changed; one line for all GPUs that have the same reason."""
         worse: dict[str, list[str]] = {}
         for offer in offers:
             was = before.get(offer.uuid)
@@ -145,23 +145,23 @@ class Monitor:
             return self._host.library
         # A container that comes now waits for the scheduler anyway: a short absence (its restart) takes nothing away.
         absent = time.monotonic() - self._scheduler_seen_at
-        if self._host.scheduler is not None and absent >= self._settings.scheduler_grace_seconds:
+        if self._host.scheduler is not None and absent >= self._configuration.scheduler_grace_seconds:
             return self._host.scheduler
         return self._gpu_problem(uuid)
 
     def _gpu_problem(self, uuid: str) -> str | None:
-        heard_at = self._heard_at
-        if heard_at is not None and time.monotonic() - heard_at > SILENCE_SECONDS:
+        event_at = self._nvml_event_at
+        if event_at is not None and time.monotonic() - event_at > SILENCE_SECONDS:
             return "the driver does not answer NVML"
-        return self._gone.get(uuid) or self._book.problem(uuid)
+        return self._gone.get(uuid) or self._health.problem(uuid)
 
     def _virtual_devices(self, uuid: str) -> int:
-        return self._settings.virtual_devices_per_gpu.get(uuid, self._settings.virtual_devices)
+        return self._configuration.virtual_devices_per_gpu.get(uuid, self._configuration.virtual_devices)
 
-    def _say(self, topic: str, bad: str | None, good: str | None = None) -> None:
-        """Logs a topic's state when it changed; what was well from the beginning needs no line."""
-        was = self._said.get(topic)
-        self._said[topic] = bad
+    def _log_topic(self, topic: str, bad: str | None, good: str | None = None) -> None:
+        """Logs a topic's state when it changed; no line where nothing was ever wrong."""
+        was = self._logged.get(topic)
+        self._logged[topic] = bad
         if bad is not None and bad != was:
             self._log.warning(bad)
         elif bad is None and was is not None and good is not None:

@@ -48,7 +48,7 @@ class Nvml:
             raise NvmlError(str(error)) from error
 
     def probe(self, gpu: Gpu) -> str | None:
-        """None when the GPU answers and asks for no repair, else what is wrong."""
+        """None when the GPU answers and its driver asks for no repair, else what is wrong."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
             pynvml.nvmlDeviceGetMemoryInfo(handle)
@@ -66,8 +66,8 @@ class XidEvents:
     """NVML's critical XID events of some GPUs."""
 
     def __init__(self, uuids: Iterable[str]) -> None:
-        # GPUs that can't report events: their health is known by probes only.
         self.silent: list[str] = []
+        """GPUs that can't report events: their health is known by probes only."""
         try:
             self._set = pynvml.nvmlEventSetCreate()
         except pynvml.NVMLError as error:
@@ -121,7 +121,7 @@ def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
 
 
 def _wanted_repair(handle: Any) -> str | None:
-    """What the driver asks to be done to the GPU before it is well again; older drivers don't say."""
+    """The repair that the driver asks for; None: none, or the driver is too old to say."""
     try:
         (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     except pynvml.NVMLError:

@@ -1,7 +1,7 @@
-"""The one thread that talks to NVML: a driver that hangs must not take the plugin with it.
+"""The only thread that calls NVML: when the driver hangs, the rest of the plugin goes on.
 
-It posts what it sees and is asked nothing. While there are GPUs it posts at least every ``PROBE_SECONDS`` or so: longer
-silence than ``SILENCE_SECONDS`` means that a call into the driver does not return.
+It posts events and takes no requests. While there are GPUs it posts one about every ``PROBE_SECONDS``. When none came
+for ``SILENCE_SECONDS``, a call into the driver does not return.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Each GPU was asked how it is: None is well."""
+    """Each GPU was probed."""
 
     results: Mapping[str, str | None]
+    """By UUID: what is wrong with the GPU; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,16 @@ class XidSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsMissing:
-    """NVML reports no error events, or not for all GPUs: only probes tell how those are."""
+class XidEventsMissing:
+    """NVML reports no error events, or not for all GPUs: the health of those is known by probes only."""
 
     reason: str
 
 
-Sighting = NvmlAbsent | Scanned | Probed | XidSeen | EventsMissing
+NvmlEvent = NvmlAbsent | Scanned | Probed | XidSeen | XidEventsMissing
 
 
-class EventSource(Protocol):
+class XidEventSource(Protocol):
     """As ``nvml.XidEvents``."""
 
     @property
@@ -75,7 +76,7 @@ class GpuLibrary(Protocol):
 
     def gpus(self) -> tuple[Gpu, ...]: ...
     def probe(self, gpu: Gpu) -> str | None: ...
-    def watch(self, gpus: Sequence[Gpu]) -> EventSource: ...
+    def watch(self, gpus: Sequence[Gpu]) -> XidEventSource: ...
     def close(self) -> None: ...
 
 
@@ -85,7 +86,7 @@ class NvmlThread:
     def __init__(
         self,
         open_library: Callable[[], GpuLibrary],
-        post: Callable[[Sighting], None],
+        post: Callable[[NvmlEvent], None],
         probe_seconds: float = PROBE_SECONDS,
     ) -> None:
         """``post`` is called in the thread; ``open_library`` raises NvmlError when there is no NVML."""
@@ -100,7 +101,7 @@ class NvmlThread:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Asks the thread to end and waits so long for it; it may be stuck in the driver."""
+        """Asks the thread to end and waits for it at most ``timeout`` seconds; it may be stuck in the driver."""
         self._stop.set()
         self._thread.join(timeout)
 
@@ -151,22 +152,22 @@ class NvmlThread:
                 events.close()
         return True
 
-    def _watch_events(self, library: GpuLibrary, gpus: Sequence[Gpu]) -> EventSource | None:
+    def _watch_events(self, library: GpuLibrary, gpus: Sequence[Gpu]) -> XidEventSource | None:
         try:
             events = library.watch(gpus)
         except NvmlError as error:
-            self._post(EventsMissing(str(error)))
+            self._post(XidEventsMissing(str(error)))
             return None
         if events.silent:
-            self._post(EventsMissing(f"not supported by {', '.join(events.silent)}"))
+            self._post(XidEventsMissing(f"not supported by {', '.join(events.silent)}"))
         return events
 
-    def _wait(self, events: EventSource) -> bool:
-        """Waits a second for an event and posts it; False when no more events can be had."""
+    def _wait(self, events: XidEventSource) -> bool:
+        """Waits a second for an event and posts it; False when NVML reports events no longer."""
         try:
             xid = events.wait(min(1.0, self._probe_seconds))
         except NvmlError as error:
-            self._post(EventsMissing(str(error)))
+            self._post(XidEventsMissing(str(error)))
             return False
         if xid is not None:
             self._post(XidSeen(xid))

@@ -1,4 +1,4 @@
-"""The whole plugin: its parts made, joined and run until it is told to stop."""
+"""The whole plugin: its parts are made, connected and run until a signal stops them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nvshare.deviceplugin.allocation import Injection, Mount
-from nvshare.deviceplugin.board import Board
+from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import inspect
 from nvshare.deviceplugin.install import Library
+from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle
-from nvshare.deviceplugin.load import LoadWatch
+from nvshare.deviceplugin.load_watch import LoadWatch
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
-from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlThread, Sighting
+from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
-from nvshare.deviceplugin.settings import Settings
 from nvshare.http import HttpServer
 from nvshare.log import Log
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _STUCK_SECONDS = 15.0
 _NVML_STOP_SECONDS = 2.0
 
@@ -36,7 +36,7 @@ class Plugin:
 
     def __init__(
         self,
-        settings: Settings,
+        configuration: Configuration,
         selection: Selection,
         library: Library,
         open_nvml: Callable[[], GpuLibrary],
@@ -44,28 +44,30 @@ class Plugin:
         log: Log,
     ) -> None:
         """``owner`` is how this instance is called in another one's log. Needs a running event loop."""
-        self._settings = settings
+        self._configuration = configuration
         self._log = log
         self._metrics = Metrics()
-        self._board = Board()
-        run_dir = RunDir(settings.run_dir)
-        library_dir = library.folder(settings.library_dir)
+        self._inventory = Inventory()
+        run_dir = RunDir(configuration.run_dir)
+        library_dir = library.folder(configuration.library_dir)
         self._monitor = Monitor(
-            settings,
+            configuration,
             selection,
             lambda: inspect(library_dir, len(library.content), run_dir.client_socket),
-            self._board,
+            self._inventory,
             self._metrics,
             log,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
-        rules = Rules(settings.resource_name, settings.require_distinct, settings.fail_requests_greater_than_one)
-        injection = injection_of(settings, library_dir, run_dir)
+        rules = Rules(
+            configuration.resource_name, configuration.require_distinct, configuration.fail_requests_greater_than_one
+        )
+        injection = injection_of(configuration, library_dir, run_dir)
         self._lifecycle = Lifecycle(
-            settings.kubelet_dir,
-            settings.resource_name,
+            configuration.kubelet_dir,
+            configuration.resource_name,
             owner,
-            lambda: Servicer(self._board, rules, injection, self._loads.fresh, self._metrics, log),
+            lambda: Servicer(self._inventory, rules, injection, self._loads.fresh, self._metrics, log),
             self._metrics,
             log,
         )
@@ -76,17 +78,21 @@ class Plugin:
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT; raises AddressError when the metrics address can't be used."""
         server = HttpServer(
-            self._settings.metrics_address, self._metrics.registry, self._stuck, self._unready, self._monitor.sick_gpus
+            self._configuration.metrics_address,
+            self._metrics.registry,
+            self._stuck,
+            self._unready,
+            self._monitor.sick_gpus,
         )
         server.start()
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, stopped, number)
-        self._log.info("started", resource=self._settings.resource_name, metrics_port=server.port)
-        self._monitor.look()
+        self._log.info("started", resource=self._configuration.resource_name, metrics_port=server.port)
+        self._monitor.check_host()
         self._nvml.start()
-        background = [asyncio.create_task(self._look())]
-        if self._settings.weigh_by_load:
+        background = [asyncio.create_task(self._check())]
+        if self._configuration.weigh_by_load:
             background.append(asyncio.create_task(self._loads.run()))
         main = asyncio.create_task(self._serve(stopped))
         try:
@@ -104,7 +110,7 @@ class Plugin:
 
     async def _serve(self, stopped: asyncio.Event) -> None:
         """Registers as soon as there is a GPU."""
-        first = asyncio.create_task(self._board.newer_than(Snapshot()))
+        first = asyncio.create_task(self._inventory.newer_than(Snapshot()))
         stop = asyncio.create_task(stopped.wait())
         try:
             await asyncio.wait({first, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,22 +119,22 @@ class Plugin:
             stop.cancel()
         await self._lifecycle.run()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         while True:
             self._alive_at = time.monotonic()
-            self._monitor.look()
-            self._metrics.problem("kubelet", bool(self._board.snapshot.offers) and not self._lifecycle.ready)
-            await asyncio.sleep(_LOOK_SECONDS)
+            self._monitor.check_host()
+            self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
+            await asyncio.sleep(_CHECK_SECONDS)
 
     def _stop(self, stopped: asyncio.Event, number: signal.Signals) -> None:
         self._log.info("stopping", signal=number.name)
         stopped.set()
         self._lifecycle.stop()
 
-    def _post(self, sighting: Sighting) -> None:
-        """Hands over what the NVML thread saw; after the loop's end there is nobody left to be told."""
+    def _post(self, event: NvmlEvent) -> None:
+        """Hands an event of the NVML thread to the monitor; after the loop's end it is dropped."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._monitor.sight, sighting)
+            self._loop.call_soon_threadsafe(self._monitor.handle, event)
 
     def _stuck(self) -> list[str]:
         silent = time.monotonic() - self._alive_at
@@ -136,24 +142,26 @@ class Plugin:
 
     def _unready(self) -> list[str]:
         reasons = self._stuck() + self._monitor.problems()
-        if self._board.snapshot.offers and not self._lifecycle.ready:
+        if self._inventory.snapshot.offers and not self._lifecycle.ready:
             reasons.append(f"not registered with kubelet: {self._lifecycle.state}")
         return reasons
 
 
-def injection_of(settings: Settings, library_dir: Path, run_dir: RunDir) -> Injection:
+def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDir) -> Injection:
     """What the settings say that every container gets."""
-    environment = dict(settings.extra_env)
-    if settings.memory is not None:
-        environment[MEMORY] = settings.memory
-    if settings.on_missing is not None:
-        environment[ON_MISSING] = settings.on_missing
+    environment = dict(configuration.extra_env)
+    if configuration.memory is not None:
+        environment[MEMORY] = configuration.memory
+    if configuration.on_missing is not None:
+        environment[ON_MISSING] = configuration.on_missing
     return Injection(
         library_dir=library_dir,
         client_dir=run_dir.client_socket.parent,
-        strategies=frozenset(settings.device_list_strategy),
-        cdi_kind=settings.cdi_kind,
-        cdi_annotation_prefix=settings.cdi_annotation_prefix,
+        strategies=frozenset(configuration.device_list_strategy),
+        cdi_kind=configuration.cdi_kind,
+        cdi_annotation_prefix=configuration.cdi_annotation_prefix,
         environment=environment,
-        mounts=tuple(Mount(mount.host_path, mount.container_path, mount.read_only) for mount in settings.extra_mounts),
+        mounts=tuple(
+            Mount(mount.host_path, mount.container_path, mount.read_only) for mount in configuration.extra_mounts
+        ),
     )

@@ -59,7 +59,7 @@ def _cost(snapshot: Snapshot, uuid: str, free: int, loads: Mapping[str, Load] | 
     """How much the GPU has to do already; by count, or by the scheduler's load where it is known.
 
     With loads, an allocated virtual device whose container has no client yet counts as much as a busy client: it may
-    begin any moment, and pods that arrive together must not all go where nobody has started.
+    begin at any moment, and pods that arrive together must not all get the GPU on which none has begun yet.
     """
     allocated = max(snapshot.total(uuid) - free, 0)
     if loads is None:

@@ -1,6 +1,6 @@
-"""What a container may ask for: the rules that an operator set, and how a refusal is worded. Pure.
+"""What a container may ask for: the operator's rules, and the texts of refusals. Pure.
 
-kubelet puts the text of a refusal into the pod's events, so each says what was asked, why it can't be, and what to do.
+kubelet puts the text of a refusal into the pod's events: it says what was asked, why that is refused, what to do.
 """
 
 from __future__ import annotations

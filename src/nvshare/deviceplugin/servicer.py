@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, assert_never
+from typing import NoReturn, assert_never
 
 import grpc
 
 from nvshare.deviceplugin.allocation import Allocation, Injection, allocate
-from nvshare.deviceplugin.board import Board
 from nvshare.deviceplugin.devices import Snapshot
+from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.preference import Load, prefer
 from nvshare.deviceplugin.requests import Fault, RequestError, Rules
@@ -20,10 +20,7 @@ from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginServicer
 from nvshare.log import Log
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    Context = grpc.aio.ServicerContext[object, object]
+Context = grpc.aio.ServicerContext[object, object]
 
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
@@ -61,14 +58,14 @@ class Servicer(DevicePluginServicer):
 
     def __init__(
         self,
-        board: Board,
+        inventory: Inventory,
         rules: Rules,
         injection: Injection,
         loads: Callable[[], Mapping[str, Load] | None],
         metrics: Metrics,
         log: Log,
     ) -> None:
-        self._board = board
+        self._inventory = inventory
         self._rules = rules
         self._injection = injection
         self._loads = loads
@@ -88,9 +85,9 @@ class Servicer(DevicePluginServicer):
         self, request: api.Empty, context: Context
     ) -> AsyncIterator[api.ListAndWatchResponse]:
         with self.streams.counted(), self._metrics.streams.track_inprogress():
-            self._log.info("kubelet opened a ListAndWatch stream", virtual_devices=_count(self._board.snapshot))
+            self._log.info("kubelet opened a ListAndWatch stream", virtual_devices=_count(self._inventory.snapshot))
             try:
-                snapshot: Snapshot | None = self._board.snapshot
+                snapshot: Snapshot | None = self._inventory.snapshot
                 shown: api.ListAndWatchResponse | None = None
                 while snapshot is not None:
                     response = listing(snapshot)
@@ -110,7 +107,7 @@ class Servicer(DevicePluginServicer):
             for container in request.container_requests:
                 try:
                     ids = prefer(
-                        self._board.snapshot,
+                        self._inventory.snapshot,
                         self._rules,
                         container.available_deviceIDs,
                         container.must_include_deviceIDs,
@@ -127,7 +124,7 @@ class Servicer(DevicePluginServicer):
             response = api.AllocateResponse()
             for container in request.container_requests:
                 try:
-                    allocation = allocate(container.devices_ids, self._board.snapshot, self._rules, self._injection)
+                    allocation = allocate(container.devices_ids, self._inventory.snapshot, self._rules, self._injection)
                 except RequestError as error:
                     await self._refuse("Allocate", error, context)
                 response.container_responses.append(_message(allocation))
@@ -141,7 +138,7 @@ class Servicer(DevicePluginServicer):
 
     async def _next(self, seen: Snapshot) -> Snapshot | None:
         """The next snapshot that differs from the one seen, None when the server ends."""
-        newer = asyncio.create_task(self._board.newer_than(seen))
+        newer = asyncio.create_task(self._inventory.newer_than(seen))
         ended = asyncio.create_task(self._ended.wait())
         try:
             await asyncio.wait({newer, ended}, return_when=asyncio.FIRST_COMPLETED)

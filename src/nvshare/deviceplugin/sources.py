@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nvshare import paths
-from nvshare.deviceplugin.settings import ExtraMount, Settings
+from nvshare.deviceplugin.configuration import Configuration, ExtraMount
 
 ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
 # What Kubernetes puts into every container of a namespace with a Service called nvshare-plugin or so.
@@ -31,7 +31,7 @@ _FILE_ONLY = frozenset({"virtual_devices_per_gpu", "extra_mounts", "extra_env"})
 _LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"})
 
 
-class SettingsError(Exception):
+class ConfigurationError(Exception):
     """The user set something wrongly; the text has one line for each mistake."""
 
 
@@ -43,8 +43,8 @@ class _Given:
     origin: str
 
 
-def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
-    """The settings of these three; raises SettingsError naming every wrong key and value and what is allowed."""
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Configuration:
+    """The settings of these three; raises ConfigurationError naming every wrong key and value and what is allowed."""
     given: dict[str, _Given] = {}
     mistakes: list[str] = []
     if file is not None:
@@ -52,13 +52,13 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     given.update(_from_environment(environment, mistakes))
     given.update({key: _Given(_parsed(key, value), _flag(key)) for key, value in flags.items() if value is not None})
     try:
-        settings = Settings.model_validate({key: item.value for key, item in given.items()})
+        configuration = Configuration.model_validate({key: item.value for key, item in given.items()})
     except ValidationError as error:
         mistakes += [_explain(details, given) for details in error.errors()]
-        raise SettingsError("\n".join(mistakes)) from error
+        raise ConfigurationError("\n".join(mistakes)) from error
     if mistakes:
-        raise SettingsError("\n".join(mistakes))
-    return settings
+        raise ConfigurationError("\n".join(mistakes))
+    return configuration
 
 
 def variable(key: str) -> str:
@@ -74,13 +74,13 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror}: name an existing file with --config") from error
+        raise ConfigurationError(f"{file}: {error.strerror}: name an existing file with --config") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: not YAML: {error}") from error
+        raise ConfigurationError(f"{file}: not YAML: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{file}: {content!r} is no configuration; allowed: a mapping of {_names(_keys())}")
+        raise ConfigurationError(f"{file}: {content!r} is no configuration; allowed: a mapping of {_names(_keys())}")
     mistakes += [f"{file}: unknown key {key!r}{_hint(key, _keys())}" for key in content if key not in _keys()]
     return {key: _Given(value, f"{file}: {key}") for key, value in content.items() if key in _keys()}
 
@@ -104,7 +104,7 @@ def _parsed(key: str, value: Any) -> Any:
     if key in _LISTS:
         items = [item.strip() for item in value.split(",") if item.strip()]
         return [_number(item) for item in items] if key == "ignored_xids" else items
-    annotation = str(Settings.model_fields[key].annotation)
+    annotation = str(Configuration.model_fields[key].annotation)
     if "bool" in annotation:
         return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
     if "int" in annotation or "float" in annotation:
@@ -129,7 +129,7 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
     inner = [part for part in rest if part != "[key]"]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
     origin = given[str(key)].origin + where
-    field = Settings.model_fields[str(key)]
+    field = Configuration.model_fields[str(key)]
     allowed = field.description
     names = [part for part in rest if isinstance(part, str)]
     if key == "extra_mounts" and names and details["type"] == "extra_forbidden":
@@ -144,7 +144,7 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
 
 
 def _keys() -> Iterable[str]:
-    return Settings.model_fields
+    return Configuration.model_fields
 
 
 def _names(names: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
-"""The library that is loaded into programs: where its file is. Its sources are in ``csrc/``."""
+"""The library that is loaded into programs: where its file is, and what loads it. Its sources are in ``csrc/``."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
 from nvshare import paths
@@ -15,5 +16,20 @@ def library_path(machine: str | None = None) -> Path:
     """
     library = Path(__file__).parent / "lib" / (machine or platform.machine()) / paths.LIBRARY_NAME
     if not library.is_file():
-        raise FileNotFoundError(f"this installation of nvshare has no library at {library}")
+        raise FileNotFoundError(
+            f"this installation of nvshare has no library at {library}; "
+            "install nvshare again, or in a source tree say: make libs"
+        )
     return library
+
+
+def preload_environment(run_dir: paths.RunDir, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that make a program a client of the scheduler of ``run_dir``.
+
+    The library goes first in LD_PRELOAD; what ``environment`` has there stays behind it. Raises FileNotFoundError as
+    ``library_path`` does.
+    """
+    library = str(library_path())
+    others = [entry for entry in environment.get(paths.LD_PRELOAD, "").replace(" ", ":").split(":") if entry]
+    entries = [library, *(entry for entry in others if entry != library)]
+    return {paths.LD_PRELOAD: ":".join(entries), paths.RUN_DIR: str(run_dir.root)}

@@ -1,0 +1,143 @@
+"""A scheduler for ``nvshare-ctl run``: one that already runs, or one that is started in the background.
+
+Two locks in the run directory (flock(2), so that nothing stays behind when a process dies) order what happens:
+``start.lock`` is held by the one that is starting a scheduler; ``programs.lock`` is shared by all programs that were
+started with ``run``, and a scheduler that wants to end because it is idle must first get it for itself alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from nvshare import paths, scheduler_process
+from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts
+
+_LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
+_POLL_SECONDS = 0.02
+
+
+def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
+    """Returns when a scheduler accepts clients.
+
+    The file descriptor that it returns keeps an idle scheduler from ending for as long as it, or a copy that a child
+    process inherited, is open. None: the scheduler is another user's, who decides when it ends.
+    CommandError: there is no scheduler and none could be started.
+    """
+    try:
+        return _ensure_scheduler(run_dir, environment)
+    except SchedulerStartError as error:
+        raise CommandError(str(error), ExitCode.NOT_STARTED) from error
+
+
+def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
+    try:
+        run_dir.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        hold = _open(run_dir.programs_lock)
+        start = _open(run_dir.start_lock)
+    except OSError as error:
+        if accepts(run_dir.client_socket):
+            return None
+        raise SchedulerStartError(
+            f"no scheduler runs and none can be started: {run_dir.root} can't be written ({error.strerror}); "
+            f"choose another --run-dir"
+        ) from error
+    with _locked(start, run_dir.start_lock):
+        _flock(hold, fcntl.LOCK_SH, "a scheduler that is ending", run_dir.programs_lock)
+        if not accepts(run_dir.client_socket):
+            _start(run_dir, environment)
+    return hold
+
+
+def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for the scheduler, which must not be a client itself."""
+    return {name: value for name, value in environment.items() if name != paths.LD_PRELOAD}
+
+
+def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
+    command = scheduler_process.command(run_dir, "--exit-when-idle", str(IDLE_SECONDS))
+    log = run_dir.log_file
+    written = log.stat().st_size if log.exists() else 0
+    pid = _in_background(command, log, _without_preload(environment))
+    scheduler_process.wait_until_accepting(run_dir, lambda: _alive(pid), log, written)
+    if _alive(pid):
+        print(f"nvshare-ctl: started a scheduler in the background (pid {pid}, log {log})", file=sys.stderr, flush=True)
+
+
+def _in_background(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
+    """Starts a process that is not a child of this one, and returns its pid.
+
+    The command that takes this process's place must find no child that it did not make.
+    """
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        code = 1
+        try:
+            with log.open("ab") as output:
+                child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd="/",
+                    env=environment,
+                    start_new_session=True,
+                )
+            os.write(writer, str(child.pid).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        pid = answer.read()
+    os.waitpid(middle, 0)
+    if not pid:
+        raise SchedulerStartError(
+            f"the scheduler could not be started: {command[0]} or the log file {log} can't be opened"
+        )
+    return int(pid)
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process has not ended; a zombie has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        return not select.select([descriptor], [], [], 0)[0]
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+@contextmanager
+def _locked(descriptor: int, path: Path) -> Iterator[None]:
+    try:
+        _flock(descriptor, fcntl.LOCK_EX, "another 'nvshare-ctl run' that is starting a scheduler", path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _flock(descriptor: int, mode: int, whom: str, path: Path) -> None:
+    deadline = time.monotonic() + _LOCK_DEADLINE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise SchedulerStartError(f"waited {_LOCK_DEADLINE_SECONDS:g} s for {whom} ({path})") from None
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,1 @@
+"""``kubectl nvshare``: from a workstation, what nvshare-ctl says on the nodes of a cluster."""

@@ -1,0 +1,129 @@
+"""The cluster's schedulers, asked through the Kubernetes API: ``nvshare-ctl`` is executed in each one's pod."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import kubernetes.stream
+import urllib3
+import websocket
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.ctl.kubectl.output import NodeAnswer
+
+_SELECTOR = "app.kubernetes.io/name=nvshare-scheduler"
+_CONTAINER = "scheduler"
+_COMMAND = ("nvshare-ctl", "status", "--output", "json")
+_API_SECONDS = 15.0
+_ANSWER_SECONDS = 20.0
+"""More than nvshare-ctl itself waits for the scheduler."""
+_AT_ONCE = 16
+_API_MESSAGE = re.compile(r'"message": ?"([^"]+)"')
+"""In the body of an error, which is not always where errors keep it."""
+
+
+class Cluster:
+    """One cluster, as a kubeconfig describes it."""
+
+    def __init__(self, kubeconfig: Path | None, context: str | None, namespace: str) -> None:
+        """None: what kubectl would take. CommandError where that names no cluster."""
+        self._namespace = namespace
+        self._configuration = client.Configuration()
+        try:
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                None if kubeconfig is None else str(kubeconfig), context, client_configuration=self._configuration
+            )
+        except (config.ConfigException, OSError) as error:
+            raise CommandError(f"no cluster to ask: {error}; see --kubeconfig and --context") from error
+        self._configuration.retries = False
+        websocket.setdefaulttimeout(_API_SECONDS)
+
+    def ask_all(self) -> list[NodeAnswer]:
+        """What every scheduler says, by the names of the nodes; CommandError where there is none."""
+        pods = self._pods()
+        if not pods:
+            raise CommandError(
+                f"no scheduler in namespace {self._namespace} (no pod with the label {_SELECTOR}); "
+                "name another with --namespace, or install nvshare: kubectl apply -f deploy/",
+                ExitCode.NO_SCHEDULER,
+            )
+        with ThreadPoolExecutor(min(len(pods), _AT_ONCE)) as threads:
+            return sorted(threads.map(self._ask, pods), key=lambda answer: (answer.node, answer.pod))
+
+    def _api(self) -> Any:
+        """An API of its own for each thread: executing changes it for a moment."""
+        return client.CoreV1Api(client.ApiClient(self._configuration))
+
+    def _pods(self) -> list[Any]:
+        try:
+            found = self._api().list_namespaced_pod(
+                self._namespace, label_selector=_SELECTOR, _request_timeout=_API_SECONDS
+            )
+        except (ApiException, urllib3.exceptions.HTTPError) as error:
+            raise CommandError(f"cannot list the schedulers' pods in {self._namespace}: {_reason(error)}") from error
+        return _present(found.items)
+
+    def _ask(self, pod: Any) -> NodeAnswer:
+        name, node = pod.metadata.name, pod.spec.node_name or "(no node yet)"
+        if pod.status.phase != "Running":
+            return NodeAnswer(node, name, error=f"its scheduler's pod {name} is {pod.status.phase}")
+        try:
+            return NodeAnswer(node, name, status=self._execute(name))
+        except CommandError as error:
+            return NodeAnswer(node, name, error=str(error))
+
+    def _execute(self, pod: str) -> dict[str, Any]:
+        """The document that nvshare-ctl prints in the pod."""
+        try:
+            execution = kubernetes.stream.stream(
+                self._api().connect_get_namespaced_pod_exec,
+                pod,
+                self._namespace,
+                command=list(_COMMAND),
+                container=_CONTAINER,
+                stdin=False,
+                stdout=True,
+                stderr=True,
+                tty=False,
+                _preload_content=False,
+            )
+            execution.run_forever(timeout=_ANSWER_SECONDS)
+            if execution.is_open():
+                execution.close()
+                raise CommandError(f"nvshare-ctl in pod {pod} did not end within {_ANSWER_SECONDS:g} s")
+            output, complaint = execution.read_stdout(), execution.read_stderr()
+        except (ApiException, websocket.WebSocketException, OSError) as error:
+            raise CommandError(f"cannot execute nvshare-ctl in pod {pod}: {_reason(error)}") from error
+        try:
+            document = json.loads(output)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise CommandError(_last_line(complaint) or f"nvshare-ctl in pod {pod} said nothing")
+        return document
+
+
+def _present(pods: Sequence[Any]) -> list[Any]:
+    """Without those that are being deleted and have a successor on their node."""
+    staying = {pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None}
+    return [pod for pod in pods if pod.metadata.deletion_timestamp is None or pod.spec.node_name not in staying]
+
+
+def _reason(error: Exception) -> str:
+    """One line that says the most: the API server's own message where there is one."""
+    text = f"{getattr(error, 'body', None) or ''}\n{getattr(error, 'reason', None) or error}"
+    if message := _API_MESSAGE.search(text):
+        return message[1]
+    return _last_line(text) or type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,96 @@
+"""``nvshare-ctl set``: how the clients of a device share it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
+
+_HELP = "Set the quantum or the policy of a running scheduler, for one device or for all."
+
+_QUANTUM_HELP = """
+Set how long a client may hold a GPU while others wait that can't run beside it.
+
+With a short quantum each client runs soon; with a long one less time is lost at the hand-overs. \
+It lasts until the scheduler ends.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl set quantum 30
+  nvshare-ctl set quantum 2.5 --device GPU-6ec4f6c2-...
+"""
+
+_POLICY_HELP = """
+Set how the clients of a GPU share it.
+
+  [bold]auto[/bold]       those that fit its memory together run together, others in turns
+  [bold]exclusive[/bold]  one client at a time
+  [bold]off[/bold]        all run at any time; none is asked to stop
+
+[bold]Example:[/bold]
+
+  nvshare-ctl set policy exclusive
+"""
+
+_DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="UUID", show_default=False, help="This GPU only. Default: all GPUs, also later ones."
+    ),
+]
+
+
+class PolicyChoice(StrEnum):
+    """The policies that the scheduler knows."""
+
+    AUTO = "auto"
+    EXCLUSIVE = "exclusive"
+    OFF = "off"
+
+
+def build() -> typer.Typer:
+    """The group of commands."""
+    group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
+    group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
+    group.command("policy", help=_POLICY_HELP)(set_policy)
+    return group
+
+
+def set_quantum(
+    context: typer.Context,
+    quantum: Annotated[
+        float, typer.Argument(metavar="SECONDS", parser=seconds, show_default=False, help="The quantum in seconds.")
+    ],
+    device: _DeviceOption = "",
+    run_dir: RunDirOption = None,
+) -> None:
+    """Commands the scheduler and says what is now set."""
+    # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
+    from nvshare.admin import admin_pb2
+    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+
+    with admin(chosen_run_dir(context, run_dir)) as scheduler:
+        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=device), timeout=RPC_TIMEOUT)
+    print(f"quantum of {_scope(device)}: {quantum:g} s")
+
+
+def set_policy(
+    context: typer.Context,
+    policy: Annotated[PolicyChoice, typer.Argument(show_default=False, help="The policy.")],
+    device: _DeviceOption = "",
+    run_dir: RunDirOption = None,
+) -> None:
+    """Commands the scheduler and says what is now set."""
+    from nvshare.admin import admin_pb2
+    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+
+    with admin(chosen_run_dir(context, run_dir)) as scheduler:
+        scheduler.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=device), timeout=RPC_TIMEOUT)
+    print(f"policy of {_scope(device)}: {policy.value}")
+
+
+def _scope(device: str) -> str:
+    return device or "all devices"

@@ -1,0 +1,108 @@
+"""The status as plain data for scripts, as ``-o json`` and ``-o yaml`` print it. Units are in the names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from nvshare.admin import admin_pb2
+
+Document = dict[str, Any]
+
+
+def from_status(status: admin_pb2.Status) -> Document:
+    """The whole answer of the scheduler. A field that has no value now is null, never missing."""
+    return {
+        "version": status.version,
+        "scheduler_pid": status.scheduler_pid,
+        "uptime_seconds": _seconds(status.uptime_seconds),
+        "devices": [_of_device(device) for device in status.devices],
+    }
+
+
+def to_status(document: Document) -> admin_pb2.Status:
+    """The status that a document shows. It may be another version's: names that this one does not know are left out."""
+    return admin_pb2.Status(**_fields(admin_pb2.Status, document, devices=_to_device))
+
+
+def _to_device(document: Document) -> admin_pb2.Device:
+    return admin_pb2.Device(
+        **_fields(admin_pb2.Device, document, clients=_to_client, allocations_without_client=_to_allocation)
+    )
+
+
+def _to_client(document: Document) -> admin_pb2.Client:
+    return admin_pb2.Client(**_fields(admin_pb2.Client, document), identity=_to_identity(document))
+
+
+def _to_allocation(document: Document) -> admin_pb2.Allocation:
+    return admin_pb2.Allocation(**_fields(admin_pb2.Allocation, document), identity=_to_identity(document))
+
+
+def _to_identity(document: Document) -> admin_pb2.Identity | None:
+    values = _fields(admin_pb2.Identity, {**document, "source": document.get("identity_source")})
+    return admin_pb2.Identity(**values) if values else None
+
+
+def _fields(message: type[Message], document: Document, **lists: Callable[[Document], Message]) -> Document:
+    """The values of a message's fields, without those that are null. ``lists``: how to make the entries of a list."""
+    return {
+        field.name: [lists[field.name](entry) for entry in document[field.name]]
+        if field.name in lists
+        else document[field.name]
+        for field in message.DESCRIPTOR.fields
+        if document.get(field.name) is not None
+    }
+
+
+def _of_device(device: admin_pb2.Device) -> Document:
+    left = _seconds(device.quantum_left_seconds) if device.HasField("quantum_left_seconds") else None
+    return {
+        "uuid": device.uuid,
+        "name": device.name,
+        "total_bytes": device.total_bytes,
+        "foreign_bytes": device.foreign_bytes,
+        "policy": device.policy,
+        "quantum_seconds": device.quantum_seconds,
+        "quantum_left_seconds": left,
+        "recovering": device.recovering,
+        "clients": [_of_client(client) for client in device.clients],
+        "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
+    }
+
+
+def _of_client(client: admin_pb2.Client) -> Document:
+    return {
+        "id": client.id,
+        "pid": client.pid,
+        "command": client.command,
+        "state": client.state,
+        "footprint_bytes": client.footprint_bytes,
+        "pinned_bytes": client.pinned_bytes,
+        "held_seconds": _seconds(client.held_seconds),
+        "waited_seconds": _seconds(client.waited_seconds),
+        "grants": client.grants,
+        "backend": client.backend or None,
+        "protocol_version": client.protocol_version,
+        **_of_identity(client.identity),
+    }
+
+
+def _of_identity(identity: admin_pb2.Identity) -> Document:
+    return {
+        "namespace": identity.namespace or None,
+        "pod": identity.pod or None,
+        "container": identity.container or None,
+        "identity_source": identity.source or None,
+    }
+
+
+def _of_allocation(entry: admin_pb2.Allocation) -> Document:
+    return {**_of_identity(entry.identity), "virtual_device_ids": list(entry.virtual_device_ids)}
+
+
+def _seconds(value: float) -> float:
+    """Microseconds are enough, and shorter to read than the full fraction."""
+    return round(value, 6)

@@ -1,0 +1,161 @@
+"""The processes of a demo: a private scheduler and the jobs. All of them have ended when the demo ends."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from nvshare import paths, scheduler_process
+from nvshare.demo.errors import DemoError
+from nvshare.demo.plan import Broken, Event, Plan, event_from_line, plan_to_text
+from nvshare.demo.report import DeviceInfo
+from nvshare.scheduler_process import SchedulerStartError
+
+_GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The job's process is over."""
+
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """What happened to one job."""
+
+    place: int
+    """The job's place in the list of plans."""
+    event: Event | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the demo's jobs reach their devices and share them."""
+
+    environment: Mapping[str, str]
+    memory: str
+    policy: str
+    quantum_seconds: float
+
+
+def devices(environment: Mapping[str, str]) -> list[DeviceInfo]:
+    """The devices that a process with this environment finds."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nvshare.demo.device_list"],
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise DemoError(f"no device can be used: {reason}; without a GPU, run the demo without --real")
+    return [DeviceInfo(**device) for device in json.loads(done.stdout)]
+
+
+@contextmanager
+def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
+    """A scheduler that accepts clients, for as long as the block lasts."""
+    # If this process is killed it can't end the scheduler, which then ends by itself.
+    idle = ("--exit-when-idle", str(scheduler_process.IDLE_SECONDS))
+    sharing = ("--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}")
+    command = scheduler_process.command(run_dir, *sharing, *idle)
+    run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = run_dir.log_file
+    with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:
+        try:
+            scheduler_process.wait_until_accepting(run_dir, lambda: started.poll() is None, log)
+        except SchedulerStartError as error:
+            raise DemoError(str(error)) from error
+        yield
+
+
+@contextmanager
+def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> Iterator[tuple[list[int], JobEvents]]:
+    """The jobs' pids and their events; those that still run when the block is left are ended."""
+    events: JobEvents = queue.SimpleQueue()
+    pids: list[int] = []
+    with log.open("wb") as errors:
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            for place, plan in enumerate(plans):
+                command = [sys.executable, "-m", "nvshare.demo.job", plan_to_text(plan)]
+                process = _start(command, environment, subprocess.PIPE, errors.fileno())
+                started.append(process)
+                pids.append(process.pid)
+                threading.Thread(target=_read_events, args=(place, process, events), daemon=True).start()
+            yield pids, events
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                _end(process)
+
+
+JobEvents = queue.SimpleQueue[JobEvent]
+
+
+def _read_events(place: int, process: subprocess.Popen[bytes], events: JobEvents) -> None:
+    assert process.stdout is not None
+    with process.stdout:
+        for line in process.stdout:
+            try:
+                event = event_from_line(line.decode())
+            except ValueError as error:
+                event = Broken(str(error))
+            events.put(JobEvent(place, event))
+    events.put(JobEvent(place, Ended(process.wait())))
+
+
+@contextmanager
+def _process(
+    command: list[str], environment: Mapping[str, str], stdout: int, stderr: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = _start(command, environment, stdout, stderr)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        _end(process)
+
+
+def _start(command: list[str], environment: Mapping[str, str], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+    # A session of its own: Ctrl-C reaches the demo alone, which then ends its processes in order.
+    return subprocess.Popen(
+        command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into SystemExit, so that a demo that is ended ends its processes."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    former = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -1,0 +1,171 @@
+"""What an operator can set, with what is allowed for each: the model of the configuration file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
+
+from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
+from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
+from nvshare.deviceplugin.health import APPLICATION_XIDS
+from nvshare.http import is_address
+from nvshare.log import LogFormat
+from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
+
+HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
+
+_RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_CDI_KIND = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
+# A socket's path has at most 107 bytes; the plugin's own socket gets a name of up to 40 in this folder.
+_LONGEST_KUBELET_DIR = 66
+
+
+def _refuse(why: str) -> PydanticCustomError:
+    return PydanticCustomError("nvshare", "{why}", {"why": why})
+
+
+def _absolute(path: Path) -> Path:
+    if not PurePosixPath(path).is_absolute() or ".." in path.parts:
+        raise _refuse("not an absolute path without '..'")
+    return path
+
+
+def _short(path: Path) -> Path:
+    if len(str(path)) > _LONGEST_KUBELET_DIR:
+        raise _refuse(f"{len(str(path))} characters are too long for the path of a socket in it")
+    return path
+
+
+def _uuid(text: str) -> str:
+    if not is_uuid(text):
+        raise _refuse("not the UUID of a GPU or MIG device")
+    return text
+
+
+def _gpu_name(text: str) -> str:
+    if not is_uuid(text) and not is_index(text):
+        raise _refuse("neither a UUID nor an index")
+    return text
+
+
+def _address(text: str) -> str:
+    if not is_address(text):
+        raise _refuse("not of the form HOST:PORT")
+    return text
+
+
+def _not_empty(strategies: tuple[DeviceListStrategy, ...]) -> tuple[DeviceListStrategy, ...]:
+    if not strategies:
+        raise _refuse("empty")
+    return strategies
+
+
+def _free_container_path(path: Path) -> Path:
+    taken = next((own for own in reserved_mounts() if path == own or own in path.parents or path in own.parents), None)
+    if taken is not None:
+        raise _refuse(f"{taken} is mounted by the plugin itself")
+    return path
+
+
+def _free_variable(name: str) -> str:
+    if _VARIABLE.fullmatch(name) is None:
+        raise _refuse("not the name of an environment variable")
+    if name in reserved_environment():
+        raise _refuse("set by the plugin itself")
+    return name
+
+
+def _text(value: Any) -> Any:
+    """YAML reads a GPU's index as a number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _matches(pattern: re.Pattern[str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if pattern.fullmatch(text) is None:
+            raise _refuse("not of that form")
+        return text
+
+    return AfterValidator(check)
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+VirtualDevices = Annotated[StrictInt, Field(ge=1, le=MAX_VIRTUAL_DEVICES)]
+GpuName = Annotated[StrictStr, BeforeValidator(_text), AfterValidator(_gpu_name)]
+Uuid = Annotated[StrictStr, AfterValidator(_uuid)]
+Seconds = Annotated[float, Field(ge=0, le=86400, strict=True, allow_inf_nan=False)]
+_COUNT = f"an integer from 1 to {MAX_VIRTUAL_DEVICES}"
+_PATH = "an absolute path without '..'"
+_SECONDS = "seconds from 0 to 86400"
+_GPUS = "a list of GPU UUIDs or indices"
+_BOOLEAN = "true or false"
+
+
+class ExtraMount(BaseModel):
+    """One more folder or file of the host for every container."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host_path: AbsolutePath = Field(description=_PATH)
+    container_path: Annotated[AbsolutePath, AfterValidator(_free_container_path)] = Field(
+        description=f"{_PATH}, other than where the plugin mounts its own"
+    )
+    read_only: StrictBool = Field(default=True, description=_BOOLEAN)
+
+
+class Configuration(BaseModel):
+    """Every setting. A field's description says what is allowed; it is part of the message about a wrong value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    resource_name: Annotated[StrictStr, _matches(_RESOURCE)] = Field(
+        default="nvshare.com/gpu", description="DOMAIN/NAME, as in nvshare.com/gpu"
+    )
+    kubelet_dir: Annotated[AbsolutePath, AfterValidator(_short)] = Field(
+        default=KUBELET_DIR, description=f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters"
+    )
+    library_dir: AbsolutePath = Field(default=HOST_LIBRARY_DIR, description=_PATH)
+    run_dir: AbsolutePath = Field(default=SYSTEM_RUN_DIR, description=_PATH)
+    virtual_devices: VirtualDevices = Field(default=10, description=_COUNT)
+    virtual_devices_per_gpu: dict[Uuid, VirtualDevices] = Field(
+        default_factory=dict, description=f"GPU UUIDs, each with {_COUNT}"
+    )
+    include: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
+    exclude: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
+    device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], AfterValidator(_not_empty)] = Field(
+        default=(DeviceListStrategy.ENVVAR,),
+        description=f"one or more of {', '.join(DeviceListStrategy)}",
+    )
+    cdi_kind: Annotated[StrictStr, _matches(_CDI_KIND)] = Field(
+        default="nvidia.com/gpu", description="VENDOR/CLASS, as in nvidia.com/gpu"
+    )
+    cdi_annotation_prefix: Annotated[StrictStr, _matches(_ANNOTATION_PREFIX)] = Field(
+        default="cdi.k8s.io/", description="DOMAIN/, as in cdi.k8s.io/"
+    )
+    require_distinct: StrictBool = Field(default=False, description=_BOOLEAN)
+    fail_requests_greater_than_one: StrictBool = Field(default=False, description=_BOOLEAN)
+    weigh_by_load: StrictBool = Field(default=False, description=_BOOLEAN)
+    memory: Literal["managed", "native"] | None = Field(default=None, description="managed or native")
+    on_missing: Literal["run", "wait", "fail"] | None = Field(default=None, description="run, wait or fail")
+    ignored_xids: tuple[Annotated[StrictInt, Field(ge=1, le=9999)], ...] = Field(
+        default=(), description=f"a list of integers from 1 to 9999 (always ignored: {sorted(APPLICATION_XIDS)})"
+    )
+    recovery_seconds: Seconds = Field(default=60.0, description=_SECONDS)
+    scheduler_grace_seconds: Seconds = Field(default=30.0, description=_SECONDS)
+    metrics_address: Annotated[StrictStr, AfterValidator(_address)] = Field(
+        default="0.0.0.0:9403", description="HOST:PORT, as in 0.0.0.0:9403"
+    )
+    log_format: LogFormat = Field(default=LogFormat.TEXT, description="text or json")
+    extra_mounts: tuple[ExtraMount, ...] = Field(
+        default=(), description="a list of mounts with host_path, container_path and read_only"
+    )
+    extra_env: dict[Annotated[StrictStr, AfterValidator(_free_variable)], StrictStr] = Field(
+        default_factory=dict,
+        description=f"environment variables with text values, except {', '.join(sorted(reserved_environment()))}",
+    )

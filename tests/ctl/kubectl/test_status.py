@@ -1,0 +1,192 @@
+"""``kubectl nvshare status``: all nodes of a cluster at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nvshare import paths
+from nvshare.admin import admin_pb2
+from nvshare.ctl import status_document
+from tests.ctl.admin_server import example
+from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
+
+STATUS = status_document.from_status(example())
+QUIET = status_document.from_status(admin_pb2.Status(version="0.1.9", scheduler_pid=5))
+PRINTED = json.dumps(STATUS, indent=2)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+    """A cluster of two nodes."""
+    pods = [Pod("scheduler-2", "node-b", json.dumps(QUIET)), Pod("scheduler-1", "node-a", PRINTED)]
+    cluster = Cluster(pods)
+    with serving(cluster, kubeconfig):
+        yield cluster
+
+
+def plugin(kubeconfig: Path | None, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
+    """The plugin as kubectl starts it."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "COLUMNS": str(columns),
+        "PYTHONPATH": str(Path(paths.__file__).parents[1]),
+    }
+    if kubeconfig is not None:
+        environment["KUBECONFIG"] = str(kubeconfig)
+    return subprocess.run(
+        [sys.executable, "-m", "nvshare.ctl.kubectl", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_all_nodes(cluster: Cluster, kubeconfig: Path) -> None:
+    """Each node's name and what its scheduler shows, in the order of the names."""
+    done = plugin(kubeconfig, "status")
+    assert (done.returncode, done.stderr) == (0, "")
+    places = [
+        done.stdout.index(text)
+        for text in (
+            "node  node-a",
+            "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
+            "vision/detector-5d4f8c7b9-x2x7k/main",
+            "vision/own-preload/c, 1 virtual device",
+            "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
+            "node  node-b",
+            "no client has used one",
+            "nvshare-scheduler 0.1.9",
+        )
+    ]
+    assert places == sorted(places)
+    command = ["nvshare-ctl", "status", "--output", "json"]
+    assert sorted(cluster.executed) == [("scheduler-1", command), ("scheduler-2", command)]
+
+
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_documents(cluster: Cluster, kubeconfig: Path, output: str, load: object) -> None:
+    """The nodes' own documents, unchanged, under their names."""
+    assert callable(load)
+    done = plugin(kubeconfig, "status", "-o", output)
+    assert load(done.stdout) == {
+        "nodes": [
+            {"node": "node-a", "scheduler_pod": "scheduler-1", "error": None, "status": STATUS},
+            {"node": "node-b", "scheduler_pod": "scheduler-2", "error": None, "status": QUIET},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "error"),
+    [
+        (Pod("s", "node-c", phase="Pending"), "its scheduler's pod s is Pending"),
+        (Pod("s", "node-c", stderr="nvshare-ctl: no scheduler runs\n", exit_code=3), "nvshare-ctl: no scheduler runs"),
+        (Pod("s", "node-c"), "nvshare-ctl in pod s said nothing"),
+        (Pod("s", "node-c", stdout="[]"), "nvshare-ctl in pod s said nothing"),
+        (
+            Pod("s", "node-c", refusal='pods "s" is forbidden: no exec'.replace('"', "'")),
+            "cannot execute nvshare-ctl in pod s: pods 's' is forbidden: no exec",
+        ),
+    ],
+)
+def test_node_that_does_not_answer(cluster: Cluster, kubeconfig: Path, pod: Pod, error: str) -> None:
+    """It is shown with the reason beside the others, and the exit code is 1."""
+    cluster.pods.append(pod)
+    done = plugin(kubeconfig, "status", "-o", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    nodes = json.loads(done.stdout)["nodes"]
+    assert [node["status"] is None for node in nodes] == [False, False, True]
+    assert nodes[2]["error"] == error
+    table = plugin(kubeconfig, "status")
+    assert table.returncode == 1
+    assert f"no answer: {error}" in table.stdout
+    assert "nvshare-scheduler 0.2.0" in table.stdout
+
+
+def test_pod_that_is_being_replaced(cluster: Cluster, kubeconfig: Path) -> None:
+    """A pod that leaves is asked only while its node has no other."""
+    cluster.pods = [
+        Pod("old-a", "node-a", leaving=True, stderr="gone"),
+        Pod("new-a", "node-a", PRINTED),
+        Pod("old-b", "node-b", PRINTED, leaving=True),
+    ]
+    done = plugin(kubeconfig, "status", "-o", "json")
+    assert done.returncode == 0
+    assert [node["scheduler_pod"] for node in json.loads(done.stdout)["nodes"]] == ["new-a", "old-b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["-n", "elsewhere"], 3, "no scheduler in namespace elsewhere (no pod with the label app.kubernetes.io/name="),
+        (["--context", "other"], 1, "no cluster to ask: "),
+        (["--kubeconfig", "/nonexistent/file"], 1, "no cluster to ask: "),
+        (["--context", "nowhere"], 1, "cannot list the schedulers' pods in nvshare-system: "),
+    ],
+)
+def test_no_answer_at_all(cluster: Cluster, kubeconfig: Path, options: list[str], code: int, message: str) -> None:
+    """One line that says what is missing, and an exit code that tells no scheduler from no cluster."""
+    done = plugin(kubeconfig, "status", *options)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"kubectl nvshare: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_right_that_is_missing(cluster: Cluster, kubeconfig: Path) -> None:
+    """The API server's own words."""
+    cluster.refusal = "pods is forbidden: User bob cannot list them"
+    done = plugin(kubeconfig, "status")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "kubectl nvshare: cannot list the schedulers' pods in nvshare-system: "
+        "pods is forbidden: User bob cannot list them\n"
+    )
+
+
+def test_no_kubeconfig(tmp_path: Path) -> None:
+    """A workstation without a cluster."""
+    write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1")
+    done = plugin(None, "status")
+    assert done.returncode == 1
+    assert "--kubeconfig" in done.stderr
+    assert plugin(None, "status", "--kubeconfig", str(tmp_path / "config")).returncode == 1
+
+
+def test_help_is_quick() -> None:
+    """Help does not load the Kubernetes client."""
+    code = (
+        "import sys\nfrom nvshare.ctl.kubectl.__main__ import main\n"
+        "try: main()\nfinally: assert 'kubernetes' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "status", "--help"],
+        env={**os.environ, "PYTHONPATH": str(Path(paths.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: kubectl nvshare status" in done.stdout
+
+
+def test_there_and_back() -> None:
+    """A status that was written as a document and read again is the same; what is unknown is left out."""
+    assert status_document.to_status(STATUS) == example()
+    assert status_document.to_status({**STATUS, "news": [1]}) == example()
