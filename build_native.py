@@ -30,13 +30,6 @@ COMPILE_FLAGS = ("-std=gnu11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra
 # Libraries include what they share as "cuda/abi.h" and "protocol/wire.h".
 SHARED_HEADERS = (".",)
 LINK_FLAGS = ("-shared", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-pthread")
-SIMULATED_DRIVER = (
-    "simgpu/csrc/cuda",
-    *(
-        f"simgpu/csrc/cuda/{part}"
-        for part in ("capture", "copy", "device", "entry", "graph", "kernel", "memory", "stream")
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ LIBRARIES = (
     # initial-exec: the gate's per-thread mark must cost one instruction, and __tls_get_addr would need the dynamic
     # loader by name, which a musl program does not have.
     Library("libnvshare.so", "shim", ("shim/csrc",), ("-ftls-model=initial-exec",)),
-    Library("libcuda.so.1", "simgpu", (*SIMULATED_DRIVER, "simgpu/csrc/shared")),
+    Library("libcuda.so.1", "simgpu", ("simgpu/csrc/cuda", "simgpu/csrc/shared")),
     Library("libnvidia-ml.so.1", "simgpu", ("simgpu/csrc/nvml", "simgpu/csrc/shared")),
 )
 

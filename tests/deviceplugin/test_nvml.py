@@ -32,12 +32,12 @@ class FakeGpu:
     """One GPU as a driver shows it."""
 
     uuid: str
-    # None: this GPU knows no MIG. A list with gaps: its MIG devices by place.
     migs: list[FakeMig | None] | None = None
+    """None: this GPU knows no MIG. A list with gaps: its MIG devices by place."""
     has_events: bool = True
     memory_error: int | None = None
-    # None: an older driver, which has no such field.
     recovery_action: int | None = None
+    """None: an older driver, which has no such field."""
 
 
 @dataclass

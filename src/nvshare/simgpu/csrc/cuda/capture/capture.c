@@ -3,7 +3,7 @@
  * Owns the captures that are going on, and each thread's capture mode. Captures are protected by
  * sim.lock.
  */
-#include "capture.h"
+#include "capture/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

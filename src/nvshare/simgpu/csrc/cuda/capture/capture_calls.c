@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "capture.h"
+#include "capture/capture.h"
 #include "stream/stream.h"
 
 static CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph graph,

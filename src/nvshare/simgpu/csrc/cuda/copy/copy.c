@@ -4,7 +4,7 @@
  * copy; a copy between host and device takes as long as a bus would need. Owns nothing; the memory
  * is pinned meanwhile.
  */
-#include "copy.h"
+#include "copy/copy.h"
 
 #include <stdlib.h>
 #include <string.h>

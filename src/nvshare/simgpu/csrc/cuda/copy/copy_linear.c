@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy.h"
+#include "copy/copy.h"
 #include "memory/range.h"
 #include "stream/stream.h"
 

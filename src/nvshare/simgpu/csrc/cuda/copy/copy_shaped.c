@@ -2,7 +2,7 @@
 /* The copies of rows and slices between host memory, device memory and arrays. Owns nothing. */
 #include <string.h>
 
-#include "copy.h"
+#include "copy/copy.h"
 #include "memory/array.h"
 
 /* One side of a description, without the field names of that side. */

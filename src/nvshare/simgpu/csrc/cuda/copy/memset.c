@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memsets: the calls, and carrying one out. Owns nothing; the memory is pinned meanwhile. */
-#include "memset.h"
+#include "copy/memset.h"
 
 #include <string.h>
 

@@ -74,7 +74,7 @@ static int attribute_of(CUdevice_attribute attribute, CUdevice device)
 #define SIM_ATTRIBUTE(number, value) \
 	case number:                 \
 		return value;
-#include "attributes.def"
+#include "device/attributes.def"
 #undef SIM_ATTRIBUTE
 	default:
 		return 0;

@@ -3,7 +3,7 @@
  * Every exported symbol of the driver, and the table by which cuGetProcAddress finds them; both are
  * expanded from entries.inc. Owns nothing.
  */
-#include "entries.h"
+#include "entry/entries.h"
 
 #include <stddef.h>
 
@@ -14,7 +14,7 @@
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_DECLARE(symbol, parameters)
-#include "entries.inc"
+#include "entry/entries.inc"
 #undef SIM_ENTRY
 #undef SIM_EARLY
 #undef SIM_MISSING
@@ -35,7 +35,7 @@
 	SIM_BODY(symbol, parameters, sim_enter_early, call)
 #define SIM_MISSING(base, since, variant, symbol, parameters) \
 	SIM_BODY(symbol, parameters, sim_enter, CUDA_ERROR_NOT_SUPPORTED)
-#include "entries.inc"
+#include "entry/entries.inc"
 #undef SIM_ENTRY
 #undef SIM_EARLY
 #undef SIM_MISSING
@@ -47,7 +47,7 @@
 	SIM_ROW(base, since, variant, symbol)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_ROW(base, since, variant, symbol)
 const struct sim_entry_row sim_entry_rows[] = {
-#include "entries.inc"
+#include "entry/entries.inc"
 };
 
 const size_t sim_entry_row_count = sizeof(sim_entry_rows) / sizeof(sim_entry_rows[0]);

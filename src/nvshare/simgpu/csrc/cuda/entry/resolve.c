@@ -2,7 +2,7 @@
 /* cuGetProcAddress: the newest form of a name that the asked-for version had. Owns nothing. */
 #include <string.h>
 
-#include "entries.h"
+#include "entry/entries.h"
 
 #define ALL_FLAGS                                         \
 	((cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM | \

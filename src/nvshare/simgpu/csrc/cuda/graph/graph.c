@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the graphs and their nodes. Protected by sim.lock. */
-#include "graph.h"
+#include "graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "graph_memory.h"
-#include "node_content.h"
+#include "graph/graph_memory.h"
+#include "graph/node_content.h"
 
 static bool nodes_are_of_locked(const struct CUgraph_st *graph, const CUgraphNode *nodes,
 				size_t count)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the executable graphs: making, launching and destroying them. Protected by sim.lock. */
-#include "graph_exec.h"
+#include "graph/graph_exec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
-#include "graph_memory.h"
+#include "graph/graph_memory.h"
 #include "stream/stream.h"
 
 static size_t count_steps(const struct CUgraph_st *graph)

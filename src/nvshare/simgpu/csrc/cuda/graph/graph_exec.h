@@ -6,7 +6,7 @@
 #ifndef SIM_GRAPH_EXEC_H
 #define SIM_GRAPH_EXEC_H
 
-#include "graph.h"
+#include "graph/graph.h"
 
 struct sim_step {
 	uint64_t node_id;

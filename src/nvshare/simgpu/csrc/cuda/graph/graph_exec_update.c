@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_exec.h"
-#include "node_content.h"
+#include "graph/graph_exec.h"
+#include "graph/node_content.h"
 
 static struct sim_steps *copy_steps(const struct sim_steps *steps)
 {

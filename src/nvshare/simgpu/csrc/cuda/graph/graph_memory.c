@@ -4,7 +4,7 @@
  * gets memory at each launch, and a free node or any other free takes it back. Addresses are not
  * given out twice. Protected by sim.lock.
  */
-#include "graph_memory.h"
+#include "graph/graph_memory.h"
 
 #include <stdlib.h>
 

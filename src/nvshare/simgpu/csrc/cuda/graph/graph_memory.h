@@ -3,7 +3,7 @@
 #ifndef SIM_GRAPH_MEMORY_H
 #define SIM_GRAPH_MEMORY_H
 
-#include "graph_exec.h"
+#include "graph/graph_exec.h"
 
 /* An allocation in a capturing stream: an address now, memory whenever the graph runs. */
 CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device,

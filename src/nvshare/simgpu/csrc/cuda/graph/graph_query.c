@@ -2,7 +2,7 @@
 /* What can be asked about the shape of a graph. Graphs are graph.c's; protected by sim.lock. */
 #include <string.h>
 
-#include "graph.h"
+#include "graph/graph.h"
 
 /* An answer of many items: all of them are counted, as many as there is room for are written. */
 struct listing {

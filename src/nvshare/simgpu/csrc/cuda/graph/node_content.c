@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks parameters of nodes and turns them into operations. Owns nothing. */
-#include "node_content.h"
+#include "graph/node_content.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef SIM_NODE_CONTENT_H
 #define SIM_NODE_CONTENT_H
 
-#include "graph.h"
+#include "graph/graph.h"
 
 /* What a node is made of. */
 struct sim_node_content {

@@ -7,7 +7,7 @@
 
 #include "copy/copy.h"
 #include "kernel/kernels.h"
-#include "node_content.h"
+#include "graph/node_content.h"
 
 /* The node behind a handle if it is of a type, with the lock held on success. */
 static bool lock_node(CUgraphNode node, CUgraphNodeType type, const void *answer)

@@ -3,7 +3,7 @@
  * What can be asked and set about functions and kernels, and how many blocks of them fit. Protected
  * by sim.lock.
  */
-#include "module.h"
+#include "kernel/module.h"
 
 #define MAX_THREADS 1024
 #define MULTIPROCESSORS 132

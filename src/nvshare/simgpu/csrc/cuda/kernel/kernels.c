@@ -13,7 +13,7 @@
  *
  * Owns nothing; the memory is pinned meanwhile.
  */
-#include "kernels.h"
+#include "kernel/kernels.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launches of kernels, in all their forms: checks, parameters, submission. Owns nothing. */
-#include "launch.h"
+#include "kernel/launch.h"
 
 #include <string.h>
 
-#include "module.h"
+#include "kernel/module.h"
 #include "stream/stream.h"
 
 #define MAX_THREADS 1024u

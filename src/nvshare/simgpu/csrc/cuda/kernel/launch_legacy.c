@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "module.h"
+#include "kernel/module.h"
 
 static CUresult with_function(CUfunction handle, struct CUfunc_st **function)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "module.h"
+#include "kernel/module.h"
 #include "stream/stream.h"
 
 CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,

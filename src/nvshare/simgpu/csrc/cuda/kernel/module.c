@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the modules and their functions. Protected by sim.lock. */
-#include "module.h"
+#include "kernel/module.h"
 
 #include <ctype.h>
 #include <stdio.h>

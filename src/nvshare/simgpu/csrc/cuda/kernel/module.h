@@ -6,7 +6,7 @@
 #ifndef SIM_MODULE_H
 #define SIM_MODULE_H
 
-#include "kernels.h"
+#include "kernel/kernels.h"
 
 struct sim_names {
 	char **names;

@@ -3,12 +3,12 @@
  * Arrays: plain storage in rows, without the layout of a texture, and the copies of bytes of a row.
  * Protected by sim.lock.
  */
-#include "array.h"
+#include "memory/array.h"
 
 #include <stdlib.h>
 
 #include "capture/capture.h"
-#include "range.h"
+#include "memory/range.h"
 #include "stream/stream.h"
 
 #define PITCH_ALIGNMENT 512u

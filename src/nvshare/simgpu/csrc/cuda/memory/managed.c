@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "range.h"
+#include "memory/range.h"
 #include "stream/stream.h"
 
 /* The managed range that [address, address + bytes) lies in; NULL: there is none. */

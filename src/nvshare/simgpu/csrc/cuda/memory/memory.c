@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "capture/capture.h"
-#include "range.h"
+#include "memory/range.h"
 #include "stream/stream.h"
 
 #define PITCH_ALIGNMENT 512u

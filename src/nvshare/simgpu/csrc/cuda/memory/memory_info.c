@@ -2,7 +2,7 @@
 /* What a program is told about memory. The ranges are range.c's; protected by sim.lock. */
 #include <string.h>
 
-#include "range.h"
+#include "memory/range.h"
 
 #define NO_DEVICE (-2)
 

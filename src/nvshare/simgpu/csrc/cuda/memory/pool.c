@@ -3,7 +3,7 @@
  * Memory pools and the allocations that streams make. A pool here keeps no memory: what is freed is
  * the device's again as soon as the stream has executed the free. Protected by sim.lock.
  */
-#include "pool.h"
+#include "memory/pool.h"
 
 #include <stdlib.h>
 #include <string.h>

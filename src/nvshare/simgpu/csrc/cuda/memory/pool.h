@@ -3,7 +3,7 @@
 #ifndef SIM_POOL_H
 #define SIM_POOL_H
 
-#include "range.h"
+#include "memory/range.h"
 #include "stream/op.h"
 
 struct CUmemPoolHandle_st {

@@ -4,14 +4,14 @@
  * without overlaps. Protected by sim.lock, except that a range which an operation has pinned stays
  * as it is until it is unpinned.
  */
-#include "range.h"
+#include "memory/range.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "graph/graph_memory.h"
-#include "pool.h"
+#include "memory/pool.h"
 
 struct table {
 	struct sim_range **entries;

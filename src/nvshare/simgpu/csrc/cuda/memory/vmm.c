@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "range.h"
+#include "memory/range.h"
 
 static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
 {

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "range.h"
+#include "memory/range.h"
 
 #define LARGEST_WINDOW (4ull << 40)
 #define SMALLEST_WINDOW (2ull << 30) /* where address space is short, as in emulation */

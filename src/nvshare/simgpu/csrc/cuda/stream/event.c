@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "capture/capture.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {

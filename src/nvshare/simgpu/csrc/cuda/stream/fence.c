@@ -2,7 +2,7 @@
 /* Completion marks. Everything about a fence is protected by sim.lock. */
 #include <stdlib.h>
 
-#include "stream.h"
+#include "stream/stream.h"
 
 struct sim_fence *sim_fence_new(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the program that a stream calls. Owns nothing. */
-#include "stream.h"
+#include "stream/stream.h"
 
 CUresult sim_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream's waits for a word of memory and writes to one. Owns nothing. */
-#include "memop.h"
+#include "stream/memop.h"
 
 #include <string.h>
 
 #include "memory/range.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 #define LOOK_EVERY_NS 50000u
 

@@ -3,7 +3,7 @@
 #ifndef SIM_MEMOP_H
 #define SIM_MEMOP_H
 
-#include "op.h"
+#include "stream/op.h"
 
 CUresult sim_wait_value_run(const struct sim_op *op);
 CUresult sim_write_value_run(const struct sim_op *op);

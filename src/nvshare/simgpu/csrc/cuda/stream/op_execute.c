@@ -10,7 +10,7 @@
 #include "copy/memset.h"
 #include "graph/graph_exec.h"
 #include "kernel/kernels.h"
-#include "memop.h"
+#include "stream/memop.h"
 #include "memory/pool.h"
 
 static void note(const struct sim_op *op, enum sim_record_kind kind, const char *name,

@@ -3,7 +3,7 @@
  * Owns the stream objects: their making and end, and the handles by which programs call them.
  * Protected by sim.lock.
  */
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 

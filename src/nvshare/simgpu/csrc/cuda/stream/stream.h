@@ -3,7 +3,7 @@
 #ifndef SIM_STREAM_H
 #define SIM_STREAM_H
 
-#include "op.h"
+#include "stream/op.h"
 
 #define SIM_QUEUE_DEPTH 1023
 

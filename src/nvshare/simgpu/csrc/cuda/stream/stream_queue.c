@@ -13,7 +13,7 @@
 
 #include "capture/capture.h"
 #include "graph/graph_exec.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 static void add_wait(struct sim_op *op, struct sim_fence *fence)
 {

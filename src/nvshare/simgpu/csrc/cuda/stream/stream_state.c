@@ -2,7 +2,7 @@
 /* What can be asked and set about a stream. Protected by sim.lock. */
 #include <string.h>
 
-#include "stream.h"
+#include "stream/stream.h"
 
 /* Finds a stream if there is room for the answer; the lock is held on success. */
 static CUresult lock_stream(CUstream handle, const void *answer, struct CUstream_st **stream)
