@@ -116,7 +116,7 @@ static bool read_frame(struct nvs_client *client)
 
 /* What the lock's state asks for */
 
-static void dial(struct nvs_client *client)
+static void open_connection(struct nvs_client *client)
 {
 	bool connected = nvs_connection_open(&client->connection);
 
@@ -168,7 +168,7 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 
 	switch (action->kind) {
 	case NVS_ACTION_CONNECT:
-		dial(client);
+		open_connection(client);
 		break;
 	case NVS_ACTION_DISCONNECT:
 		nvs_connection_close(&client->connection);
