@@ -51,7 +51,10 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
 
 
 def _simulated(environment: Mapping[str, str], scratch: Path) -> processes.Setup:
-    simulated = simulation.environment(environment, scratch / "devices", _MOST_DEVICES)
+    try:
+        simulated = simulation.environment(environment, scratch / "devices", _MOST_DEVICES)
+    except FileNotFoundError as error:
+        raise DemoError(str(error)) from error
     return processes.Setup(simulated, "managed", "auto", _QUANTUM_SECONDS)
 
 
