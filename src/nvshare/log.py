@@ -19,7 +19,7 @@ class LogFormat(StrEnum):
 
 
 class _Lines:
-    """stderr, except that a closed terminal or a full disk stops the lines and not the scheduler."""
+    """stderr, except that a closed terminal or a full disk stops the lines and not the program."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
