@@ -1,89 +1,23 @@
-"""A program under the library that a test drives, and the scheduler that it talks to, played by the test."""
+"""A program under the library that does what a test tells it to."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
-import select
-import socket
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.children import PROGRAMS
-from tests.shim.lock_server import PATIENCE, Peer
+from tests.shim.lock_server import TIMEOUT
 
 
 @dataclass(slots=True)
-class PlayedScheduler:
-    """Listens at a path, and does nothing by itself."""
-
-    path: Path
-    listener: socket.socket = field(init=False)
-    peers: list[Peer] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.listen()
-
-    def __enter__(self) -> PlayedScheduler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.die()
-
-    def listen(self) -> None:
-        """Begins to listen, as a scheduler that was started."""
-        self.path.unlink(missing_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(str(self.path))
-        self.listener.listen()
-        self.listener.settimeout(PATIENCE)
-
-    def accept(self) -> Peer:
-        """The next client, which has said who it is and was not answered."""
-        connection = self.listener.accept()[0]
-        connection.settimeout(PATIENCE)
-        peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
-        self.peers.append(peer)
-        peer.register = peer.expect(wire.Register)
-        return peer
-
-    def register(self, epoch: int = 1) -> Peer:
-        """The next client, registered."""
-        peer = self.accept()
-        peer.send(wire.SchedOn(client_id=1, epoch=epoch))
-        return peer
-
-    def die(self) -> None:
-        """Ends as a killed scheduler does: its file stays, its connections end."""
-        self.listener.close()
-        for peer in self.peers:
-            peer.connection.close()
-        self.peers.clear()
-
-
-def hung_up(peer: Peer) -> bool:
-    """Whether the client has ended the connection, or does within the time of patience."""
-    with contextlib.suppress(ConnectionError):
-        while True:
-            peer.receive()
-    return True
-
-
-def silent(peer: Peer, seconds: float) -> bool:
-    """The client says nothing for that long."""
-    return not select.select([peer.connection], [], [], seconds)[0]
-
-
-@dataclass(slots=True)
-class Obedient:
-    """The program of ``programs/obedient.py``."""
+class ControlledProgram:
+    """The program of ``programs/command_loop.py``."""
 
     environment: dict[str, str]
     process: subprocess.Popen[str] = field(init=False)
@@ -93,7 +27,7 @@ class Obedient:
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAMS / "obedient.py")],
+            [sys.executable, str(PROGRAMS / "command_loop.py")],
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -122,7 +56,7 @@ class Obedient:
 
     def answer(self) -> str:
         """The next answer."""
-        return self.answers.get(timeout=PATIENCE)
+        return self.answers.get(timeout=TIMEOUT)
 
     def do(self, command: str) -> str:
         """Gives a command and returns its answer."""
