@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import select
+import contextlib
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -76,14 +77,14 @@ def test_a_turn(start: Start, scheduler: FakeScheduler) -> None:
     assert silent(peer, 0.2), "nothing to do, nothing to say"
     program.begin("launch")
     peer.expect(wire.ReqLock)
-    assert program.answers.empty()
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
     assert program.do("launch") == "0", "the lock is held"
     peer.take_back()
     program.begin("launch")
     peer.expect(wire.ReqLock)
-    assert program.answers.empty()
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
     assert program.errors == []
@@ -96,8 +97,8 @@ def test_frames_in_pieces(start: Start, scheduler: FakeScheduler) -> None:
     frame = wire.encode(wire.LockOk(1))
     for byte in frame[:-1]:
         peer.connection.sendall(bytes([byte]))
-    assert silent(peer, 0.1)
-    assert program.answers.empty()
+    program.client_waits(peer)
+    program.waits()
     peer.connection.sendall(frame[-1:] + wire.encode(wire.DropLock(1)))
     assert peer.expect(wire.LockReleased).grant == 1
 
@@ -136,8 +137,8 @@ def test_scheduler_dies_while_waiting(start: Start, scheduler: FakeScheduler) ->
     scheduler.listen()
     peer = scheduler.register(epoch=2)
     assert peer.register.state is wire.State.WAITING
-    assert silent(peer, 0.1)
-    assert program.answers.empty()
+    program.client_waits(peer)
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
 
@@ -214,8 +215,8 @@ def test_fail_without_scheduler(start: Start, run_dir: paths.RunDir) -> None:
 def asks(program: ControlledProgram, peer: Peer) -> bool:
     """Launches; whether that leads to a request rather than to an error."""
     program.begin("launch")
-    poll_until(lambda: not program.answers.empty() or not silent(peer, 0), "the launch fails or asks")
-    if program.answers.empty():
+    poll_until(lambda: program.answered() or not silent(peer, 0), "the launch fails or asks")
+    if not program.answered():
         peer.expect(wire.ReqLock)
         return True
     assert program.answer() == "802"
@@ -312,14 +313,50 @@ def test_devices_are_clients_of_their_own(start: Start, scheduler: FakeScheduler
     assert [peer.register.device_uuid for peer in peers] == [b"a" * 16, b"b" * 16]
     program.begin("launch")
     peers[1].expect(wire.ReqLock)
-    assert silent(peers[0], 0.1)
+    program.client_waits(peers[0])
 
 
-def test_stubborn_scheduler(start: Start, scheduler: FakeScheduler) -> None:
-    """A scheduler that reads nothing for a long time does not stop a holder."""
+def test_scheduler_that_reads_nothing(start: Start, scheduler: FakeScheduler) -> None:
+    """It does not stop a holder: when its socket is full, the client connects anew, and tells of its grant.
+
+    What had been sent are whole frames.
+    """
     program = start()
     peer = reach_holding(program, scheduler)
-    for _ in range(50):
+    allocated = 0
+
+    def goes_on_until_lost() -> bool:
+        nonlocal allocated
         assert program.do("allocate 10") == "0"
         assert program.do("launch") == "0"
-    assert select.select([peer.connection], [], [], 0)[0]
+        allocated += 10
+        return any("lost the scheduler" in line for line in program.errors)
+
+    poll_until(goes_on_until_lost, "the client ends the connection", timeout=60, interval=0.001)
+    again = scheduler.register()
+    assert (again.register.state, again.register.grant) == (wire.State.HOLDING, 1)
+    assert program.do("launch") == "0"
+    unread = received(peer)
+    assert len(unread) == frames_of_full_socket()
+    assert unread[-1].footprint_bytes <= again.register.footprint_bytes <= allocated
+
+
+def frames_of_full_socket() -> int:
+    """How many frames a socket takes of which nothing is read."""
+    frames = 0
+    ours, theirs = socket.socketpair()
+    with ours, theirs, contextlib.suppress(BlockingIOError):
+        ours.setblocking(False)
+        while ours.send(bytes(wire.FRAME_BYTES)):
+            frames += 1
+    return frames
+
+
+def received(peer: Peer) -> list[wire.Footprint]:
+    """The footprints that a client had sent until it ended the connection."""
+    data = b"".join(iter(lambda: peer.connection.recv(65536), b""))
+    assert len(data) % wire.FRAME_BYTES == 0, "half a frame"
+    frames = [wire.decode(data[at : at + wire.FRAME_BYTES]) for at in range(0, len(data), wire.FRAME_BYTES)]
+    footprints = [frame for frame in frames if isinstance(frame, wire.Footprint)]
+    assert len(footprints) == len(frames)
+    return footprints

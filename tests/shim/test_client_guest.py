@@ -18,6 +18,7 @@ from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram, alive
 from tests.shim.fake_scheduler import FakeScheduler, hung_up, silent
 from tests.shim.lock_server import Peer
+from tests.shim.thread_state import client_waits
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def reach_holding(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
 
 def test_sigpipe_never(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """A scheduler that goes away while the client has something to say ends no program."""
-    program.do("fragile")
+    program.do("end_by_sigpipe")
     for _ in range(5):
         peer = reach_holding(program, scheduler) if not scheduler.peers else scheduler.register()
         peer.connection.shutdown(socket.SHUT_RD)
@@ -125,7 +126,7 @@ def test_forked_child_is_another_client(
         child.expect(wire.ReqLock)
     parent.take_back()
     child.grant()
-    assert silent(child, 0.1)
+    client_waits(child, forked[0])
 
 
 def test_forked_child_does_not_keep_the_lock(

@@ -51,10 +51,13 @@ def test_nothing_is_submitted_outside_a_turn(
     assert int(children.run_python("stress.py", submitting, str(threads), "100", timeout=120)) >= 100
 
 
-def test_mark_that_is_seen_late(children: Children, compile_library: Callable[[str], Path]) -> None:
-    """A call whose processor shows its mark later than it looked at the gate is waited for: membarrier sees to that.
+@pytest.mark.parametrize("denied", [[], ["deny_membarrier"]], ids=["membarrier", "fences"])
+def test_mark_that_is_seen_late(children: Children, compile_library: Callable[[str], Path], denied: list[str]) -> None:
+    """A call whose processor shows its mark later than it looked at the gate is waited for.
 
-    Without it, and with two processors, a tenth to a half of the turns go wrong; with one processor none does.
+    membarrier sees to that, or a fence where there is none. Without either, and with two processors, some hundred of
+    the turns go wrong; with one processor none does.
     """
-    libraries = [str(compile_library(name)) for name in ("submitting_threads", "quick_turns")]
-    children.run_python("barrier.py", *libraries, "10000", timeout=120)
+    submitting, scheduling = (str(compile_library(name)) for name in ("submitting_threads", "quick_turns"))
+    others = [str(compile_library(name)) for name in denied]
+    children.run_python("barrier.py", submitting, scheduling, "10000", *others, timeout=120)

@@ -7,6 +7,7 @@ import struct
 import termios
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from tests.polling import poll_until
 from tests.shim.lock_server import Peer, readable
@@ -54,4 +55,10 @@ def client_waits(peer: Peer, pid: int | str = "self") -> None:
 def unread(peer: Peer) -> int:
     """Bytes that the client was sent and has not read."""
     (size,) = struct.unpack("i", fcntl.ioctl(peer.connection, termios.TIOCOUTQ, bytes(4)))
+    return int(size)
+
+
+def unread_in_pipe(end: IO[bytes]) -> int:
+    """Bytes in the pipe that has this end."""
+    (size,) = struct.unpack("i", fcntl.ioctl(end, termios.FIONREAD, bytes(4)))
     return int(size)

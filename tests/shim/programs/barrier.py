@@ -1,7 +1,7 @@
 """In a process with the library and the counting driver: a thread submits while the lock comes and goes quickly.
 
-barrier.py THREADS.SO TURNS.SO TURNS. No submission may be in the driver when the device is synchronized, or come after
-that.
+barrier.py THREADS.SO TURNS.SO TURNS [DENY.SO]: with DENY.SO there is no membarrier. No submission may be
+in the driver when the device is synchronized, or come after that.
 """
 
 from __future__ import annotations
@@ -23,4 +23,6 @@ def main(submitting: ctypes.CDLL, scheduling: ctypes.CDLL, turns: int) -> None:
     submitting.threads_stop()
 
 
+if len(sys.argv) > 4:
+    assert ctypes.CDLL(sys.argv[4]).deny_membarrier() == 0
 main(ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2]), int(sys.argv[3]))

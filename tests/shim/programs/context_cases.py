@@ -1,7 +1,4 @@
-"""Cases of contexts that end, each in a fresh process: context_cases.py NAME. They fail by an assertion.
-
-An end is a call that ends a context and its argument: DESTROY takes the context, RESET and RELEASE the device.
-"""
+"""Cases of contexts that end, each in a fresh process: context_cases.py NAME. They fail by an assertion."""
 
 from __future__ import annotations
 
@@ -27,7 +24,9 @@ from tests.shim.programs.driver_calls import (
 )
 from tests.shim.thread_state import client_waits
 
+# Their argument is the context.
 DESTROY = ("cuCtxDestroy", "cuCtxDestroy_v2", "cuCtxDetach")
+# Their argument is the device; each ends its primary context when that was retained once.
 END_PRIMARY = (
     "cuDevicePrimaryCtxRelease",
     "cuDevicePrimaryCtxRelease_v2",
@@ -42,6 +41,14 @@ def create() -> int:
     assert DRIVER.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
     assert context.value
     return context.value
+
+
+def use_without_primary(server: LockServer) -> Peer:
+    """Uses the first device by a context that does not stay, and meets its client."""
+    context = create()
+    peer = server.accept()
+    assert call("cuCtxDestroy_v2", context) == 0
+    return peer
 
 
 def stream_of(context: int) -> int:
@@ -74,12 +81,12 @@ def end_waits(peer: Peer, symbol: str, argument: int) -> None:
     """An end waits while the context is synchronized: the driver would not survive both at once."""
     take_lock(peer)
     hold("cuCtxSynchronize")
-    before = count("cuCtxSynchronize")
+    synchronized, ended = count("cuCtxSynchronize"), count(symbol)
     peer.revoke()
-    poll_until(lambda: count("cuCtxSynchronize") > before, "the drain synchronizes")
+    poll_until(lambda: count("cuCtxSynchronize") > synchronized, "the drain synchronizes")
     ending = start(lambda: call(symbol, argument))
     ending.waits()
-    assert count(symbol) == 0
+    assert count(symbol) == ended
     hold(None)
     assert ending.result() == 0
     peer.expect(wire.LockReleased)
@@ -87,9 +94,7 @@ def end_waits(peer: Peer, symbol: str, argument: int) -> None:
 
 def destroyed_context_ends_its_captures(server: LockServer) -> None:
     """By every call that destroys one."""
-    use_device_by = create()
-    peer = server.accept()
-    assert call(DESTROY[0], use_device_by) == 0
+    peer = use_without_primary(server)
     for symbol in DESTROY:
         context = create()
         captures_end(peer, stream_of(context), symbol, context)
@@ -121,11 +126,9 @@ def captures_of_other_contexts_go_on(server: LockServer) -> None:
 
 def drain_waits_for_the_end_of_a_context(server: LockServer) -> None:
     """By every call that destroys one."""
-    first = create()
-    peer = server.accept()
+    peer = use_without_primary(server)
     for symbol in DESTROY:
-        drain_waits(peer, symbol, first)
-        first = create()
+        drain_waits(peer, symbol, create())
 
 
 def drain_waits_for_the_end_of_a_primary_context(server: LockServer) -> None:
@@ -146,11 +149,9 @@ def context_ends_without_the_lock(server: LockServer) -> None:
 
 def end_of_a_context_waits_for_its_synchronization(server: LockServer) -> None:
     """By every call that destroys one."""
-    context = create()
-    peer = server.accept()
+    peer = use_without_primary(server)
     for symbol in DESTROY:
-        end_waits(peer, symbol, context)
-        context = create()
+        end_waits(peer, symbol, create())
 
 
 def end_of_a_primary_context_waits_for_its_synchronization(server: LockServer) -> None:

@@ -13,7 +13,6 @@ from tests.shim.lock_server import TIMEOUT, LockServer, Peer
 from tests.shim.thread_state import asleep, ticks
 
 DRIVER = ctypes.CDLL("libcuda.so.1", use_errno=True)
-NOT_READY, CAPTURE_IMPLICIT = 802, 906
 STREAM, OTHER_STREAM, SECOND_DEVICE_STREAM = 0x110, 0x120, 0x210
 COMPUTING = 3
 """Ticks of processor time after which a call counts as one that waits by looking again and again."""
