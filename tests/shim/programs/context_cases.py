@@ -139,6 +139,13 @@ def drain_waits_for_the_end_of_a_primary_context(server: LockServer) -> None:
         retain()
 
 
+def drain_waits_for_the_end_of_an_unknown_primary_context(server: LockServer) -> None:
+    """Also where nobody has seen the context begin."""
+    peer = use_without_primary(server)
+    for symbol in END_PRIMARY:
+        drain_waits(peer, symbol, 0)
+
+
 def context_ends_without_the_lock(server: LockServer) -> None:
     """An end does not wait for the gate."""
     use_device(server)
