@@ -29,7 +29,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """pacing.c and pace.c on the device of ``programs/pacing_device.c``; they are found wherever they are."""
     sources = PACKAGE / "shim" / "csrc"
     files = [next(sources.rglob(name)) for name in ("pacing.c", "pace.c")]
-    folders = {sources, *(path.parent for path in sources.rglob("*.h"))}
+    folders = {PACKAGE, sources, *(path.parent for path in sources.rglob("*.h"))}
     wrapped = [f"-Wl,--wrap={name}" for name in ("clock_gettime", "nanosleep", "sched_yield")]
     flags = ["-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", *wrapped, *(f"-I{each}" for each in folders)]
     device = Path(__file__).parent / "programs" / "pacing_device.c"

@@ -20,6 +20,11 @@ def fields(pid: int | str, thread: int) -> list[str]:
     return []
 
 
+def exists(pid: int | str, thread: int) -> bool:
+    """It has not ended."""
+    return bool(fields(pid, thread))
+
+
 def asleep(pid: int | str, thread: int) -> bool:
     """It waits for something."""
     return fields(pid, thread)[:1] == ["S"]

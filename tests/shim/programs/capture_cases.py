@@ -107,8 +107,10 @@ def capture_ends_with_its_thread(server: LockServer) -> None:
     """What a thread captures in its own default stream ends with it; what another thread does goes on."""
     peer = use_device(server)
     take_lock(peer)
-    assert start(lambda: call("cuStreamBeginCapture_v2_ptsz", 0, 0)).result() == 0
     assert call("cuStreamBeginCapture_v2_ptsz", 0, 0) == 0
+    other = start(lambda: call("cuStreamBeginCapture_v2_ptsz", 0, 0))
+    assert other.result() == 0
+    other.ends()
     peer.revoke()
     client_waits(peer)
     assert call("cuStreamEndCapture_ptsz", 0, 0) == 0

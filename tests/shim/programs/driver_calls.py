@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.lock_server import TIMEOUT, LockServer, Peer
-from tests.shim.thread_state import asleep, ticks
+from tests.shim.thread_state import asleep, exists, ticks
 
 DRIVER = ctypes.CDLL("libcuda.so.1", use_errno=True)
 STREAM, OTHER_STREAM, SECOND_DEVICE_STREAM = 0x110, 0x120, 0x210
@@ -94,6 +94,12 @@ class Calling:
         """Waits until it returns."""
         poll_until(lambda: not self.thread.is_alive(), "the call returns", timeout=TIMEOUT)
         return self.results[0]
+
+    def ends(self) -> None:
+        """Waits until its thread is gone, with all that is done at its end."""
+        number = self.thread.native_id
+        assert number
+        poll_until(lambda: not exists("self", number), "the thread ends")
 
     def waits(self) -> None:
         """Waits until it is in a call that does not go on: the thread sleeps, or computes without an end."""
