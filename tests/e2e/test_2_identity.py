@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(180)
 def test_pods_with_and_without_client(simulated: Node) -> None:
     """A client is shown with its pod; a pod that dropped the library or sees no GPU is shown as one without client."""
     pods = {
-        "obedient": None,
+        "as-injected": None,
         "own-preload": {"LD_PRELOAD": ""},
         "own-devices": {"NVIDIA_VISIBLE_DEVICES": "none"},
     }
@@ -22,12 +22,12 @@ def test_pods_with_and_without_client(simulated: Node) -> None:
         *(pod(name, computing() if name != "own-devices" else ["sleep", "1000"], 1, own) for name, own in pods.items())
     )
     try:
-        for name in ("obedient", "own-preload"):
+        for name in ("as-injected", "own-preload"):
             running(name)
         eventually("all three are shown", lambda: _without_client() == {"own-preload", "own-devices"}, 15)
         (client,) = [each for device in scheduler_status()["devices"] for each in device["clients"]]
         shown = {key: client[key] for key in ("namespace", "pod", "container", "identity_source")}
-        assert shown == {"namespace": TESTS, "pod": "obedient", "container": "program", "identity_source": "kernel"}
+        assert shown == {"namespace": TESTS, "pod": "as-injected", "container": "program", "identity_source": "kernel"}
     finally:
         delete(*pods)
 

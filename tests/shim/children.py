@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -33,3 +34,14 @@ class Children:
     def run_python(self, name: str, *arguments: str, timeout: float = 60) -> str:
         """Runs one of ``programs/``."""
         return self.run(sys.executable, PROGRAMS / name, *arguments, timeout=timeout)
+
+
+def cases(name: str) -> list[str]:
+    """The cases in one of ``programs/``: its functions of a LockServer that return nothing. Loads no driver."""
+    tree = ast.parse((PROGRAMS / name).read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in functions if _signature(node) == "server: LockServer -> None"]
+
+
+def _signature(function: ast.FunctionDef) -> str:
+    return f"{ast.unparse(function.args)} -> {ast.unparse(function.returns) if function.returns else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from nvshare.protocol import wire
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Seconds after which something that must happen counts as not happening."""
 
 FrameT = TypeVar("FrameT", bound=wire.Frame)
@@ -66,6 +67,11 @@ class Peer:
         assert self.expect(wire.LockReleased).grant == self.grants
 
 
+def readable(peer: Peer, seconds: float = 0) -> bool:
+    """Whether the client says something, or ends the connection, within that time."""
+    return bool(select.select([peer.connection], [], [], seconds)[0])
+
+
 @dataclass(slots=True)
 class LockServer:
     """Listens where ``NVSHARE_RUN_DIR`` says, or at ``path``."""
@@ -78,12 +84,12 @@ class LockServer:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(str(self.path))
         self.listener.listen()
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
 
     def accept(self) -> Peer:
         """The next client, registered."""
         connection = self.listener.accept()[0]
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
         peer.register = peer.expect(wire.Register)
         peer.send(wire.SchedOn(client_id=1, epoch=1))

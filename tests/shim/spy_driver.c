@@ -2,13 +2,16 @@
 /*
  * A driver that does nothing but count who came in, for tests of the hooks: every entry point of
  * entrypoints.tsv exists (less those that the build leaves out) and succeeds. Two devices; a
- * context is 0x1000 + ordinal, a stream 0x100 * (1 + ordinal) + anything.
+ * device's primary context is 0x1000 + ordinal, the n-th other context 0x1000 + 0x10 * n + ordinal,
+ * a stream 0x100 * (context - 0xfff) + anything.
  */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "abi.h"
 
@@ -29,17 +32,25 @@ enum {
 
 static _Atomic int counts[COUNT];
 static _Atomic(void *) capturing;
-static _Atomic int held = -1;
+static _Atomic int held = -1, failing = -1;
+static _Atomic bool busy;
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
+static _Atomic int inside, overtaken;
+static _Atomic int created, retained[2];
 static __thread CUcontext current;
+
+static int ordinal_of(CUcontext context)
+{
+	return (int)((uintptr_t)context & 0xf);
+}
 
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
 	while (atomic_load(&held) == at)
 		sched_yield();
-	return CUDA_SUCCESS;
+	return atomic_load(&failing) == at ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 /* The end of the call comes a while after its begin, and is what submits. */
@@ -47,12 +58,14 @@ static CUresult submit(int at)
 {
 	bool turn = atomic_load(&our_turn);
 
+	atomic_fetch_add(&inside, 1);
 	enter(at);
 	if (atomic_load(&counts[at]) % 64 == 0)
 		sched_yield();
 	atomic_fetch_add(&pending, 1);
 	if (!turn || !atomic_load(&our_turn))
 		atomic_fetch_add(&violations, 1);
+	atomic_fetch_sub(&inside, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -87,44 +100,89 @@ static int spy_find(const char *symbol)
 	return -1;
 }
 
-/*
- * For the tests: how often a symbol was entered, which stream is being captured, which symbol does
- * not return; whether anything may be submitted now, how often something was when it might not, and
- * how much was since the last synchronization.
- */
+/* For the tests */
 
+/* How often a symbol was entered. */
 EXPORT int spy_count(const char *symbol)
 {
 	return atomic_load(&counts[spy_find(symbol)]);
 }
 
+/* The stream that is being captured; NULL: none. */
 EXPORT void spy_capture(void *stream)
 {
 	atomic_store(&capturing, stream);
 }
 
+/* The symbol that does not return; NULL: all do. */
 EXPORT void spy_hold(const char *symbol)
 {
 	atomic_store(&held, symbol ? spy_find(symbol) : -1);
 }
 
+/* The symbol that fails; NULL: none does. */
+EXPORT void spy_fail(const char *symbol)
+{
+	atomic_store(&failing, symbol ? spy_find(symbol) : -1);
+}
+
+/* Whether the device completes nothing, so that no event does. */
+EXPORT void spy_busy(bool is_busy)
+{
+	atomic_store(&busy, is_busy);
+}
+
+/* Whether anything may be submitted now. */
 EXPORT void spy_turn(bool ours)
 {
 	atomic_store(&our_turn, ours);
 }
 
+/* How often something was submitted when it might not. */
 EXPORT int spy_violations(void)
 {
 	return atomic_load(&violations);
 }
 
+/* How much was submitted since the last synchronization. */
 EXPORT int spy_pending(void)
 {
 	return atomic_load(&pending);
 }
 
+/* How often a context was synchronized while a submission was in the driver. */
+EXPORT int spy_overtaken(void)
+{
+	return atomic_load(&overtaken);
+}
+
+struct spy_caller {
+	_Atomic int thread; /* its number while it is in a call, otherwise 0 */
+	_Atomic int calls;
+};
+
+typedef CUresult (*spy_function)(size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t,
+				 size_t, size_t, size_t, size_t);
+
+/* Calls any function with twelve words, of which it takes as many as it has parameters. */
+EXPORT CUresult spy_call(spy_function function, const size_t *words, struct spy_caller *caller)
+{
+	CUresult result;
+
+	atomic_fetch_add(&caller->calls, 1);
+	atomic_store(&caller->thread, (int)syscall(SYS_gettid));
+	result = function(words[0], words[1], words[2], words[3], words[4], words[5], words[6],
+			  words[7], words[8], words[9], words[10], words[11]);
+	atomic_store(&caller->thread, 0);
+	return result;
+}
+
+/* The functions that do more than count */
+
 CUresult cuCtxSynchronize(void)
 {
+	if (atomic_load(&inside))
+		atomic_fetch_add(&overtaken, 1);
 	atomic_store(&pending, 0);
 	return enter(AT_cuCtxSynchronize);
 }
@@ -151,15 +209,54 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 {
 	*pctx = (CUcontext)(uintptr_t)(0x1000 + dev);
+	atomic_fetch_add(&retained[dev], 1);
 	return enter(AT_cuDevicePrimaryCtxRetain);
+}
+
+static CUresult release(int at, CUdevice_v1 dev, bool all)
+{
+	CUresult result = enter(at);
+
+	if (all)
+		atomic_store(&retained[dev], 0);
+	else
+		atomic_fetch_sub(&retained[dev], 1);
+	return result;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice_v1 dev)
+{
+	return release(AT_cuDevicePrimaryCtxRelease, dev, false);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice_v1 dev)
+{
+	return release(AT_cuDevicePrimaryCtxRelease_v2, dev, false);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice_v1 dev)
+{
+	return release(AT_cuDevicePrimaryCtxReset, dev, true);
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice_v1 dev)
+{
+	return release(AT_cuDevicePrimaryCtxReset_v2, dev, true);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice_v1 dev, unsigned int *flags, int *active)
 {
-	(void)dev;
 	*flags = 0;
-	*active = 1;
+	*active = atomic_load(&retained[dev]) > 0;
 	return enter(AT_cuDevicePrimaryCtxGetState);
+}
+
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
+{
+	(void)flags;
+	*pctx = (CUcontext)(uintptr_t)(0x1010 + 0x10 * atomic_fetch_add(&created, 1) + dev);
+	current = *pctx;
+	return enter(AT_cuCtxCreate_v2);
 }
 
 CUresult cuCtxSetCurrent(CUcontext ctx)
@@ -179,7 +276,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 	enter(AT_cuCtxGetDevice);
 	if (!current)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*device = (int)((uintptr_t)current - 0x1000);
+	*device = ordinal_of(current);
 	return CUDA_SUCCESS;
 }
 
@@ -202,6 +299,14 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	*phEvent = (CUevent)0x2000;
 	(void)Flags;
 	return enter(AT_cuEventCreate);
+}
+
+CUresult cuEventQuery(CUevent hEvent)
+{
+	CUresult result = enter(AT_cuEventQuery);
+
+	(void)hEvent;
+	return atomic_load(&busy) ? CUDA_ERROR_NOT_READY : result;
 }
 
 static void *look_up(const char *symbol, int version, cuuint64_t flags)

@@ -10,11 +10,12 @@ from pathlib import Path
 from tests.shim.entrypoints import PACKAGE, entry_points, raw_parameters
 
 HERE = Path(__file__).parent
+INCLUDES = (f"-I{PACKAGE / 'cuda'}", f"-I{PACKAGE / 'protocol'}")
 
 
 def compile_c(compiler: str, source: Path, output: Path, *flags: str) -> Path:
     """Compiles one C program or library of the tests."""
-    command = [compiler, "-std=gnu11", "-O1", "-g", "-Wall", "-Werror", f"-I{PACKAGE / 'cuda'}"]
+    command = [compiler, "-std=gnu11", "-O1", "-g", "-Wall", "-Werror", *INCLUDES]
     subprocess.run([*command, str(source), "-o", str(output), *flags], check=True)
     return output
 

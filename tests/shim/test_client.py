@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import select
+import contextlib
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,26 +12,27 @@ from nvshare import paths
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.children import Children
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler, hung_up, silent
 from tests.shim.lock_server import Peer
-from tests.shim.obedient import Obedient, PlayedScheduler, hung_up, silent
 
-Start = Callable[..., Obedient]
+Start = Callable[..., ControlledProgram]
 
 
 @pytest.fixture
-def scheduler(run_dir: paths.RunDir) -> Iterator[PlayedScheduler]:
+def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
     """Listens where the program looks."""
-    with PlayedScheduler(run_dir.client_socket) as played:
-        yield played
+    with FakeScheduler(run_dir.client_socket) as fake:
+        yield fake
 
 
 @pytest.fixture
 def start(children: Children) -> Iterator[Start]:
     """Starts programs with the counting driver and native memory."""
-    started: list[Obedient] = []
+    started: list[ControlledProgram] = []
 
-    def begin(**variables: str) -> Obedient:
-        program = Obedient(children.environment | {paths.MEMORY: "native"} | variables)
+    def begin(**variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
         started.append(program)
         return program
 
@@ -39,13 +41,13 @@ def start(children: Children) -> Iterator[Start]:
         program.end()
 
 
-def reach_idle(program: Obedient, scheduler: PlayedScheduler) -> Peer:
+def reach_idle(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """Registered, with nothing to do."""
     assert program.do("use") == "0"
     return scheduler.register()
 
 
-def reach_waiting(program: Obedient, scheduler: PlayedScheduler) -> Peer:
+def reach_waiting(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """A launch waits."""
     peer = reach_idle(program, scheduler)
     program.begin("launch")
@@ -53,7 +55,7 @@ def reach_waiting(program: Obedient, scheduler: PlayedScheduler) -> Peer:
     return peer
 
 
-def reach_holding(program: Obedient, scheduler: PlayedScheduler) -> Peer:
+def reach_holding(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """A launch has been let through."""
     peer = reach_waiting(program, scheduler)
     peer.grant()
@@ -61,7 +63,7 @@ def reach_holding(program: Obedient, scheduler: PlayedScheduler) -> Peer:
     return peer
 
 
-def test_a_turn(start: Start, scheduler: PlayedScheduler) -> None:
+def test_a_turn(start: Start, scheduler: FakeScheduler) -> None:
     """Says who it is, asks when it launches, runs when it may, and gives the lock back when asked."""
     program = start()
     assert program.do("use") == "0"
@@ -75,33 +77,33 @@ def test_a_turn(start: Start, scheduler: PlayedScheduler) -> None:
     assert silent(peer, 0.2), "nothing to do, nothing to say"
     program.begin("launch")
     peer.expect(wire.ReqLock)
-    assert program.answers.empty()
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
     assert program.do("launch") == "0", "the lock is held"
     peer.take_back()
     program.begin("launch")
     peer.expect(wire.ReqLock)
-    assert program.answers.empty()
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
     assert program.errors == []
 
 
-def test_frames_in_pieces(start: Start, scheduler: PlayedScheduler) -> None:
+def test_frames_in_pieces(start: Start, scheduler: FakeScheduler) -> None:
     """A frame counts when all of it has come, and two that come at once are two."""
     program = start()
     peer = reach_waiting(program, scheduler)
     frame = wire.encode(wire.LockOk(1))
     for byte in frame[:-1]:
         peer.connection.sendall(bytes([byte]))
-    assert silent(peer, 0.1)
-    assert program.answers.empty()
+    program.client_waits(peer)
+    program.waits()
     peer.connection.sendall(frame[-1:] + wire.encode(wire.DropLock(1)))
     assert peer.expect(wire.LockReleased).grant == 1
 
 
-def test_scheduler_dies_before_it_answers(start: Start, scheduler: PlayedScheduler) -> None:
+def test_scheduler_dies_before_it_answers(start: Start, scheduler: FakeScheduler) -> None:
     """A client that was never registered says the same to the next scheduler."""
     program = start()
     program.do("use")
@@ -112,7 +114,7 @@ def test_scheduler_dies_before_it_answers(start: Start, scheduler: PlayedSchedul
     assert (peer.register.state, peer.register.epoch) == (wire.State.IDLE, 0)
 
 
-def test_scheduler_dies_while_idle(start: Start, scheduler: PlayedScheduler) -> None:
+def test_scheduler_dies_while_idle(start: Start, scheduler: FakeScheduler) -> None:
     """An idle client comes back idle and can ask the next scheduler."""
     program = start()
     reach_idle(program, scheduler)
@@ -127,7 +129,7 @@ def test_scheduler_dies_while_idle(start: Start, scheduler: PlayedScheduler) -> 
     assert program.answer() == "0"
 
 
-def test_scheduler_dies_while_waiting(start: Start, scheduler: PlayedScheduler) -> None:
+def test_scheduler_dies_while_waiting(start: Start, scheduler: FakeScheduler) -> None:
     """A waiter comes back as one, without asking again, and nothing ran in between."""
     program = start()
     reach_waiting(program, scheduler)
@@ -135,13 +137,13 @@ def test_scheduler_dies_while_waiting(start: Start, scheduler: PlayedScheduler) 
     scheduler.listen()
     peer = scheduler.register(epoch=2)
     assert peer.register.state is wire.State.WAITING
-    assert silent(peer, 0.1)
-    assert program.answers.empty()
+    program.client_waits(peer)
+    program.waits()
     peer.grant()
     assert program.answer() == "0"
 
 
-def test_scheduler_dies_while_held(start: Start, scheduler: PlayedScheduler) -> None:
+def test_scheduler_dies_while_held(start: Start, scheduler: FakeScheduler) -> None:
     """A holder goes on without a scheduler and tells the next one its grant."""
     program = start()
     reach_holding(program, scheduler)
@@ -155,7 +157,7 @@ def test_scheduler_dies_while_held(start: Start, scheduler: PlayedScheduler) -> 
     assert peer.expect(wire.LockReleased).grant == 1
 
 
-def test_scheduler_dies_while_draining(start: Start, scheduler: PlayedScheduler) -> None:
+def test_scheduler_dies_while_draining(start: Start, scheduler: FakeScheduler) -> None:
     """Whoever revoked and died was not given the lock back: the client goes on, and the next scheduler hears so."""
     program = start()
     peer = reach_holding(program, scheduler)
@@ -175,7 +177,7 @@ def test_scheduler_comes_late(start: Start, run_dir: paths.RunDir) -> None:
     program.do("use")
     program.begin("launch")
     program.said(str(run_dir.client_socket))
-    with PlayedScheduler(run_dir.client_socket) as late:
+    with FakeScheduler(run_dir.client_socket) as late:
         peer = late.register()
         assert peer.register.state is wire.State.WAITING
         peer.grant()
@@ -189,7 +191,7 @@ def test_run_without_scheduler(start: Start, run_dir: paths.RunDir) -> None:
     program.do("use")
     assert program.do("launch") == "0"
     program.said("running without a lock")
-    with PlayedScheduler(run_dir.client_socket) as late:
+    with FakeScheduler(run_dir.client_socket) as late:
         peer = late.register()
         assert (peer.register.state, peer.register.grant) == (wire.State.HOLDING, 0)
         peer.take_back()
@@ -201,7 +203,7 @@ def test_fail_without_scheduler(start: Start, run_dir: paths.RunDir) -> None:
     program.do("use")
     assert program.do("launch") == "802"
     program.said("fails until there is one")
-    with PlayedScheduler(run_dir.client_socket) as late:
+    with FakeScheduler(run_dir.client_socket) as late:
         peer = late.register()
         assert peer.register.state is wire.State.IDLE
         # The answer is under way: until it is there, launches still fail.
@@ -210,18 +212,18 @@ def test_fail_without_scheduler(start: Start, run_dir: paths.RunDir) -> None:
         assert program.answer() == "0"
 
 
-def asks(program: Obedient, peer: Peer) -> bool:
+def asks(program: ControlledProgram, peer: Peer) -> bool:
     """Launches; whether that leads to a request rather than to an error."""
     program.begin("launch")
-    poll_until(lambda: not program.answers.empty() or not silent(peer, 0), "the launch fails or asks")
-    if program.answers.empty():
+    poll_until(lambda: program.answered() or not silent(peer, 0), "the launch fails or asks")
+    if not program.answered():
         peer.expect(wire.ReqLock)
         return True
     assert program.answer() == "802"
     return False
 
 
-def test_refused(start: Start, scheduler: PlayedScheduler) -> None:
+def test_refused(start: Start, scheduler: FakeScheduler) -> None:
     """The reason is shown, without what would be an order to the terminal, and the program lives on."""
     program = start(NVSHARE_ON_MISSING="fail")
     program.do("use")
@@ -244,7 +246,7 @@ def test_refused(start: Start, scheduler: PlayedScheduler) -> None:
     ],
     ids=["zeros", "another-service", "version-1", "version-3", "clients-frame", "out-of-turn"],
 )
-def test_nonsense(start: Start, scheduler: PlayedScheduler, data: bytes, words: str) -> None:
+def test_nonsense(start: Start, scheduler: FakeScheduler, data: bytes, words: str) -> None:
     """What is no frame, of another version, or out of turn ends the connection, is said once, and is tried again."""
     program = start()
     program.do("use")
@@ -259,7 +261,7 @@ def test_nonsense(start: Start, scheduler: PlayedScheduler, data: bytes, words: 
     assert len([line for line in program.errors if words in line]) == 1
 
 
-def test_half_a_frame(start: Start, scheduler: PlayedScheduler) -> None:
+def test_half_a_frame(start: Start, scheduler: FakeScheduler) -> None:
     """A connection that ends within a frame leaves nothing of it behind."""
     program = start()
     peer = reach_waiting(program, scheduler)
@@ -271,7 +273,7 @@ def test_half_a_frame(start: Start, scheduler: PlayedScheduler) -> None:
     assert program.answer() == "0"
 
 
-def test_gives_way_when_idle(start: Start, scheduler: PlayedScheduler) -> None:
+def test_gives_way_when_idle(start: Start, scheduler: FakeScheduler) -> None:
     """A holder for which others wait gives the lock back by itself once it is idle, and asks again when it has work."""
     program = start()
     peer = reach_holding(program, scheduler)
@@ -282,7 +284,7 @@ def test_gives_way_when_idle(start: Start, scheduler: PlayedScheduler) -> None:
     peer.expect(wire.ReqLock)
 
 
-def test_footprint(start: Start, scheduler: PlayedScheduler) -> None:
+def test_footprint(start: Start, scheduler: FakeScheduler) -> None:
     """The scheduler hears what is allocated: at once when it registers, and the newest value soon after each change."""
     program = start()
     peer = reach_idle(program, scheduler)
@@ -301,7 +303,7 @@ def test_footprint(start: Start, scheduler: PlayedScheduler) -> None:
     assert scheduler.register().register.footprint_bytes == 201_000
 
 
-def test_devices_are_clients_of_their_own(start: Start, scheduler: PlayedScheduler) -> None:
+def test_devices_are_clients_of_their_own(start: Start, scheduler: FakeScheduler) -> None:
     """A process is one client on each device that it uses."""
     program = start()
     peers = []
@@ -311,14 +313,50 @@ def test_devices_are_clients_of_their_own(start: Start, scheduler: PlayedSchedul
     assert [peer.register.device_uuid for peer in peers] == [b"a" * 16, b"b" * 16]
     program.begin("launch")
     peers[1].expect(wire.ReqLock)
-    assert silent(peers[0], 0.1)
+    program.client_waits(peers[0])
 
 
-def test_stubborn_scheduler(start: Start, scheduler: PlayedScheduler) -> None:
-    """A scheduler that reads nothing for a long time does not stop a holder."""
+def test_scheduler_that_reads_nothing(start: Start, scheduler: FakeScheduler) -> None:
+    """It does not stop a holder: when its socket is full, the client connects anew, and tells of its grant.
+
+    What had been sent are whole frames.
+    """
     program = start()
     peer = reach_holding(program, scheduler)
-    for _ in range(50):
+    allocated = 0
+
+    def goes_on_until_lost() -> bool:
+        nonlocal allocated
         assert program.do("allocate 10") == "0"
         assert program.do("launch") == "0"
-    assert select.select([peer.connection], [], [], 0)[0]
+        allocated += 10
+        return any("lost the scheduler" in line for line in program.errors)
+
+    poll_until(goes_on_until_lost, "the client ends the connection", timeout=60, interval=0.001)
+    again = scheduler.register()
+    assert (again.register.state, again.register.grant) == (wire.State.HOLDING, 1)
+    assert program.do("launch") == "0"
+    unread = received(peer)
+    assert len(unread) == frames_of_full_socket()
+    assert unread[-1].footprint_bytes <= again.register.footprint_bytes <= allocated
+
+
+def frames_of_full_socket() -> int:
+    """How many frames a socket takes of which nothing is read."""
+    frames = 0
+    ours, theirs = socket.socketpair()
+    with ours, theirs, contextlib.suppress(BlockingIOError):
+        ours.setblocking(False)
+        while ours.send(bytes(wire.FRAME_BYTES)):
+            frames += 1
+    return frames
+
+
+def received(peer: Peer) -> list[wire.Footprint]:
+    """The footprints that a client had sent until it ended the connection."""
+    data = b"".join(iter(lambda: peer.connection.recv(65536), b""))
+    assert len(data) % wire.FRAME_BYTES == 0, "half a frame"
+    frames = [wire.decode(data[at : at + wire.FRAME_BYTES]) for at in range(0, len(data), wire.FRAME_BYTES)]
+    footprints = [frame for frame in frames if isinstance(frame, wire.Footprint)]
+    assert len(footprints) == len(frames)
+    return footprints

@@ -15,27 +15,29 @@ from nvshare import paths
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.children import Children
+from tests.shim.controlled_program import ControlledProgram, alive
+from tests.shim.fake_scheduler import FakeScheduler, hung_up, silent
 from tests.shim.lock_server import Peer
-from tests.shim.obedient import Obedient, PlayedScheduler, alive, hung_up, silent
+from tests.shim.thread_state import client_waits
 
 
 @pytest.fixture
-def scheduler(run_dir: paths.RunDir) -> Iterator[PlayedScheduler]:
+def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
     """Listens where the program looks."""
-    with PlayedScheduler(run_dir.client_socket) as played:
-        yield played
+    with FakeScheduler(run_dir.client_socket) as fake:
+        yield fake
 
 
 @pytest.fixture
-def program(children: Children) -> Iterator[Obedient]:
+def program(children: Children) -> Iterator[ControlledProgram]:
     """A program with the counting driver and native memory."""
-    obedient = Obedient(children.environment | {paths.MEMORY: "native"})
-    yield obedient
-    obedient.end()
+    controlled = ControlledProgram(children.environment | {paths.MEMORY: "native"})
+    yield controlled
+    controlled.end()
 
 
 @pytest.fixture
-def forked(program: Obedient) -> Iterator[list[int]]:
+def forked(program: ControlledProgram) -> Iterator[list[int]]:
     """Pids of children of the program, to be ended after the test."""
     pids: list[int] = []
     yield pids
@@ -44,7 +46,7 @@ def forked(program: Obedient) -> Iterator[list[int]]:
             os.kill(pid, signal.SIGKILL)
 
 
-def reach_holding(program: Obedient, scheduler: PlayedScheduler) -> Peer:
+def reach_holding(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """A launch has been let through."""
     assert program.do("use") == "0"
     peer = scheduler.register()
@@ -55,9 +57,9 @@ def reach_holding(program: Obedient, scheduler: PlayedScheduler) -> Peer:
     return peer
 
 
-def test_sigpipe_never(program: Obedient, scheduler: PlayedScheduler) -> None:
+def test_sigpipe_never(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """A scheduler that goes away while the client has something to say ends no program."""
-    program.do("fragile")
+    program.do("end_by_sigpipe")
     for _ in range(5):
         peer = reach_holding(program, scheduler) if not scheduler.peers else scheduler.register()
         peer.connection.shutdown(socket.SHUT_RD)
@@ -66,7 +68,7 @@ def test_sigpipe_never(program: Obedient, scheduler: PlayedScheduler) -> None:
     assert program.do("launch") == "0"
 
 
-def test_errno_is_kept(program: Obedient, scheduler: PlayedScheduler) -> None:
+def test_errno_is_kept(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """Neither a launch that waits for the lock nor one that finds no scheduler changes errno."""
     peer = reach_holding(program, scheduler)
     peer.take_back()
@@ -79,7 +81,7 @@ def test_errno_is_kept(program: Obedient, scheduler: PlayedScheduler) -> None:
     assert program.do("launch_errno") == "0 77"
 
 
-def threads(program: Obedient) -> dict[str, tuple[int, int]]:
+def threads(program: ControlledProgram) -> dict[str, tuple[int, int]]:
     """Each thread's blocked signals and how often it has slept, by its name."""
     found = {}
     for text in program.do("threads").split(";"):
@@ -88,7 +90,7 @@ def threads(program: Obedient) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_thread_takes_no_signals(program: Obedient, scheduler: PlayedScheduler) -> None:
+def test_thread_takes_no_signals(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """All signals that can be blocked are, in our thread alone."""
     assert "nvshare" not in threads(program)
     reach_holding(program, scheduler)
@@ -100,7 +102,7 @@ def test_thread_takes_no_signals(program: Obedient, scheduler: PlayedScheduler) 
     assert program.process.wait(10) == -signal.SIGUSR1
 
 
-def test_nobody_waits_nobody_wakes(program: Obedient, scheduler: PlayedScheduler) -> None:
+def test_nobody_waits_nobody_wakes(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """Our thread sleeps while nothing happens, however much is launched."""
     peer = reach_holding(program, scheduler)
     _, before = threads(program)["nvshare"]
@@ -110,7 +112,9 @@ def test_nobody_waits_nobody_wakes(program: Obedient, scheduler: PlayedScheduler
     assert threads(program)["nvshare"][1] <= before + 1
 
 
-def test_forked_child_is_another_client(program: Obedient, scheduler: PlayedScheduler, forked: list[int]) -> None:
+def test_forked_child_is_another_client(
+    program: ControlledProgram, scheduler: FakeScheduler, forked: list[int]
+) -> None:
     """A child that uses the device registers as itself and has no lock; the parent keeps its own."""
     parent = reach_holding(program, scheduler)
     forked.append(int(program.do("fork use")))
@@ -122,10 +126,12 @@ def test_forked_child_is_another_client(program: Obedient, scheduler: PlayedSche
         child.expect(wire.ReqLock)
     parent.take_back()
     child.grant()
-    assert silent(child, 0.1)
+    client_waits(child, forked[0])
 
 
-def test_forked_child_does_not_keep_the_lock(program: Obedient, scheduler: PlayedScheduler, forked: list[int]) -> None:
+def test_forked_child_does_not_keep_the_lock(
+    program: ControlledProgram, scheduler: FakeScheduler, forked: list[int]
+) -> None:
     """When the parent ends, the scheduler sees it end, whatever children live on."""
     peer = reach_holding(program, scheduler)
     forked.append(int(program.do("fork idle")))
@@ -134,7 +140,9 @@ def test_forked_child_does_not_keep_the_lock(program: Obedient, scheduler: Playe
     assert alive(forked[0])
 
 
-def test_forked_child_that_uses_nothing(program: Obedient, scheduler: PlayedScheduler, forked: list[int]) -> None:
+def test_forked_child_that_uses_nothing(
+    program: ControlledProgram, scheduler: FakeScheduler, forked: list[int]
+) -> None:
     """A child that never uses the GPU has no thread and no file of ours."""
     reach_holding(program, scheduler)
     forked.append(int(program.do("fork idle")))
@@ -152,7 +160,7 @@ def ours(pid: int) -> list[str]:
     return [link for link in links if link.startswith(("socket:", "anon_inode:[eventfd"))]
 
 
-def test_exec_ends_the_client(program: Obedient, scheduler: PlayedScheduler) -> None:
+def test_exec_ends_the_client(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """What the process becomes by exec has nothing of ours, and the scheduler sees the client end."""
     peer = reach_holding(program, scheduler)
     program.begin("execute")

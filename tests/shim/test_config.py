@@ -11,18 +11,19 @@ import pytest
 from nvshare import paths
 from nvshare.protocol import wire
 from tests.shim.children import ROOT, Children
-from tests.shim.obedient import Obedient, PlayedScheduler, silent
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler, silent
 
-Start = Callable[..., Obedient]
+Start = Callable[..., ControlledProgram]
 
 
 @pytest.fixture
 def start(children: Children) -> Iterator[Start]:
     """Starts programs with the counting driver, which knows no managed memory."""
-    started: list[Obedient] = []
+    started: list[ControlledProgram] = []
 
-    def begin(**variables: str) -> Obedient:
-        program = Obedient(children.environment | variables)
+    def begin(**variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | variables)
         started.append(program)
         return program
 
@@ -31,9 +32,9 @@ def start(children: Children) -> Iterator[Start]:
         program.end()
 
 
-def registered(program: Obedient, run_dir: paths.RunDir) -> wire.Register:
+def registered(program: ControlledProgram, run_dir: paths.RunDir) -> wire.Register:
     """What the program says to a scheduler in the run directory."""
-    with PlayedScheduler(run_dir.client_socket) as scheduler:
+    with FakeScheduler(run_dir.client_socket) as scheduler:
         assert program.do("use") == "0"
         return scheduler.register().register
 
@@ -80,7 +81,7 @@ def test_device_without_managed_memory(start: Start, run_dir: paths.RunDir) -> N
 def test_debug_tells_state_changes(start: Start, run_dir: paths.RunDir) -> None:
     """NVSHARE_DEBUG=1 logs what happens to the lock and the connection, and never a launch."""
     program = start(NVSHARE_DEBUG="1", NVSHARE_MEMORY="native")
-    with PlayedScheduler(run_dir.client_socket) as scheduler:
+    with FakeScheduler(run_dir.client_socket) as scheduler:
         assert program.do("use") == "0"
         peer = scheduler.register()
         program.begin("launch")

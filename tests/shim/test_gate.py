@@ -1,26 +1,14 @@
-"""The gate, in fresh processes: what waits, what does not, and what a drain waits for."""
+"""The gate, captures and contexts in fresh processes: what waits, what does not, and what a drain waits for."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.shim.children import PROGRAMS, Children
+from tests.shim.children import Children, cases
 from tests.shim.entrypoints import entry_points
-
-
-def scenes() -> list[str]:
-    """The scenes' names, without loading a driver: the functions that get a scheduler and answer nothing."""
-    tree = ast.parse((PROGRAMS / "scenes.py").read_text())
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return [node.name for node in functions if _signature(node) == "server: LockServer -> None"]
-
-
-def _signature(function: ast.FunctionDef) -> str:
-    return f"{ast.unparse(function.args)} -> {ast.unparse(function.returns) if function.returns else ''}"
 
 
 def test_every_gated_symbol_waits_for_the_lock(children: Children) -> None:
@@ -29,16 +17,47 @@ def test_every_gated_symbol_waits_for_the_lock(children: Children) -> None:
     assert int(children.run_python("every_gate.py")) == len(gated) > 160
 
 
-@pytest.mark.parametrize("scene", scenes())
-def test_scene(children: Children, scene: str) -> None:
-    """What the scene's own docstring claims."""
-    children.run_python("scenes.py", scene)
+@pytest.mark.parametrize("case", cases("gate_cases.py"))
+def test_gate(children: Children, case: str) -> None:
+    """What the docstring of the case claims."""
+    children.run_python("gate_cases.py", case)
+
+
+@pytest.mark.parametrize("case", cases("capture_cases.py"))
+def test_capture(children: Children, case: str) -> None:
+    """What the docstring of the case claims."""
+    children.run_python("capture_cases.py", case)
+
+
+@pytest.mark.parametrize("case", cases("context_cases.py"))
+def test_context(children: Children, case: str) -> None:
+    """What the docstring of the case claims."""
+    children.run_python("context_cases.py", case)
+
+
+@pytest.fixture
+def compile_library(compile_c: Callable[..., Path], spy: Path) -> Callable[[str], Path]:
+    """Compiles one of ``programs/`` as a library that uses the counting driver."""
+    flags = ("-shared", "-fPIC", "-pthread", str(spy / "libcuda.so.1"))
+    return lambda name: compile_c(f"programs/{name}.c", f"{name}.so", *flags)
 
 
 @pytest.mark.parametrize("threads", [1, 4, 24])
 def test_nothing_is_submitted_outside_a_turn(
-    children: Children, compile_c: Callable[..., Path], spy: Path, threads: int
+    children: Children, compile_library: Callable[[str], Path], threads: int
 ) -> None:
     """However many threads submit, and come and go, while the lock is given and taken back at random."""
-    crowd = compile_c("programs/crowd.c", "crowd.so", "-shared", "-fPIC", "-pthread", str(spy / "libcuda.so.1"))
-    assert int(children.run_python("stress.py", str(crowd), str(threads), "100", timeout=120)) >= 100
+    submitting = str(compile_library("submitting_threads"))
+    assert int(children.run_python("stress.py", submitting, str(threads), "100", timeout=120)) >= 100
+
+
+@pytest.mark.parametrize("denied", [[], ["deny_membarrier"]], ids=["membarrier", "fences"])
+def test_mark_that_is_seen_late(children: Children, compile_library: Callable[[str], Path], denied: list[str]) -> None:
+    """A call whose processor shows its mark later than it looked at the gate is waited for.
+
+    membarrier sees to that, or a fence where there is none. Without either, and with two processors, some hundred of
+    the turns go wrong; with one processor none does.
+    """
+    submitting, scheduling = (str(compile_library(name)) for name in ("submitting_threads", "quick_turns"))
+    others = [str(compile_library(name)) for name in denied]
+    children.run_python("barrier.py", submitting, scheduling, "10000", *others, timeout=120)

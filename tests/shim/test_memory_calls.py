@@ -9,7 +9,8 @@ import pytest
 from nvshare import paths
 from nvshare.protocol import wire
 from tests.shim.children import Children
-from tests.shim.obedient import Obedient, PlayedScheduler
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler
 
 INT8, FLOAT, BC1, UNORM_INT8X4 = 0x01, 0x20, 0x91, 0xC2
 LAYERED, SPARSE = 0x01, 0x40
@@ -18,11 +19,11 @@ HANDLE = "*4096,0"
 
 
 @pytest.fixture
-def program(children: Children) -> Iterator[Obedient]:
+def program(children: Children) -> Iterator[ControlledProgram]:
     """A program with native memory."""
-    obedient = Obedient(children.environment | {paths.MEMORY: "native"})
-    yield obedient
-    obedient.end()
+    controlled = ControlledProgram(children.environment | {paths.MEMORY: "native"})
+    yield controlled
+    controlled.end()
 
 
 def words(*sizes: int) -> str:
@@ -56,10 +57,10 @@ CALLS = [
 
 @pytest.mark.parametrize(("name", "arguments", "size", "free"), CALLS)
 def test_old_and_rare_calls(
-    program: Obedient, run_dir: paths.RunDir, name: str, arguments: str, size: int, free: str
+    program: ControlledProgram, run_dir: paths.RunDir, name: str, arguments: str, size: int, free: str
 ) -> None:
     """Each is charged with what it takes, and its free gives that back."""
-    with PlayedScheduler(run_dir.client_socket) as scheduler:
+    with FakeScheduler(run_dir.client_socket) as scheduler:
         program.do("use")
         peer = scheduler.register()
         assert program.do(f"symbol {name} {arguments}") == "0"
@@ -68,9 +69,9 @@ def test_old_and_rare_calls(
         assert peer.receive() == wire.Footprint(0)
 
 
-def test_sparse_array_takes_nothing(program: Obedient, run_dir: paths.RunDir) -> None:
+def test_sparse_array_takes_nothing(program: ControlledProgram, run_dir: paths.RunDir) -> None:
     """Its memory comes from cuMemCreate and is charged there."""
-    with PlayedScheduler(run_dir.client_socket) as scheduler:
+    with FakeScheduler(run_dir.client_socket) as scheduler:
         program.do("use")
         peer = scheduler.register()
         assert program.do(f"symbol cuArray3DCreate_v2 {HANDLE} {array3d(64, 64, 0, FLOAT, 1, SPARSE)}") == "0"

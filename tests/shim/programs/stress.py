@@ -1,6 +1,6 @@
-"""In a process with the library and the counting driver: a crowd submits while the lock comes and goes.
+"""In a process with the library and the counting driver: threads submit while the lock comes and goes.
 
-stress.py CROWD.SO THREADS TURNS. Nothing may be submitted between LOCK_RELEASED and the next LOCK_OK, and when
+stress.py THREADS.SO THREADS TURNS. Nothing may be submitted between LOCK_RELEASED and the next LOCK_OK, and when
 LOCK_RELEASED comes, everything submitted must have been synchronized.
 """
 
@@ -13,20 +13,20 @@ import sys
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.lock_server import LockServer
-from tests.shim.programs.driving import DRIVER, count, use_device
+from tests.shim.programs.driver_calls import DRIVER, count, use_device
 
 
-def main(crowd: ctypes.CDLL, threads: int, turns: int) -> None:
+def main(submitting: ctypes.CDLL, threads: int, turns: int) -> None:
     chance = random.Random(turns)
     peer = use_device(LockServer())
     DRIVER.spy_turn(ctypes.c_bool(False))
-    crowd.crowd_begin(threads)
+    assert submitting.threads_start(threads)
     for _ in range(turns):
         peer.expect(wire.ReqLock)
         enough = count("cuLaunchKernel") + chance.choice([1, 10, 1000])
         DRIVER.spy_turn(ctypes.c_bool(True))
         peer.grant()
-        poll_until(lambda least=enough: count("cuLaunchKernel") >= least, "the crowd goes on", interval=0.0005)
+        poll_until(lambda least=enough: count("cuLaunchKernel") >= least, "the threads go on", interval=0.0005)
         peer.take_back()
         assert DRIVER.spy_pending() == 0, "released before everything was synchronized"
         DRIVER.spy_turn(ctypes.c_bool(False))
@@ -34,7 +34,7 @@ def main(crowd: ctypes.CDLL, threads: int, turns: int) -> None:
     peer.expect(wire.ReqLock)
     DRIVER.spy_turn(ctypes.c_bool(True))
     peer.grant()
-    crowd.crowd_end()
+    submitting.threads_stop()
     assert DRIVER.spy_violations() == 0
     print(count("cuLaunchKernel"))
 

@@ -1,4 +1,4 @@
-"""Scenes of one process at the gate, each in a fresh process: scenes.py NAME. They fail by an assertion."""
+"""Cases of one process at the gate, each in a fresh process: gate_cases.py NAME. They fail by an assertion."""
 
 from __future__ import annotations
 
@@ -9,110 +9,22 @@ import sys
 from pathlib import Path
 
 from nvshare.protocol import wire
-from tests.polling import poll_until
 from tests.shim.lock_server import LockServer
-from tests.shim.programs.driving import (
-    DRIVER,
-    OTHER_STREAM,
+from tests.shim.programs.driver_calls import (
     SECOND_DEVICE_STREAM,
     STREAM,
     call,
     count,
+    enters,
     hold,
     launch,
     start,
     take_lock,
     use_device,
 )
+from tests.shim.thread_state import client_waits
 
 BOTH_CONTEXTS = (0, 0x1000, 0, 0x1001, 0, STREAM)
-
-
-def begin_capture(stream: int) -> int:
-    result = call("cuStreamBeginCapture_v2", stream, 0)
-    DRIVER.spy_capture(ctypes.c_void_p(stream))
-    return result
-
-
-def end_capture(stream: int) -> int:
-    DRIVER.spy_capture(None)
-    return call("cuStreamEndCapture", stream, 0)
-
-
-def capture_without_lock(server: LockServer) -> None:
-    """A capture needs no lock; other streams and the launch of the graph do."""
-    peer = use_device(server)
-    assert begin_capture(STREAM) == 0
-    assert launch(STREAM) == 0
-    other = start(lambda: launch(OTHER_STREAM))
-    peer.expect(wire.ReqLock)
-    assert launch(STREAM) == 0
-    assert end_capture(STREAM) == 0
-    graph = start(lambda: call("cuGraphLaunch", 0, STREAM))
-    poll_until(lambda: count("cuStreamEndCapture") == 1, "the capture ends")
-    assert not other.over
-    assert not graph.over
-    peer.grant()
-    assert other.result() == graph.result() == 0
-
-
-def looks_in_relaxed_mode_after_the_first_capture(server: LockServer) -> None:
-    """Pacing changes the capture mode around its questions, and gives it back, once a capture has ever begun."""
-    take_lock(use_device(server))
-    for _ in range(300):
-        assert launch(STREAM) == 0
-    assert count("cuEventRecord") > 0
-    assert count("cuThreadExchangeStreamCaptureMode") == 0
-    assert begin_capture(STREAM) == end_capture(STREAM) == 0
-    looked = count("cuEventRecord")
-    for _ in range(300):
-        assert launch(STREAM) == 0
-    assert count("cuEventRecord") > looked
-    assert count("cuThreadExchangeStreamCaptureMode") == 2 * (count("cuEventRecord") - looked)
-
-
-def revoked_while_capturing(server: LockServer) -> None:
-    """The drain waits for the capture's end without synchronizing, and everything passes until then."""
-    peer = use_device(server)
-    take_lock(peer)
-    assert begin_capture(STREAM) == 0
-    peer.revoke()
-    for _ in range(1000):
-        assert launch(STREAM) == 0
-        assert start(lambda: launch(OTHER_STREAM)).result() == 0
-    assert begin_capture(OTHER_STREAM) == 0
-    assert end_capture(OTHER_STREAM) == 0
-    assert count("cuCtxSynchronize") == 0
-    assert end_capture(STREAM) == 0
-    peer.expect(wire.LockReleased)
-    assert count("cuCtxSynchronize") == 1
-
-
-def capture_waits_for_synchronization(server: LockServer) -> None:
-    """No capture begins while the drain synchronizes: the driver would end it with an error."""
-    peer = use_device(server)
-    take_lock(peer)
-    hold("cuCtxSynchronize")
-    peer.revoke()
-    poll_until(lambda: count("cuCtxSynchronize") == 1, "the drain synchronizes")
-    capture = start(lambda: begin_capture(STREAM))
-    waiting = start(lambda: launch(OTHER_STREAM))
-    assert not capture.over
-    assert count("cuStreamBeginCapture_v2") == 0
-    hold(None)
-    peer.expect(wire.LockReleased)
-    assert capture.result() == 0
-    assert not waiting.over
-
-
-def destroyed_stream_ends_its_capture(server: LockServer) -> None:
-    """A capture ends with its stream, with its context, or by an error of its begin."""
-    peer = use_device(server)
-    take_lock(peer)
-    assert begin_capture(STREAM) == 0
-    DRIVER.spy_capture(None)
-    assert call("cuStreamDestroy_v2", STREAM) == 0
-    peer.take_back()
 
 
 def call_in_flight(server: LockServer) -> None:
@@ -120,24 +32,17 @@ def call_in_flight(server: LockServer) -> None:
     peer = use_device(server)
     take_lock(peer)
     hold("cuLaunchKernel")
-    before = count("cuLaunchKernel")
-    in_flight = start(lambda: launch(STREAM))
-    poll_until(lambda: count("cuLaunchKernel") == before + 1, "the driver is entered")
+    in_flight = enters("cuLaunchKernel", lambda: launch(STREAM))
     peer.revoke()
-    poll_until(lambda: gate_refuses(server), "the gate is closed")
+    client_waits(peer)
+    refused = start(lambda: call("cuMemsetD8_v2", 0, 0, 0))
+    refused.waits()
+    assert count("cuMemsetD8_v2") == 0
     assert count("cuCtxSynchronize") == 0
     hold(None)
     assert in_flight.result() == 0
     peer.expect(wire.LockReleased)
     assert count("cuCtxSynchronize") == 1
-
-
-def gate_refuses(server: LockServer) -> bool:
-    """A submission of another kind does not come through."""
-    before = count("cuMemsetD8_v2")
-    probe = start(lambda: call("cuMemsetD8_v2", 0, 0, 0))
-    probe.thread.join(0.05)
-    return not probe.over and count("cuMemsetD8_v2") == before
 
 
 def devices_apart(server: LockServer) -> None:
@@ -153,8 +58,8 @@ def devices_apart(server: LockServer) -> None:
     second.expect(wire.ReqLock)
     by_stream = start(lambda: launch(SECOND_DEVICE_STREAM), 0)
     assert start(lambda: launch(0), 0).result() == 0
-    assert not by_context.over
-    assert not by_stream.over
+    by_context.waits()
+    by_stream.waits()
     second.grant()
     assert by_context.result() == by_stream.result() == 0
 

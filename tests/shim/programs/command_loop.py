@@ -81,7 +81,7 @@ def threads() -> str:
     return ";".join(found)
 
 
-def fragile() -> int:
+def end_by_sigpipe() -> int:
     """Lets SIGPIPE end the process, as it does with a C program."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return 0
@@ -89,12 +89,12 @@ def fragile() -> int:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
-    for command in (use, launch, launch_errno, allocate, symbol, fork, execute, threads, fragile)
+    for command in (use, launch, launch_errno, allocate, symbol, fork, execute, threads, end_by_sigpipe)
 }
 
 
 def main() -> None:
-    """Obeys until stdin ends."""
+    """Until stdin ends."""
     for line in sys.stdin:
         name, *arguments = line.split()
         print(COMMANDS[name](*arguments), flush=True)

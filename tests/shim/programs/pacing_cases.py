@@ -1,0 +1,73 @@
+"""Cases of pacing in the whole library, each in a fresh process: pacing_cases.py NAME. They fail by an assertion."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from tests.shim.lock_server import LockServer
+from tests.shim.programs.driver_calls import (
+    DRIVER,
+    STREAM,
+    begin_capture,
+    count,
+    end_capture,
+    enters,
+    hold,
+    launch,
+    start,
+    take_lock,
+    use_device,
+)
+
+FIRST_WINDOW = 8
+"""Launches that may be queued before any of them has completed."""
+
+
+def launch_many() -> int:
+    """Enough to be looked after several times; the number of those that failed."""
+    return sum(launch(STREAM) != 0 for _ in range(300))
+
+
+def held_back_while_too_much_is_queued(server: LockServer) -> None:
+    """A program whose launches don't complete goes on when some do."""
+    take_lock(use_device(server))
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    before = count("cuLaunchKernel")
+    launching = start(launch_many)
+    launching.waits()
+    assert 0 < count("cuLaunchKernel") - before <= FIRST_WINDOW
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    assert launching.result() == 0
+
+
+def looks_in_relaxed_mode_after_the_first_capture(server: LockServer) -> None:
+    """Pacing changes the capture mode around its questions, and gives it back, once a capture has ever begun."""
+    take_lock(use_device(server))
+    assert launch_many() == 0
+    assert count("cuEventRecord") > 0
+    assert count("cuThreadExchangeStreamCaptureMode") == 0
+    assert begin_capture(STREAM) == end_capture(STREAM) == 0
+    looked = count("cuEventRecord")
+    assert launch_many() == 0
+    assert count("cuEventRecord") > looked
+    assert count("cuThreadExchangeStreamCaptureMode") == 2 * (count("cuEventRecord") - looked)
+
+
+def first_capture_waits_for_questions(server: LockServer) -> None:
+    """A thread that asks about an event in its own mode has its answer before the first capture begins.
+
+    The driver would end the capture.
+    """
+    take_lock(use_device(server))
+    hold("cuEventQuery")
+    asking = enters("cuEventQuery", launch_many)
+    capture = start(lambda: begin_capture(STREAM))
+    capture.waits()
+    assert count("cuStreamBeginCapture_v2") == 0
+    hold(None)
+    assert capture.result() == asking.result() == 0
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](LockServer())
