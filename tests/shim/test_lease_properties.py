@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nvshare.protocol import wire
-from nvshare.shim._core import lib
+from nvshare._core import lib
 from tests.shim.lease_model import NEVER, Action, Done, Event, IllegalEventError, Lease, Link, Lock, OnMissing
 
 LOSSES = (Event.DISCONNECTED, Event.BAD_FRAME, Event.REFUSED, Event.CONNECT_FAILED)
