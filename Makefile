@@ -63,7 +63,7 @@ setup: $(INSTALLED)
 lock: $(LOCKED)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --extra kubectl --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --constraint requirements.lock --generate-hashes --strip-extras \
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --constraint requirements.lock --unsafe-package pycparser --generate-hashes --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o deploy/requirements.lock pyproject.toml
 
 clean:

@@ -74,7 +74,11 @@ def status(
     """Asks every node once."""
     # Imported where they are used: the Kubernetes client takes a second to load, which --help need not wait for.
     from nvshare.ctl import kubectl_answer
-    from nvshare.ctl.kubectl_nodes import Cluster
+
+    try:
+        from nvshare.ctl.kubectl_nodes import Cluster
+    except ModuleNotFoundError as missing:
+        raise CommandError(f"{missing.name} is not installed; what it needs is: pip install 'nvshare[kubectl]'") from missing
 
     answers = Cluster(kubeconfig, context, namespace).ask_all()
     kubectl_answer.show(answers, output.value)
