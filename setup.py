@@ -1,4 +1,4 @@
-"""The build of one machine's wheel: its C libraries (build_native.py) and the extension (build_core.py), by one compiler.
+"""The build of one machine's wheel: its libraries (build_native.py) and the extension (build_core.py), by one compiler.
 
 Another machine than this one: ``pip wheel --config-settings=--build-option=--plat-name=manylinux_2_17_aarch64 .``
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.protocol import wire
 from nvshare._core import ffi, lib
+from nvshare.protocol import wire
 from tests.shim.lease_model import NEVER, Action, Done, Event, IllegalEventError, Lease, Link, Lock, OnMissing
 
 REGISTER_IDLE = Done(Action.SEND_REGISTER, wire.State.IDLE)

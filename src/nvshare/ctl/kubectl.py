@@ -78,7 +78,9 @@ def status(
     try:
         from nvshare.ctl.kubectl_nodes import Cluster
     except ModuleNotFoundError as missing:
-        raise CommandError(f"{missing.name} is not installed; what it needs is: pip install 'nvshare[kubectl]'") from missing
+        raise CommandError(
+            f"{missing.name} is not installed; what it needs is: pip install 'nvshare[kubectl]'"
+        ) from missing
 
     answers = Cluster(kubeconfig, context, namespace).ask_all()
     kubectl_answer.show(answers, output.value)

@@ -1,7 +1,7 @@
 """Protocol version 2: frames as dataclasses, to and from the bytes whose layout ``wire.h`` gives.
 
-The layout comes from the extension that the C compiler made of the header (build_core.py), so it is written nowhere else;
-nothing of cffi leaves this module.
+The layout comes from the extension that the C compiler made of the header (build_core.py), so it is written nowhere
+else; nothing of cffi leaves this module.
 """
 
 from __future__ import annotations
