@@ -23,7 +23,7 @@ digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
 LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
 CORE := build/native/core.stamp
-CORE_SOURCES := setup.py build_core.py build_native.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*)
+CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
 .PHONY: demo test check e2e sanitize libs wheels setup lock clean
 
