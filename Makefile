@@ -9,6 +9,7 @@
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
 #   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests
+#   make wheels    a wheel for each machine, in dist/
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
 
 SHELL := /bin/bash
@@ -25,9 +26,9 @@ digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
 LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
 CORE := build/native/core.stamp
-CORE_SOURCES := setup.py src/nvshare/shim/build_core.py $(wildcard src/nvshare/protocol/*.h src/nvshare/shim/csrc/*/*.[ch])
+CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
-.PHONY: demo test check lint format e2e sanitize libs generate setup lock clean
+.PHONY: demo test check lint format e2e sanitize libs generate wheels setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -67,16 +68,22 @@ generate: $(INSTALLED)
 	$(BIN)/python src/nvshare/simgpu/csrc/cuda/generate.py
 	$(BIN)/python deploy/simulated/generate.py
 
+wheels: libs
+	for machine in x86_64 aarch64; do \
+		$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist \
+			--config-settings=--build-option=--plat-name=manylinux_2_17_$$machine .; \
+	done
+
 setup: $(INSTALLED)
 
 lock: $(LOCKED)
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --extra kubectl --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --constraint requirements.lock --generate-hashes --strip-extras \
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --constraint requirements.lock --unsafe-package pycparser --generate-hashes --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o deploy/requirements.lock pyproject.toml
 
 clean:
-	rm -rf build $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib src/nvshare/shim/_core*.so
+	rm -rf build dist $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib src/nvshare/_core*.so
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: no python3 in PATH; nvshare needs Python 3.11 or newer" >&2; exit 1; }

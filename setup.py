@@ -1,38 +1,103 @@
-"""The build: the C libraries for every machine (build_native.py) and the cffi extension for this one."""
+"""The build of one machine's wheel: its libraries (build_native.py) and the extension (build_core.py), by one compiler.
 
+Another machine than this one: ``pip wheel --config-settings=--build-option=--plat-name=manylinux_2_17_aarch64 .``
+"""
+
+import platform
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import OptionError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import build_native
 
+TARGETS = {f"manylinux_{build_native.GLIBC.replace('.', '_')}_{name}": name for name in build_native.MACHINES}
 
-class BuildWithLibraries(build_py):
-    """Compiles the libraries into the package before its files are collected.
+
+class BuildWheel(bdist_wheel):
+    """Decides for which machine everything is built: the one that ``--plat-name`` names, by default this one."""
+
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.py_limited_api = "cp311"
+        self.plat_name = next((tag for tag, name in TARGETS.items() if name == platform.machine()), "")
+
+    def finalize_options(self) -> None:
+        if self.plat_name not in TARGETS:
+            raise OptionError(f"--plat-name is one of {', '.join(TARGETS)}, not {self.plat_name!r}")
+        self.distribution.get_command_obj("build").build_base = f"build/{self.plat_name}"
+        super().finalize_options()
+
+    def run(self) -> None:
+        # What an earlier build left there would be packed too.
+        shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
+        super().run()
+
+    def target(self) -> build_native.Target:
+        """How the machine's libraries are compiled."""
+        return build_native.TARGETS[TARGETS[self.plat_name]]
+
+
+class BuildExtension(build_ext):
+    """Compiles the extension as the libraries are compiled, whatever compiler this Python was made with."""
+
+    def build_extensions(self) -> None:
+        target = self.get_finalized_command("bdist_wheel").target()
+        command = [*target.compiler, *target.flags]
+        headers = f"-idirafter{debian_headers(target.machine, Path(self.build_temp))}"
+        self.compiler.set_executables(
+            compiler_so=[*command, *build_native.COMPILE_FLAGS, headers],
+            # Python's own functions are found when it loads the extension.
+            linker_so=[*command, *(flag for flag in build_native.LINK_FLAGS if flag != "-Wl,-z,defs")],
+        )
+        super().build_extensions()
+
+
+class BuildPackage(build_py):
+    """Compiles the libraries into the package.
 
     Not for an editable installation: there ``make libs`` compiles what changed, again and again.
     """
 
     def run(self) -> None:
-        if not self.editable_mode:
-            self._compile()
         super().run()
+        if not self.editable_mode:
+            for library in self._compiled():
+                place = Path(self.build_lib) / library.relative_to(build_native.SOURCES)
+                self.mkpath(str(place.parent))
+                self.copy_file(str(library), str(place))
 
-    def _compile(self) -> None:
+    def _compiled(self) -> list[Path]:
         try:
-            for machine in build_native.MACHINES:
-                build_native.build(build_native.TARGETS[machine])
+            return build_native.build(self.get_finalized_command("bdist_wheel").target())
         except subprocess.CalledProcessError as error:
             sys.exit(f"setup.py: a C compiler failed with exit status {error.returncode}; see its message above")
-        self.__dict__.pop("data_files", None)  # collected on demand; the libraries are there only now
+
+
+def debian_headers(machine: str, folder: Path) -> Path:
+    """Where Debian's Python.h finds its pyconfig.h, which Debian keeps by machine.
+
+    This machine's says what the other's would: both have 64 bits. An empty folder for a Python of another making.
+    """
+    headers = folder.resolve() / "pyconfig" / machine
+    headers.mkdir(parents=True, exist_ok=True)
+    own = Path("/usr/include") / (sysconfig.get_config_var("MULTIARCH") or platform.machine())
+    link = headers / f"{machine}-linux-gnu"
+    if own.is_dir() and not link.is_symlink():
+        link.symlink_to(own)
+    return headers
 
 
 setup(
-    cmdclass={"build_py": BuildWithLibraries},
-    cffi_modules=["src/nvshare/shim/build_core.py:ffibuilder"],
+    cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildExtension, "build_py": BuildPackage},
+    cffi_modules=["build_core.py:ffibuilder"],
 )

@@ -18,6 +18,8 @@ _SYMBOL = re.compile(
 class Elf:
     """The dynamic section and symbols of one library."""
 
+    machine: str
+    """As in ``platform.machine()``."""
     tags: frozenset[str]
     needed: frozenset[str]
     soname: str
@@ -34,7 +36,10 @@ def read(path: Path) -> Elf:
     symbols = list(_SYMBOL.finditer(_readelf("--dyn-syms", path)))
     versions = re.findall(r"Name: GLIBC_([\d.]+)", _readelf("-V", path))
     stack = re.search(r"GNU_STACK.*", _readelf("-l", path))
+    machine = re.search(r"Machine: +(?:Advanced Micro Devices )?(\S+)", _readelf("-h", path))
+    assert machine is not None
     return Elf(
+        machine=machine[1].lower().replace("-", "_"),
         tags=frozenset(match["tag"] for match in dynamic),
         needed=frozenset(match["value"] for match in dynamic if match["tag"] == "NEEDED"),
         soname=next((match["value"] for match in dynamic if match["tag"] == "SONAME"), ""),

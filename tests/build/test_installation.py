@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import platform
 import subprocess
 import sys
 import zipfile
@@ -13,24 +12,16 @@ import pytest
 
 import build_native
 from tests.build import elf
-from tests.layout.tree import ROOT, tracked
+from tests.build.sources import clean_environment, copy_tracked
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("installation")]
-
-
-def clean_environment() -> dict[str, str]:
-    """An environment that leads to no other copy of nvshare."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that pip builds, isolated from this environment, of exactly what git would carry."""
     clone, output = tmp_path_factory.mktemp("clone"), tmp_path_factory.mktemp("wheel")
-    for path in tracked():
-        copy = clone / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, copy)
+    copy_tracked(clone)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(output), str(clone)]
     subprocess.run(command, check=True, env=clean_environment())
     (built,) = output.glob("nvshare-*.whl")
@@ -47,18 +38,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def test_wheel_carries_every_machine(wheel: Path) -> None:
-    """One wheel has the libraries of all machines, the extension of its own, and no C source."""
+def test_wheel_carries_its_machine(wheel: Path) -> None:
+    """The wheel has the libraries and the extension of this machine, none of another, and no source."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {
-        f"nvshare/{library.package}/lib/{machine}/{library.file_name}"
-        for library in build_native.LIBRARIES
-        for machine in build_native.MACHINES
-    }
-    assert expected <= names
-    assert any(name.startswith("nvshare/shim/_core.") for name in names)
-    assert not {name for name in names if name.endswith((".c", ".S", ".o"))}
-    assert "none-any" not in wheel.name
+    machine = platform.machine()
+    expected = {f"nvshare/{library.package}/lib/{machine}/{library.file_name}" for library in build_native.LIBRARIES}
+    assert {name for name in names if "/lib/" in name} == expected
+    assert "nvshare/_core.abi3.so" in names
+    assert not {name for name in names if name.endswith((".c", ".S", ".h", ".o"))}
 
 
 def test_commands_work(installed: Path, tmp_path: Path) -> None:
@@ -77,3 +64,11 @@ def test_commands_work(installed: Path, tmp_path: Path) -> None:
     library = Path(answer.stdout.strip())
     assert library.is_relative_to(installed.parent)
     assert elf.read(library).soname == "libnvshare.so"
+
+
+def test_kubectl_says_what_it_needs(installed: Path, tmp_path: Path) -> None:
+    """The plugin is there; without its extra it names the extra and fails."""
+    command = [installed / "kubectl-nvshare", "status"]
+    done = subprocess.run(command, env=clean_environment(), cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("pip install 'nvshare[kubectl]'\n")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from nvshare.shim._core import ffi, lib
+from nvshare._core import ffi, lib
 
 NEVER: int = lib.NVS_LOCK_NEVER
 

@@ -2,10 +2,10 @@
 /*
  * The wire between a client (libnvshare.so) and the scheduler, protocol version 2.
  *
- * This is the only description of the layout: the shim includes it, and Python reads the part
- * between the two "cdef" marks with cffi, so that part holds plain declarations only. Every frame
- * has the same size. Both ends run on one machine, so numbers are in the machine's byte order. A
- * version 1 frame begins with its type, 1 to 8, never with the magic.
+ * This is the only description of the layout: the shim includes it, and cffi makes Python's
+ * extension of the part between the two "cdef" marks, so that part holds plain declarations only.
+ * Every frame has the same size. Both ends run on one machine, so numbers are in the machine's byte
+ * order. A version 1 frame begins with its type, 1 to 8, never with the magic.
  */
 #ifndef NVSHARE_WIRE_H
 #define NVSHARE_WIRE_H

@@ -1,16 +1,16 @@
 """Protocol version 2: frames as dataclasses, to and from the bytes whose layout ``wire.h`` gives.
 
-cffi reads the header's plain part at import, so the layout is written nowhere else; nothing of cffi leaves this module.
+The layout comes from the extension that the C compiler made of the header (build_core.py), so it is written nowhere
+else; nothing of cffi leaves this module.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from importlib.resources import files
 from typing import Any, assert_never
 
-from cffi import FFI  # type: ignore[import-untyped]
+from nvshare._core import ffi, lib
 
 
 class WireError(Exception):
@@ -25,54 +25,44 @@ class VersionError(WireError):
         self.version = version
 
 
-def _parse_header() -> FFI:
-    header = files("nvshare.protocol").joinpath("wire.h").read_text(encoding="utf-8")
-    plain = header.split("/* cdef begin */", 1)[1].split("/* cdef end */", 1)[0]
-    ffi = FFI()
-    ffi.cdef(plain)
-    return ffi
+_FRAME = ffi.typeof("struct nvs_frame")
+_FRAME_POINTER = ffi.typeof("struct nvs_frame *")
 
-
-_FFI = _parse_header()
-_LIB: Any = _FFI.dlopen(None)
-_FRAME = _FFI.typeof("struct nvs_frame")
-_FRAME_POINTER = _FFI.typeof("struct nvs_frame *")
-
-MAGIC: int = _LIB.NVS_WIRE_MAGIC
-VERSION: int = _LIB.NVS_WIRE_VERSION
-UUID_BYTES: int = _LIB.NVS_WIRE_UUID_BYTES
-TEXT_BYTES: int = _LIB.NVS_WIRE_TEXT_BYTES
-NAME_BYTES: int = _LIB.NVS_WIRE_NAME_BYTES
-FRAME_BYTES: int = _FFI.sizeof(_FRAME)
+MAGIC: int = lib.NVS_WIRE_MAGIC
+VERSION: int = lib.NVS_WIRE_VERSION
+UUID_BYTES: int = lib.NVS_WIRE_UUID_BYTES
+TEXT_BYTES: int = lib.NVS_WIRE_TEXT_BYTES
+NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
+FRAME_BYTES: int = ffi.sizeof(_FRAME)
 
 
 class FrameType(IntEnum):
     """What a frame says."""
 
-    REGISTER = _LIB.NVS_REGISTER
-    SCHED_ON = _LIB.NVS_SCHED_ON
-    REQ_LOCK = _LIB.NVS_REQ_LOCK
-    LOCK_OK = _LIB.NVS_LOCK_OK
-    DROP_LOCK = _LIB.NVS_DROP_LOCK
-    LOCK_RELEASED = _LIB.NVS_LOCK_RELEASED
-    FOOTPRINT = _LIB.NVS_FOOTPRINT
-    WAITERS = _LIB.NVS_WAITERS
-    REFUSED = _LIB.NVS_REFUSED
+    REGISTER = lib.NVS_REGISTER
+    SCHED_ON = lib.NVS_SCHED_ON
+    REQ_LOCK = lib.NVS_REQ_LOCK
+    LOCK_OK = lib.NVS_LOCK_OK
+    DROP_LOCK = lib.NVS_DROP_LOCK
+    LOCK_RELEASED = lib.NVS_LOCK_RELEASED
+    FOOTPRINT = lib.NVS_FOOTPRINT
+    WAITERS = lib.NVS_WAITERS
+    REFUSED = lib.NVS_REFUSED
 
 
 class State(IntEnum):
     """The state in which a client says that it is."""
 
-    IDLE = _LIB.NVS_STATE_IDLE
-    WAITING = _LIB.NVS_STATE_WAITING
-    HOLDING = _LIB.NVS_STATE_HOLDING
+    IDLE = lib.NVS_STATE_IDLE
+    WAITING = lib.NVS_STATE_WAITING
+    HOLDING = lib.NVS_STATE_HOLDING
 
 
 class Backend(IntEnum):
     """Where a client's device memory comes from."""
 
-    MANAGED = _LIB.NVS_BACKEND_MANAGED
-    NATIVE = _LIB.NVS_BACKEND_NATIVE
+    MANAGED = lib.NVS_BACKEND_MANAGED
+    NATIVE = lib.NVS_BACKEND_NATIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +144,7 @@ Frame = ClientFrame | SchedulerFrame
 
 def encode(frame: Frame) -> bytes:
     """The ``FRAME_BYTES`` bytes of a frame; texts too long for their field are cut between characters."""
-    raw: Any = _FFI.new(_FRAME_POINTER)
+    raw: Any = ffi.new(_FRAME_POINTER)
     raw.magic = MAGIC
     raw.version = VERSION
     match frame:
@@ -178,14 +168,14 @@ def encode(frame: Frame) -> bytes:
             raw.type, raw.text = FrameType.REFUSED, _to_field(text, TEXT_BYTES)
         case _:
             assert_never(frame)
-    return bytes(_FFI.buffer(raw))
+    return bytes(ffi.buffer(raw))
 
 
 def decode(data: bytes | bytearray | memoryview) -> Frame:
     """The frame in ``FRAME_BYTES`` bytes; WireError when they are none, VersionError when it is another version's."""
     if len(data) != FRAME_BYTES:
         raise WireError(f"a frame has {FRAME_BYTES} bytes, not {len(data)}")
-    raw: Any = _FFI.from_buffer(_FRAME_POINTER, data)
+    raw: Any = ffi.from_buffer(_FRAME_POINTER, data)
     if raw.magic != MAGIC:
         raise WireError(f"a frame begins with 0x{MAGIC:02x}, not 0x{raw.magic:02x}")
     if raw.version != VERSION:
@@ -259,5 +249,5 @@ def _to_field(text: str, size: int) -> bytes:
 
 def _from_field(field: Any) -> str:
     """Up to the first NUL; what a terminal would obey rather than show is replaced."""
-    text = bytes(_FFI.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
+    text = bytes(ffi.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
     return "".join(character if character.isprintable() else "�" for character in text)

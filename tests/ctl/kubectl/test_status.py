@@ -169,6 +169,22 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
     assert plugin(None, "status", "--kubeconfig", str(tmp_path / "config")).returncode == 1
 
 
+def test_without_the_extra() -> None:
+    """Where the Kubernetes client is not installed, one line says what to install."""
+    code = "import sys; sys.modules['kubernetes'] = None; from nvshare.ctl.kubectl import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "status"],
+        env={**os.environ, "PYTHONPATH": str(Path(paths.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("kubectl nvshare: kubernetes")
+    assert done.stderr.endswith("pip install 'nvshare[kubectl]'\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_help_is_quick() -> None:
     """Help does not load the Kubernetes client."""
     code = (

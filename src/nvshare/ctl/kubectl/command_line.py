@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.errors import ExitCode
+from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.status import Output
 
 _HELP = "What nvshare's schedulers say on the nodes of a cluster."
@@ -63,8 +63,14 @@ def status(
 ) -> None:
     """Asks every node once."""
     # Imported where they are used: the Kubernetes client takes a second to load, which --help need not wait for.
-    from nvshare.ctl.kubectl.nodes import Cluster
     from nvshare.ctl.kubectl.output import show
+
+    try:
+        from nvshare.ctl.kubectl.nodes import Cluster
+    except ModuleNotFoundError as missing:
+        raise CommandError(
+            f"{missing.name} is not installed; what it needs is: pip install 'nvshare[kubectl]'"
+        ) from missing
 
     answers = Cluster(kubeconfig, context, namespace).ask_all()
     show(answers, output.value)

@@ -1,7 +1,7 @@
-"""Builds ``nvshare.shim._core``: the library's pure C parts, for Python.
+"""Describes ``nvshare._core``, the extension that Python and C share: the wire's layout and the library's pure C parts.
 
 setuptools runs this file from the project's folder (``cffi_modules``). What Python sees of a header is what stands
-between its two ``cdef`` marks, so every declaration is written once.
+between its two ``cdef`` marks, so every declaration is written once, and the C compiler checks it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ def declarations(header: Path) -> str:
 def make() -> FFI:
     """The extension's description; paths are relative to the project's folder."""
     builder = FFI()
-    root = Path(__file__).resolve().parents[3]
-    builder.cdef("".join(declarations(root / PACKAGE / header) for header in HEADERS) + INLINE)
+    builder.cdef("".join(declarations(PACKAGE / header) for header in HEADERS) + INLINE)
     builder.set_source(
-        "nvshare.shim._core",
+        "nvshare._core",
         "".join(f'#include "{header}"\n' for header in HEADERS),
         sources=[str(PACKAGE / source) for source in SOURCES],
         include_dirs=[str(PACKAGE), str(PACKAGE / CSRC)],
         depends=[str(PACKAGE / header) for header in HEADERS],
-        extra_compile_args=["-std=gnu11"],
+        py_limited_api=True,
     )
     return builder
 
