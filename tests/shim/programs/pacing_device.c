@@ -54,7 +54,7 @@ static uint32_t generation;
 
 /* The library around pacing.c */
 
-_Atomic bool nvs_gate_fenced;
+_Atomic bool nvs_marks_fenced;
 _Atomic int nvs_captures;
 _Atomic bool nvs_capture_ever;
 

@@ -11,8 +11,9 @@
  * every processor that runs a thread of this process execute a barrier, and costs the threads
  * nothing.
  *
- * No test of ours shows that a barrier is missing: what it prevents takes some nanoseconds, and not
- * every processor does it. Only a litmus run could, best on weakly ordered hardware.
+ * A litmus test (tests/shim/programs/barrier.py) makes marks be seen late and fails without the
+ * barrier, on x86 too. The release stores and acquire loads elsewhere it can't show: x86 keeps
+ * those orders by itself, and only a litmus run on a weaker processor could.
  */
 #define _GNU_SOURCE
 #include "gate/marks.h"
@@ -125,6 +126,10 @@ static void order_all(void)
 
 void nvs_marks_wait_looks(void)
 {
+	/*
+	 * For the same reason as in nvs_marks_wait. This happens once in a process, so no test can
+	 * repeat it until two processors disagree.
+	 */
 	order_all();
 	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_seq_cst); mark;
 	     mark = mark->next)

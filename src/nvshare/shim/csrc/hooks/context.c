@@ -108,7 +108,10 @@ NVS_HOOK(cuCtxDetach, CUcontext ctx)
 	return destroy(NVS_REAL(cuCtxDetach), ctx);
 }
 
-/* Like destroy; but other users may keep the context alive, and only the driver knows of them. */
+/*
+ * Like destroy; but other users may keep the context alive, and only the driver knows of them. The
+ * pins keep a drain waiting as well; the mark is for a primary context that no hook saw begin.
+ */
 static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 {
 	CUcontext context;
