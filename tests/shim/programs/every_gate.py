@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import threading
 
+from nvshare.cuda.entrypoints import EntryPoint
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.shim.entrypoints import EntryPoint, entry_points
+from tests.shim.entrypoints import entry_points, is_gated
 from tests.shim.lock_server import PATIENCE, LockServer, Peer
 
 DRIVER = ctypes.CDLL("libcuda.so.1")
@@ -23,7 +24,7 @@ def main() -> None:
     assert DRIVER.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
     assert DRIVER.cuCtxSetCurrent(context) == 0
     peer = server.accept()
-    gated = [point for point in entry_points() if point.gated]
+    gated = [point for point in entry_points() if is_gated(point)]
     for point in gated:
         check(point, peer)
     print(len(gated))
@@ -48,13 +49,13 @@ def check(point: EntryPoint, peer: Peer) -> None:
 
 def invoke(point: EntryPoint) -> None:
     function = DRIVER[point.symbol]
-    function.argtypes = [argument_type(parameter) for parameter in point.parameters]
+    function.argtypes = [argument_type(parameter.type) for parameter in point.parameters]
     function(*(kind() for kind in function.argtypes))
 
 
-def argument_type(parameter: str) -> type:
+def argument_type(written: str) -> type:
     """Something zero of a fitting size; structures by value have eight bytes."""
-    return ctypes.c_uint if parameter in ("unsigned int", "int", "unsigned char", "unsigned short") else ctypes.c_size_t
+    return ctypes.c_uint if written in ("unsigned int", "int", "unsigned char", "unsigned short") else ctypes.c_size_t
 
 
 main()
