@@ -1,6 +1,7 @@
 """Every path and environment variable name of nvshare, once.
 
-The C side repeats the names of the variables in ``shim/csrc/process/config.c``; a test compares the two.
+The C side repeats the names of the variables, the library in ``shim/csrc/process/config.c`` and the simulated GPU where
+it reads them; tests compare them with these.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SINGLE_OVERSUB = "NVSHARE_ENABLE_SINGLE_OVERSUB"
 VIRTUAL_DEVICES = "NVSHARE_VIRTUAL_DEVICES"
 SIMGPU_DIR = "NVSHARE_SIMGPU_DIR"
 SIMGPU_DEVICES = "NVSHARE_SIMGPU_DEVICES"
+SIMGPU_TRACE = "NVSHARE_SIMGPU_TRACE"
 LD_PRELOAD = "LD_PRELOAD"
 NVIDIA_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 

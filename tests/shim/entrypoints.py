@@ -6,32 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvshare.cuda import entrypoints
+from nvshare.cuda.entrypoints import EntryPoint
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "nvshare"
-LIST = PACKAGE / "cuda" / "entrypoints.tsv"
 TABLE = PACKAGE / "shim" / "csrc" / "hooks.def"
 GATED = '#include "hooks/gated.inc"'
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
-    """One exported symbol of the driver."""
-
-    kind: str
-    base: str
-    since: int
-    variant: str
-    symbol: str
-    parameters: tuple[str, ...]
-
-    @property
-    def per_thread(self) -> bool:
-        """NULL means the thread's own default stream."""
-        return self.variant != "default"
-
-    @property
-    def gated(self) -> bool:
-        """It puts work into a stream."""
-        return self.kind.startswith("GATE-") or self.kind == "TRACK-STREAMOP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +30,7 @@ def split_parameters(text: str) -> tuple[str, ...]:
     """The parameters of a C declaration without their names, in one spelling."""
     if text.strip() in ("", "void"):
         return ()
-    return tuple(_spelling(part) for part in text.split(","))
+    return tuple(_spelling(re.sub(r"\w+\s*$", "", part)) for part in text.split(","))
 
 
 def parameter_names(text: str) -> tuple[str, ...]:
@@ -60,24 +40,23 @@ def parameter_names(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(\w+)\s*(?:,|$)", text))
 
 
-def _spelling(parameter: str) -> str:
-    without_name = re.sub(r"\w+\s*$", "", parameter.strip())
-    return " ".join(without_name.replace("*", " * ").split())
+def _spelling(written: str) -> str:
+    return " ".join(written.replace("*", " * ").split())
 
 
 def entry_points() -> list[EntryPoint]:
     """Every row of the list."""
-    rows = [line.split("\t") for line in LIST.read_text().splitlines()[1:]]
-    return [
-        EntryPoint(kind, base, int(since), variant, symbol, split_parameters(signature.strip()[1:-1]))
-        for kind, base, since, variant, symbol, signature in rows
-    ]
+    return entrypoints.parse(entrypoints.LIST.read_text())
 
 
-def raw_parameters() -> dict[str, str]:
-    """The parameters of each symbol as the list spells them, without parentheses."""
-    rows = [line.split("\t") for line in LIST.read_text().splitlines()[1:]]
-    return {row[4]: row[5].strip()[1:-1] or "void" for row in rows}
+def is_gated(point: EntryPoint) -> bool:
+    """It puts work into a stream; written here again, because the generator of the hooks is what is tested."""
+    return point.kind.startswith("GATE-") or point.kind == "TRACK-STREAMOP"
+
+
+def types_of(point: EntryPoint) -> tuple[str, ...]:
+    """The parameters of an entry point without their names, in the spelling of ``split_parameters``."""
+    return tuple(_spelling(parameter.type) for parameter in point.parameters)
 
 
 def table() -> list[Row]:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from tests.shim.entrypoints import PACKAGE, entry_points, raw_parameters
+from tests.shim.entrypoints import PACKAGE, entry_points, is_gated
 
 HERE = Path(__file__).parent
 INCLUDES = (f"-I{PACKAGE / 'cuda'}", f"-I{PACKAGE / 'protocol'}")
@@ -24,10 +24,9 @@ def build(compiler: str, folder: Path, without: Collection[str] = ()) -> Path:
     """Makes ``folder/libcuda.so.1``; the symbols in ``without`` do not exist in it."""
     folder.mkdir(parents=True, exist_ok=True)
     by_hand = set(re.findall(r"^CUresult (\w+)\(", (HERE / "spy_driver.c").read_text(), re.MULTILINE))
-    parameters = raw_parameters()
     lines = [
         f"{'HAND' if point.symbol in by_hand else 'ENTRY'}({point.symbol}, "
-        f'"{point.base}", {point.since}, {int(point.per_thread)}, {int(point.gated)}, ({parameters[point.symbol]}))'
+        f'"{point.base}", {point.since}, {int(point.per_thread)}, {int(is_gated(point))}, {point.signature})'
         for point in entry_points()
         if point.symbol not in without
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.build import elf
 from tests.conftest import Libraries
-from tests.shim.entrypoints import entry_points, table
+from tests.shim.entrypoints import entry_points, is_gated, table, types_of
 
 POINTS = {point.symbol: point for point in entry_points()}
 ROWS = {row.symbol: row for row in table()}
@@ -17,7 +17,7 @@ GATED = [row.symbol for row in ROWS.values() if row.macro == "GATE"]
 
 def test_every_submission_is_gated() -> None:
     """Whatever puts work into a stream is hooked, in every version and form."""
-    assert {point.symbol for point in POINTS.values() if point.gated} <= hooked()
+    assert {point.symbol for point in POINTS.values() if is_gated(point)} <= hooked()
 
 
 def test_every_allocation_is_accounted() -> None:
@@ -42,12 +42,12 @@ def test_no_symbol_twice() -> None:
 @pytest.mark.parametrize("symbol", ROWS)
 def test_parameters_are_the_drivers(symbol: str) -> None:
     """A line declares the parameters that the list gives."""
-    assert ROWS[symbol].parameters == POINTS[symbol].parameters
+    assert ROWS[symbol].parameters == types_of(POINTS[symbol])
 
 
 def test_few_submissions_have_a_body_of_their_own() -> None:
     """What is gated by hand, and so is not generated: launches of graphs and what concerns two or more devices."""
-    by_hand = {symbol for symbol in hooked() if POINTS[symbol].gated and ROWS[symbol].macro == "HOOK"}
+    by_hand = {symbol for symbol in hooked() if is_gated(POINTS[symbol]) and ROWS[symbol].macro == "HOOK"}
     assert by_hand == {
         "cuGraphLaunch",
         "cuGraphLaunch_ptsz",

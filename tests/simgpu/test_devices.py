@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
+import build_native
+from nvshare import paths
 from tests.simgpu.conftest import Clients
 
 LIST = """
@@ -23,6 +26,14 @@ for index in range(nvmlDeviceGetCount()):
     print(nvmlDeviceGetUUID(nvmlDeviceGetHandleByIndex(index)))
 """
 INIT = "from tests.simgpu.device import error; print(error('cuInit', 0)); raise SystemExit(3)"
+
+
+def test_names_are_those_of_paths() -> None:
+    """C and Python call the variables the same."""
+    sources = (build_native.SOURCES / "nvshare" / "simgpu" / "csrc").rglob("*.[ch]")
+    names = {name for path in sources for name in re.findall(r'getenv\("(\w+)"\)', path.read_text())}
+    variables = {paths.SIMGPU_DIR, paths.SIMGPU_DEVICES, paths.SIMGPU_TRACE, paths.NVIDIA_VISIBLE_DEVICES}
+    assert names == variables
 
 
 def test_devices_from_text(clients: Clients, state_dir: Path) -> None:
@@ -86,7 +97,7 @@ def test_trace_has_every_entry(clients: Clients, tmp_path: Path) -> None:
         "assert driver.cuCtxSynchronize() == 3\n"
         "assert driver.cuInit(0) == 0\n"
         "assert driver.cuMemcpyHtoD_v2_ptds(0, 0, 0) == 201\n",
-        NVSHARE_SIMGPU_TRACE=str(trace),
+        **{paths.SIMGPU_TRACE: str(trace)},
     )
     assert trace.read_text().split() == ["cuCtxSynchronize", "cuInit", "cuMemcpyHtoD_v2_ptds"]
 

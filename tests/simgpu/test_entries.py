@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.cuda import entrypoints
 from nvshare.simgpu.csrc.cuda import generate
 from tests.simgpu.conftest import ROOT, Clients
 
@@ -28,14 +29,14 @@ print(json.dumps({"answers": answers, "addresses": addresses}))
 """
 
 
-ENTRIES = generate.parse(generate.ENTRYPOINTS.read_text())
+ENTRIES = entrypoints.parse(entrypoints.LIST.read_text())
 
 
 def expected(name: str, version: int, flags: int) -> str | None:
     """The symbol that a name stands for: the newest form that the version had."""
     forms = [entry for entry in ENTRIES if entry.base == name]
-    threads = [entry for entry in forms if entry.variant != "default"]
-    chosen = threads if flags & 2 and threads else [entry for entry in forms if entry.variant == "default"]
+    threads = [entry for entry in forms if entry.per_thread]
+    chosen = threads if flags & 2 and threads else [entry for entry in forms if not entry.per_thread]
     fitting = [entry for entry in chosen if entry.since <= version]
     return max(fitting, key=lambda entry: entry.since).symbol if fitting else None
 
@@ -54,7 +55,7 @@ def look_up(
 def test_generated_files_are_fresh() -> None:
     """The tables of entry points are those of the list and the C files."""
     stale = [path.name for path, content in generate.generate().items() if path.read_text() != content]
-    assert not stale, f"run {generate.__file__}"
+    assert not stale, "run make generate"
 
 
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])

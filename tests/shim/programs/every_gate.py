@@ -6,15 +6,16 @@ driver was not entered. After the grant the call returns, and the driver was ent
 
 from __future__ import annotations
 
+from nvshare.cuda.entrypoints import EntryPoint
 from nvshare.protocol import wire
-from tests.shim.entrypoints import EntryPoint, entry_points
+from tests.shim.entrypoints import entry_points, is_gated
 from tests.shim.lock_server import LockServer, Peer
 from tests.shim.programs.driver_calls import call, count, start, use_device
 
 
 def main() -> None:
     peer = use_device(LockServer())
-    gated = [point for point in entry_points() if point.gated]
+    gated = [point for point in entry_points() if is_gated(point)]
     for point in gated:
         check(point, peer)
     print(len(gated))

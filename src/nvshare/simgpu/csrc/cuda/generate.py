@@ -7,18 +7,19 @@ Every symbol of the list becomes one line of ``entries.inc``. A function ``sim_S
 * an older form that differs from its ``_v2`` only in the width of what it passes by value calls that one;
 * a symbol without an implementation answers CUDA_ERROR_NOT_SUPPORTED.
 
-Run ``python generate.py`` after adding an implementation; a test compares the committed files with ``generate()``.
+Run ``make generate`` after adding an implementation; a test compares the committed files with ``generate()``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from nvshare.cuda import entrypoints
+from nvshare.cuda.entrypoints import EntryPoint, Parameter
 
 HERE = Path(__file__).parent
 TABLES = HERE / "entry"
-ENTRYPOINTS = HERE.parents[2] / "cuda" / "entrypoints.tsv"
 # Entry points that work before cuInit and in a forked child.
 EARLY = frozenset(
     (
@@ -38,53 +39,14 @@ HEAD = """\
 WIDENED = {"CUdeviceptr_v1": "CUdeviceptr_v2", "unsigned int": "size_t"}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of a signature: its type as written, and its name."""
-
-    type: str
-    name: str
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether this is a stream that may be NULL."""
-        return self.type == "CUstream"
+def is_stream(parameter: Parameter) -> bool:
+    """Whether a parameter is a stream that may be NULL."""
+    return parameter.type == "CUstream"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
-    """One exported symbol of the driver."""
-
-    base: str
-    since: int
-    variant: str
-    symbol: str
-    signature: str
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def default_form(self) -> str:
-        """The symbol without the suffix of the per-thread forms."""
-        return self.symbol.removesuffix("_ptsz").removesuffix("_ptds")
-
-
-def parse_parameter(text: str) -> Parameter:
-    """Splits ``const char *name`` into its type and name."""
-    match = re.fullmatch(r"(.*?[\s*])(\w+)", text.strip())
-    if match is None:
-        raise ValueError(f"not a parameter: {text}")
-    return Parameter(" ".join(match[1].split()), match[2])
-
-
-def parse(text: str) -> list[EntryPoint]:
-    """Reads the list of entry points."""
-    entries = []
-    for line in text.splitlines()[1:]:
-        _, base, since, variant, symbol, signature = line.split("\t")
-        inner = signature[1:-1].strip()
-        parameters = () if inner == "void" else tuple(parse_parameter(part) for part in inner.split(","))
-        entries.append(EntryPoint(base, int(since), variant, symbol, signature, parameters))
-    return entries
+def default_form(entry: EntryPoint) -> str:
+    """The symbol without the suffix of the per-thread forms."""
+    return entry.symbol.removesuffix("_ptsz").removesuffix("_ptds")
 
 
 def implemented(folder: Path) -> frozenset[str]:
@@ -97,39 +59,38 @@ def implemented(folder: Path) -> frozenset[str]:
 
 def takes_null_stream(entry: EntryPoint, entries: dict[str, EntryPoint]) -> bool:
     """Whether the implementation needs to be told what a NULL stream means, because no parameter is a stream."""
-    forms = (entry.default_form + suffix for suffix in ("_ptsz", "_ptds"))
-    return any(form in entries for form in forms) and not any(p.is_stream for p in entry.parameters)
+    forms = (default_form(entry) + suffix for suffix in ("_ptsz", "_ptds"))
+    return any(form in entries for form in forms) and not any(is_stream(p) for p in entry.parameters)
 
 
 def narrow_form_of(entry: EntryPoint, done: frozenset[str], entries: dict[str, EntryPoint]) -> str | None:
     """The implemented newer form that this older one can call, if there is one."""
     for version in ("_v2", "_v3"):
-        newer = entries.get(f"{entry.default_form}{version}")
+        newer = entries.get(f"{default_form(entry)}{version}")
         if newer is None or newer.symbol not in done or len(newer.parameters) != len(entry.parameters):
             continue
         pairs = zip(entry.parameters, newer.parameters, strict=True)
-        if all(old.type.split() == new.type.split() or WIDENED.get(old.type) == new.type for old, new in pairs):
+        if all(old.type == new.type or WIDENED.get(old.type) == new.type for old, new in pairs):
             return newer.symbol
     return None
 
 
 def call(entry: EntryPoint, done: frozenset[str], entries: dict[str, EntryPoint]) -> str | None:
     """The C expression that carries an entry point out; None: it is not simulated."""
-    target: str | None = entry.default_form
+    target: str | None = default_form(entry)
     if target not in done:
         target = narrow_form_of(entry, done, entries)
     if target is None:
         return None
-    per_thread = entry.variant != "default"
-    arguments = [f"SIM_PER_THREAD({p.name})" if per_thread and p.is_stream else p.name for p in entry.parameters]
+    arguments = [f"SIM_PER_THREAD({p.name})" if entry.per_thread and is_stream(p) else p.name for p in entry.parameters]
     if takes_null_stream(entries[target], entries):
-        arguments.append("CU_STREAM_PER_THREAD" if per_thread else "CU_STREAM_LEGACY")
+        arguments.append("CU_STREAM_PER_THREAD" if entry.per_thread else "CU_STREAM_LEGACY")
     return f"sim_{target}({', '.join(arguments)})"
 
 
 def entry_line(entry: EntryPoint, done: frozenset[str], entries: dict[str, EntryPoint]) -> str:
     """The line of ``entries.inc`` for one symbol."""
-    variant = "THREAD" if entry.variant != "default" else "DEFAULT"
+    variant = "THREAD" if entry.per_thread else "DEFAULT"
     head = f"{entry.base}, {entry.since}, {variant}, {entry.symbol}, {entry.signature}"
     expression = call(entry, done, entries)
     if expression is None:
@@ -147,7 +108,7 @@ def prototype(entry: EntryPoint, entries: dict[str, EntryPoint]) -> str:
 
 def generate() -> dict[Path, str]:
     """The generated files and what they must contain."""
-    listed = parse(ENTRYPOINTS.read_text())
+    listed = entrypoints.parse(entrypoints.LIST.read_text())
     entries = {entry.symbol: entry for entry in listed}
     done = implemented(HERE)
     if unknown := done - entries.keys():
