@@ -82,7 +82,7 @@ class Node:
         return set(kubectl("exec", "--namespace", TESTS, POD, "--", "ls", LIBRARIES).split())
 
     def took_turns(self, since_ns: int, clients: list[int]) -> bool:
-        """Whether on each GPU so many clients computed since then, each more than once if there are several."""
+        """Whether on each GPU this number of clients computed since then, each more than once if there are several."""
         return all(
             len({span.client for span in spans}) == count and len(turns(spans)) > count * (count > 1)
             for spans, count in zip(self.spans(since_ns), clients, strict=True)

@@ -31,7 +31,7 @@ class Running:
 
 
 def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[str, str] | None = None) -> Object:
-    """A pod of one container with so many virtual devices."""
+    """A pod of one container with ``gpus`` virtual devices."""
     container = {
         "name": "program",
         "image": IMAGE,
@@ -50,7 +50,7 @@ def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[s
 
 
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
-    """A program that keeps a GPU busy, needs 12 GiB of it, and checks its result after so many steps."""
+    """A program that keeps a GPU busy, needs 12 GiB of it, and checks its result after its last step."""
     plan = {
         "name": "e2e",
         "ordinal": 0,

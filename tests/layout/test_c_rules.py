@@ -115,7 +115,7 @@ def test_one_file_owns_a_call(owner: str, words: str) -> None:
 
 @shim_files
 def test_a_guest_leaves_the_house_alone(path: Path) -> None:
-    """The shim reads no clock that jumps, does not nap, leaves signals and environment alone."""
+    """The shim reads no clock that jumps, does not sleep by the second, leaves signals and environment alone."""
     assert not c_uses(path, NOWHERE)
     assert not re.search(r"\b(?:CLOCK_REALTIME|environ)\b", c_code(path))
 

@@ -19,7 +19,7 @@ U64 = st.integers(0, 2**64 - 1)
 
 
 def text(most: int) -> st.SearchStrategy[str]:
-    """Printable text that fits a field of so many bytes."""
+    """Printable text that fits a field of this size."""
     printable = st.characters(codec="utf-8").filter(str.isprintable)
     return st.text(printable, max_size=most).filter(lambda value: len(value.encode()) < most)
 

@@ -117,14 +117,14 @@ class LockReleased:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Client: so many bytes of device memory are allocated now."""
+    """Client: my footprint is ``footprint_bytes`` now."""
 
     footprint_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Waiters:
-    """Scheduler, to a holder: so many wait for you; give way once idle for ``idle_microseconds``."""
+    """Scheduler, to a holder: ``waiters`` clients wait for you; give way once idle for ``idle_microseconds``."""
 
     waiters: int
     idle_microseconds: int

@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
 from nvshare.scheduler.core.settings import Settings
 
 DEVICES = 32
-"""So many that a set of their names has them in this order by chance once in 32! times."""
+"""Enough that a set of their names has them in this order by chance once in 32! times."""
 QUANTUM = 30.0
 GRACE = 10.0
 

@@ -15,7 +15,7 @@
 #define LEAST_WINDOW 2u	      /* one runs, one is queued */
 #define FREE_WINDOW \
 	256u /* more than a training step of a small model launches ahead of the device */
-#define MOST_WINDOW 1024u /* the driver itself blocks at about so many */
+#define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
 #define MOST_INTERVAL 32u /* while something is outstanding */
 /*
  * While the device keeps up: an event and its query cost 1.4 us (H200), 1 % of the shortest

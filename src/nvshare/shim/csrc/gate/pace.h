@@ -51,7 +51,7 @@ struct nvs_pace {
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
 };
 
-/* So many of the oldest events have completed, as seen at `now`. */
+/* The oldest `events` events have completed, as seen at `now`. */
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now);
 /* Another event can be recorded. */
 bool nvs_pace_has_room(const struct nvs_pace *pace);

@@ -7,7 +7,7 @@
 #include "memory/range.h"
 #include "stream/stream.h"
 
-/* A driver copies up to so many bytes of pageable memory at the call itself. */
+/* A driver copies this much pageable memory, or less, at the call itself. */
 #define STAGED_BYTES SIM_KIB(64)
 
 enum side {
