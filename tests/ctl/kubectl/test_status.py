@@ -171,7 +171,7 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
 
 def test_without_the_extra() -> None:
     """Where the Kubernetes client is not installed, one line says what to install."""
-    code = "import sys; sys.modules['kubernetes'] = None; from nvshare.ctl.kubectl import main; main()"
+    code = "import sys; sys.modules['kubernetes'] = None; from nvshare.ctl.kubectl.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "status"],
         env={**os.environ, "PYTHONPATH": str(Path(paths.__file__).parents[1])},
