@@ -69,7 +69,7 @@ def status(
         from nvshare.ctl.kubectl.nodes import Cluster
     except ModuleNotFoundError as missing:
         raise CommandError(
-            f"{missing.name} is not installed; what it needs is: pip install 'nvshare[kubectl]'"
+            f"{missing.name} (a Python package) is not installed; run: pip install 'nvshare[kubectl]'"
         ) from missing
 
     answers = Cluster(kubeconfig, context, namespace).ask_all()
