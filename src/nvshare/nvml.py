@@ -12,18 +12,20 @@ def gpus() -> list[Any]:
     return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
 
 
-def mig_devices(gpu: Any) -> dict[int, Any] | None:
-    """The handles of a GPU's MIG devices by place; None: it is not in MIG mode. Raises NVMLError when NVML fails."""
+def mig_places(gpu: Any) -> range | None:
+    """Where a GPU may have MIG devices; None: it is not in MIG mode. Raises NVMLError when NVML fails."""
     try:
         current, _pending = pynvml.nvmlDeviceGetMigMode(gpu)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
         return None
     if current != pynvml.NVML_DEVICE_MIG_ENABLE:
         return None
-    found = {}
-    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
-        try:
-            found[place] = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
-        except pynvml.NVMLError_NotFound:
-            continue
-    return found
+    return range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
+
+
+def mig_device(gpu: Any, place: int) -> Any | None:
+    """The handle of the MIG device at a place; None: the place is empty. Raises NVMLError when NVML fails."""
+    try:
+        return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
+    except pynvml.NVMLError_NotFound:
+        return None

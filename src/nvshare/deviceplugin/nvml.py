@@ -106,11 +106,14 @@ class XidEvents:
 
 def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
-    mig_devices = nvml.mig_devices(handle)
-    if mig_devices is None:
+    places = nvml.mig_places(handle)
+    if places is None:
         yield Gpu(uuid, str(index))
         return
-    for place, mig in mig_devices.items():
+    for place in places:
+        mig = nvml.mig_device(handle, place)
+        if mig is None:
+            continue
         yield Gpu(
             uuid=str(pynvml.nvmlDeviceGetUUID(mig)),
             index=f"{index}:{place}",

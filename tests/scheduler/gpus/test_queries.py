@@ -14,6 +14,7 @@ from nvshare.scheduler.gpus.queries import Gpu
 
 GIB = 1 << 30
 GPU_UUID = "GPU-6e767368-6172-6500-0000-000000000001"
+OTHER_UUID = "GPU-6e767368-6172-6500-0000-000000000003"
 MIG_UUID = "MIG-6e767368-6172-6500-0000-000000000002"
 
 
@@ -25,6 +26,8 @@ class FakeDevice:
     used_bytes: int = 0
     processes: dict[int, int | None] = field(default_factory=dict)
     mig_slots: tuple[FakeDevice, ...] | None = None
+    error: int | None = None
+    """What NVML answers instead of this MIG device."""
 
 
 @pytest.fixture
@@ -39,9 +42,10 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
 
     def mig_device(device: FakeDevice, slot: int) -> FakeDevice:
         assert device.mig_slots is not None
-        if not device.mig_slots[slot].uuid:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-        return device.mig_slots[slot]
+        found = device.mig_slots[slot]
+        if found.error is not None or not found.uuid:
+            raise pynvml.NVMLError(found.error or pynvml.NVML_ERROR_NOT_FOUND)
+        return found
 
     def by_uuid(uuid: str) -> FakeDevice:
         for device in devices:
@@ -86,6 +90,13 @@ def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:
     assert queries.usage(MIG_UUID) == Usage(16 * GIB, 2 * GIB, {})
     nvml[:] = [FakeDevice(GPU_UUID, mig_slots=())]
     assert [gpu.uuid for gpu in queries.discover() or ()] == [GPU_UUID]
+
+
+def test_a_mig_device_that_fails_concerns_no_other(nvml: list[FakeDevice]) -> None:
+    """One slot for which NVML has an error hides neither the MIG devices beside it nor the other GPUs."""
+    lost = FakeDevice("", error=pynvml.NVML_ERROR_GPU_IS_LOST)
+    nvml += [FakeDevice(GPU_UUID, mig_slots=(lost, FakeDevice(MIG_UUID))), FakeDevice(OTHER_UUID)]
+    assert [gpu.uuid for gpu in queries.discover() or ()] == [MIG_UUID, OTHER_UUID]
 
 
 def test_processes_without_a_value_are_left_out(nvml: list[FakeDevice]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +45,17 @@ def usage(uuid: str) -> Usage | None:
 
 
 def _gpus_of(handle: Any) -> list[Gpu]:
-    try:
-        mig_devices = nvml.mig_devices(handle) or {}
-    except pynvml.NVMLError:
-        mig_devices = {}
-    return [_gpu(mig) for mig in mig_devices.values()] or [_gpu(handle)]
+    return [_gpu(mig) for mig in _mig_devices(handle)] or [_gpu(handle)]
+
+
+def _mig_devices(handle: Any) -> list[Any]:
+    found = []
+    with suppress(pynvml.NVMLError):
+        for place in nvml.mig_places(handle) or ():
+            # One that fails concerns no other.
+            with suppress(pynvml.NVMLError):
+                found.append(nvml.mig_device(handle, place))
+    return [mig for mig in found if mig is not None]
 
 
 def _gpu(handle: Any) -> Gpu:
