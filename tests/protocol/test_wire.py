@@ -38,7 +38,7 @@ FRAMES = st.one_of(
         command=text(wire.TEXT_BYTES),
         name_hint=text(wire.NAME_BYTES),
     ),
-    st.builds(wire.SchedOn, U64, U64),
+    st.builds(wire.SchedOn, U64, U64, st.integers(0, 255)),
     st.just(wire.ReqLock()),
     st.builds(wire.LockOk, U64),
     st.builds(wire.DropLock, U64),
@@ -46,6 +46,10 @@ FRAMES = st.one_of(
     st.builds(wire.Footprint, U64),
     st.builds(wire.Waiters, U32, U32),
     st.builds(wire.Refused, text(wire.TEXT_BYTES)),
+    st.builds(wire.DrainReport, U64, st.sampled_from(wire.Drain)),
+    st.builds(wire.Notice, text(wire.TEXT_BYTES)),
+    st.just(wire.AskReason()),
+    st.builds(wire.Reason, text(wire.TEXT_BYTES)),
 )
 
 
@@ -59,7 +63,7 @@ def test_round_trip(frame: wire.Frame) -> None:
     assert wire.decode(bytearray(data)) == frame
 
 
-@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 16))
+@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 20))
 def test_any_bytes_are_a_frame_or_an_error(data: bytes, kind: int) -> None:
     """No bytes make the decoder fail in another way than by saying that they are no frame."""
     for candidate in (data, bytes([wire.MAGIC, wire.VERSION, kind]) + data[3:]):

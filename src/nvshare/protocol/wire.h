@@ -33,13 +33,29 @@ enum nvs_wire_type {
 	 */
 	NVS_WAITERS = 10,
 	/* scheduler: not registered, because of `text`; the connection ends */
-	NVS_REFUSED = 11
+	NVS_REFUSED = 11,
+	/* Level 1: sent only to a scheduler whose SCHED_ON had this level or a higher one. */
+	NVS_DRAIN_REPORT = 12, /* client: the drain of grant `grant` is in `drain` */
+	NVS_NOTICE = 13,       /* client: `text` is what whoever looks at me should know */
+	NVS_ASK_REASON = 14,   /* client: I still wait; why? Answered by REASON */
+	NVS_REASON = 15	       /* scheduler: you wait because of `text`; nothing: you don't wait */
 };
+
+/* Which of the later frames a scheduler knows. */
+#define NVS_WIRE_LEVEL 1
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
 	NVS_STATE_WAITING = 1, /* gate closed, threads wait at it */
-	NVS_STATE_HOLDING = 2  /* gate open */
+	NVS_STATE_HOLDING = 2, /* gate open */
+	NVS_STATE_DRAINING = 3 /* gate closed, what had been submitted still runs */
+};
+
+enum nvs_wire_drain {
+	/* one submission at a time passes, since what runs may wait for one */
+	NVS_DRAIN_STEPPING = 1,
+	/* that led nowhere: the gate is open again, and the drain is tried later */
+	NVS_DRAIN_PUT_OFF = 2
 };
 
 enum nvs_wire_backend {
@@ -53,7 +69,9 @@ struct nvs_frame {
 	uint8_t type;	     /* enum nvs_wire_type */
 	uint8_t state;	     /* REGISTER: enum nvs_wire_state */
 	uint8_t backend;     /* REGISTER: enum nvs_wire_backend */
-	uint8_t reserved[3]; /* zero */
+	uint8_t level;	     /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
+	uint8_t drain;	     /* DRAIN_REPORT: enum nvs_wire_drain */
+	uint8_t reserved;    /* zero */
 	uint32_t pid;	     /* REGISTER: the pid as the client sees it; a hint */
 	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
 	uint32_t waiters;
@@ -62,12 +80,15 @@ struct nvs_frame {
 	uint64_t client_id;	    /* SCHED_ON */
 	/* SCHED_ON: this scheduler's life; REGISTER: the last one known, 0 for none */
 	uint64_t epoch;
-	/* LOCK_OK, DROP_LOCK, LOCK_RELEASED; REGISTER when HOLDING (0: runs without a grant) */
+	/*
+	 * LOCK_OK, DROP_LOCK, LOCK_RELEASED, DRAIN_REPORT; REGISTER when HOLDING (0: runs without a
+	 * grant) or DRAINING
+	 */
 	uint64_t grant;
 	uint64_t footprint_bytes; /* REGISTER, FOOTPRINT: bytes allocated on the device */
 	uint64_t total_bytes;	  /* REGISTER: memory of the device */
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES]; /* REGISTER: as cuDeviceGetUuid_v2 gives it */
-	/* REGISTER: command name; REFUSED: the reason; NUL-terminated UTF-8 */
+	/* REGISTER: command name; REFUSED, REASON, NOTICE: the text; NUL-terminated UTF-8 */
 	char text[NVS_WIRE_TEXT_BYTES];
 	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
 	char name_hint[NVS_WIRE_NAME_BYTES];

@@ -30,6 +30,7 @@ _FRAME_POINTER = ffi.typeof("struct nvs_frame *")
 
 MAGIC: int = lib.NVS_WIRE_MAGIC
 VERSION: int = lib.NVS_WIRE_VERSION
+LEVEL: int = lib.NVS_WIRE_LEVEL
 UUID_BYTES: int = lib.NVS_WIRE_UUID_BYTES
 TEXT_BYTES: int = lib.NVS_WIRE_TEXT_BYTES
 NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
@@ -48,6 +49,10 @@ class FrameType(IntEnum):
     FOOTPRINT = lib.NVS_FOOTPRINT
     WAITERS = lib.NVS_WAITERS
     REFUSED = lib.NVS_REFUSED
+    DRAIN_REPORT = lib.NVS_DRAIN_REPORT
+    NOTICE = lib.NVS_NOTICE
+    ASK_REASON = lib.NVS_ASK_REASON
+    REASON = lib.NVS_REASON
 
 
 class State(IntEnum):
@@ -56,6 +61,16 @@ class State(IntEnum):
     IDLE = lib.NVS_STATE_IDLE
     WAITING = lib.NVS_STATE_WAITING
     HOLDING = lib.NVS_STATE_HOLDING
+    DRAINING = lib.NVS_STATE_DRAINING
+
+
+class Drain(IntEnum):
+    """How a drain that does not simply end goes."""
+
+    STEPPING = lib.NVS_DRAIN_STEPPING
+    """One submission at a time passes, since what runs may wait for one."""
+    PUT_OFF = lib.NVS_DRAIN_PUT_OFF
+    """That led nowhere: the gate is open again, and the drain is tried later."""
 
 
 class Backend(IntEnum):
@@ -83,10 +98,11 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class SchedOn:
-    """Scheduler: registered, as ``client_id``; ``epoch`` is this scheduler's life."""
+    """Scheduler: registered, as ``client_id``; ``epoch`` is its life, ``level`` says which later frames it knows."""
 
     client_id: int
     epoch: int
+    level: int = LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +153,35 @@ class Refused:
     text: str
 
 
-ClientFrame = Register | ReqLock | LockReleased | Footprint
-SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused
+@dataclass(frozen=True, slots=True)
+class DrainReport:
+    """Client: the drain of grant ``grant`` is in ``drain``."""
+
+    grant: int
+    drain: Drain
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Client: ``text`` is what whoever looks at me should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskReason:
+    """Client: I still wait; why?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Scheduler: you wait because of ``text``; empty: you don't wait."""
+
+    text: str
+
+
+ClientFrame = Register | ReqLock | LockReleased | Footprint | DrainReport | Notice | AskReason
+SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused | Reason
 Frame = ClientFrame | SchedulerFrame
 
 
@@ -150,8 +193,8 @@ def encode(frame: Frame) -> bytes:
     match frame:
         case Register():
             _encode_register(raw, frame)
-        case SchedOn(client_id, epoch):
-            raw.type, raw.client_id, raw.epoch = FrameType.SCHED_ON, client_id, epoch
+        case SchedOn(client_id, epoch, level):
+            raw.type, raw.client_id, raw.epoch, raw.level = FrameType.SCHED_ON, client_id, epoch, level
         case ReqLock():
             raw.type = FrameType.REQ_LOCK
         case LockOk(grant):
@@ -166,6 +209,14 @@ def encode(frame: Frame) -> bytes:
             raw.type, raw.waiters, raw.idle_microseconds = FrameType.WAITERS, waiters, idle_microseconds
         case Refused(text):
             raw.type, raw.text = FrameType.REFUSED, _to_field(text, TEXT_BYTES)
+        case DrainReport(grant, drain):
+            raw.type, raw.grant, raw.drain = FrameType.DRAIN_REPORT, grant, drain
+        case Notice(text):
+            raw.type, raw.text = FrameType.NOTICE, _to_field(text, TEXT_BYTES)
+        case AskReason():
+            raw.type = FrameType.ASK_REASON
+        case Reason(text):
+            raw.type, raw.text = FrameType.REASON, _to_field(text, TEXT_BYTES)
         case _:
             assert_never(frame)
     return bytes(ffi.buffer(raw))
@@ -184,7 +235,7 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
         case FrameType.REGISTER:
             return _decode_register(raw)
         case FrameType.SCHED_ON:
-            return SchedOn(raw.client_id, raw.epoch)
+            return SchedOn(raw.client_id, raw.epoch, raw.level)
         case FrameType.REQ_LOCK:
             return ReqLock()
         case FrameType.LOCK_OK:
@@ -199,6 +250,14 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
             return Waiters(raw.waiters, raw.idle_microseconds)
         case FrameType.REFUSED:
             return Refused(_from_field(raw.text))
+        case FrameType.DRAIN_REPORT:
+            return _decode_drain_report(raw)
+        case FrameType.NOTICE:
+            return Notice(_from_field(raw.text))
+        case FrameType.ASK_REASON:
+            return AskReason()
+        case FrameType.REASON:
+            return Reason(_from_field(raw.text))
         case unknown:
             raise WireError(f"frame type {unknown} is unknown")
 
@@ -240,6 +299,13 @@ def _decode_register(raw: Any) -> Register:
         command=_from_field(raw.text),
         name_hint=_from_field(raw.name_hint),
     )
+
+
+def _decode_drain_report(raw: Any) -> DrainReport:
+    try:
+        return DrainReport(raw.grant, Drain(raw.drain))
+    except ValueError:
+        raise WireError(f"state {raw.drain} of a drain is unknown") from None
 
 
 def _to_field(text: str, size: int) -> bytes:

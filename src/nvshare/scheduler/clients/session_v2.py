@@ -41,7 +41,12 @@ class SessionV2:
                 self._register(frame)
             case wire.ReqLock() | wire.LockReleased() | wire.Footprint():
                 self._tell(frame)
-            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused():
+            case wire.DrainReport() | wire.Notice() | wire.AskReason():
+                if not self._number:
+                    raise PeerError(f"it sent {frame} before REGISTER")
+            case (
+                wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason()
+            ):
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
                 assert_never(frame)
