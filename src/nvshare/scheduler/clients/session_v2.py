@@ -44,9 +44,7 @@ class SessionV2:
             case wire.DrainReport() | wire.Notice() | wire.AskReason():
                 if not self._number:
                     raise PeerError(f"it sent {frame} before REGISTER")
-            case (
-                wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason()
-            ):
+            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
                 assert_never(frame)
