@@ -19,13 +19,15 @@ struct nvs_context {
 	_Atomic(CUcontext) context; /* NULL: the entry is free */
 	_Atomic int ordinal;
 	bool primary;
-	int pins; /* synchronizations that go on */
+	int pins;	       /* synchronizations that go on */
+	_Atomic uint32_t life; /* 2 more after each end; odd: may be ending */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic(struct nvs_context *) contexts;
 static _Atomic uint32_t generation;
+static struct nvs_context unseen; /* stands for those that are not in the list */
 
 static struct nvs_context *find(CUcontext context)
 {
@@ -89,6 +91,8 @@ void nvs_context_ending(CUcontext context)
 		pthread_cond_wait(&changed, &lock);
 	if (entry && !entry->primary)
 		atomic_store(&entry->context, NULL);
+	if (!entry || !entry->primary)
+		atomic_fetch_add(&(entry ? entry : &unseen)->life, 2);
 	atomic_fetch_add(&generation, 1);
 	pthread_mutex_unlock(&lock);
 }
@@ -102,19 +106,23 @@ void nvs_context_primary_ending(int ordinal)
 	while (entry && entry->pins)
 		pthread_cond_wait(&changed, &lock);
 	/* Between here and nvs_context_primary_ended nobody may begin to synchronize it. */
-	if (entry)
+	if (entry) {
 		entry->pins = -1;
+		atomic_fetch_or(&entry->life, 1);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
-void nvs_context_primary_ended(int ordinal)
+void nvs_context_primary_ended(int ordinal, bool ended)
 {
 	struct nvs_context *entry;
 
 	pthread_mutex_lock(&lock);
 	entry = find_primary(ordinal);
-	if (entry)
+	if (entry) {
 		entry->pins = 0;
+		atomic_fetch_add(&entry->life, ended ? 1 : -1);
+	}
 	atomic_fetch_add(&generation, 1);
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
@@ -125,6 +133,18 @@ int nvs_context_ordinal(CUcontext context)
 	struct nvs_context *entry = context ? find(context) : NULL;
 
 	return entry ? atomic_load(&entry->ordinal) : -1;
+}
+
+const struct nvs_context *nvs_context_record(CUcontext context)
+{
+	const struct nvs_context *entry = context ? find(context) : NULL;
+
+	return entry ? entry : &unseen;
+}
+
+uint32_t nvs_context_life(const struct nvs_context *record)
+{
+	return atomic_load(&record->life);
 }
 
 CUcontext nvs_context_primary(int ordinal)
@@ -211,6 +231,8 @@ void nvs_contexts_forked(void)
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);
 		entry->pins = 0;
+		atomic_store(&entry->life, (atomic_load(&entry->life) | 1) + 1);
 	}
+	atomic_fetch_add(&unseen.life, 2);
 	atomic_fetch_add(&generation, 1);
 }

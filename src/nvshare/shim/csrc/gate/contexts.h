@@ -11,6 +11,7 @@
 
 #include "cuda/abi.h"
 
+struct nvs_context;
 struct nvs_device;
 
 /* A context exists. Primary ones stay known for good: they come and go at the same address. */
@@ -20,9 +21,17 @@ void nvs_context_created(CUcontext context, int ordinal, bool primary);
  * reported as created again.
  */
 void nvs_context_ending(CUcontext context);
-/* Before a primary context may end, and after it. */
+/* Before a primary context may end, and after it; `ended`: it did. */
 void nvs_context_primary_ending(int ordinal);
-void nvs_context_primary_ended(int ordinal);
+void nvs_context_primary_ended(int ordinal, bool ended);
+/*
+ * A context, for who keeps what ends with it. Contexts that nobody saw begin share one; never NULL,
+ * never freed. Without a lock.
+ */
+const struct nvs_context *nvs_context_record(CUcontext context);
+/* Changes when the context ends, and while it may be ending. Without a lock. */
+uint32_t nvs_context_life(const struct nvs_context *record);
+#define NVS_CONTEXT_ENDING(life) ((life) & 1)
 /* The ordinal of a context's device; -1: not known. Without a lock. */
 int nvs_context_ordinal(CUcontext context);
 /* The primary context of a device, if it was ever seen. */

@@ -82,6 +82,7 @@ static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	nvs_context_ending(context);
+	nvs_marks_wait_looks();
 	result = real(context);
 	if (result != CUDA_SUCCESS && ordinal >= 0) {
 		nvs_context_created(context, ordinal, false);
@@ -118,6 +119,7 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 	struct nvs_pass pass;
 	unsigned int flags;
 	CUresult result;
+	bool ended;
 	int active;
 
 	if (!real)
@@ -125,11 +127,12 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 	context = nvs_context_primary(ordinal);
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	nvs_context_primary_ending(ordinal);
+	nvs_marks_wait_looks();
 	result = real(ordinal);
-	nvs_context_primary_ended(ordinal);
-	if (context &&
-	    NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
-	    !active) {
+	ended = NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
+		!active;
+	nvs_context_primary_ended(ordinal, ended);
+	if (context && ended) {
 		nvs_capture_context_ended(context);
 		nvs_memory_context_gone(context);
 	}
