@@ -176,7 +176,7 @@ def test_look_that_goes_on_when_the_drain_begins() -> None:
 
 
 def test_one_look_at_a_time() -> None:
-    """Waiters that go and come again during a look begin no second one: two answers at once would look like idleness."""
+    """Waiters that go and come again during a look begin no second one: two answers in a row would look idle."""
     state = holding()
     state.handle(Event.WAITERS, waiters=1, idle_microseconds=1000)
     state.pass_time()
