@@ -44,6 +44,11 @@ static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 	return value > most ? most : (uint32_t)value;
 }
 
+static uint64_t most_ns(const struct nvs_pace *pace)
+{
+	return pace->contended ? CONTENDED_NS : ALONE_NS;
+}
+
 static uint32_t first_window(const struct nvs_pace *pace)
 {
 	return pace->contended ? LEAST_WINDOW : FIRST_WINDOW;
@@ -92,9 +97,8 @@ static void learn(struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 
 static uint32_t window_for(const struct nvs_pace *pace, uint64_t submission_ns)
 {
-	return clamp((pace->contended ? CONTENDED_NS : ALONE_NS) /
-			     (submission_ns ? submission_ns : 1),
-		     LEAST_WINDOW, MOST_WINDOW);
+	return clamp(most_ns(pace) / (submission_ns ? submission_ns : 1), LEAST_WINDOW,
+		     MOST_WINDOW);
 }
 
 /*
@@ -239,4 +243,13 @@ void nvs_pace_give_up(struct nvs_pace *pace)
 	pace->blind = true;
 	pace->interval = clamp(pace->step / 4, 1, MOST_INTERVAL);
 	pace->allowance = ahead + pace->step;
+}
+
+/* While no time was seen, the window is what is known: it takes as long as is allowed at most. */
+uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace)
+{
+	uint32_t ahead = pace->outstanding + pace->since_record + 1;
+	uint32_t window = pace->window ? pace->window : first_window(pace);
+
+	return ahead * (pace->estimate_ns ? pace->estimate_ns : most_ns(pace) / window);
 }

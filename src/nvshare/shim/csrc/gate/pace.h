@@ -73,6 +73,8 @@ uint64_t nvs_pace_patience(const struct nvs_pace *pace);
  * submitted before it is asked to wait again.
  */
 void nvs_pace_give_up(struct nvs_pace *pace);
+/* How long what is outstanding and one more submission should take, by what was seen so far. */
+uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace);
 /* cdef end */
 
 /* One more submission; true: time to look at the events and to record one. */
