@@ -172,7 +172,9 @@ void nvs_pace_contended(struct nvs_pace *pace, bool contended)
 		return;
 	pace->contended = contended;
 	if (pace->window)
-		set_window(pace, clamp(pace->window, 0, window_for(pace, pace->estimate_ns)));
+		set_window(pace, clamp(pace->window, 0,
+				       pace->estimate_ns ? window_for(pace, pace->estimate_ns)
+							 : first_window(pace)));
 }
 
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
