@@ -80,6 +80,9 @@ static uint32_t pop_batches(struct nvs_pace *pace, uint32_t events)
 		pace->oldest = (pace->oldest + 1) % NVS_PACE_EVENTS;
 	}
 	pace->outstanding -= submissions;
+	/* The same event again and again, which the processor's caches have. */
+	if (pace->events == 0)
+		pace->oldest = 0;
 	return submissions;
 }
 
