@@ -10,11 +10,13 @@ from tests.shim.programs.driver_calls import (
     DRIVER,
     STREAM,
     begin_capture,
+    call,
     count,
     end_capture,
     enters,
     hold,
     launch,
+    retain,
     start,
     take_lock,
     use_device,
@@ -59,6 +61,24 @@ def held_back_sooner_by_who_has_to_share(server: LockServer) -> None:
     assert 0 < count("cuLaunchKernel") - before <= SHORT_WINDOW
     DRIVER.spy_busy(ctypes.c_bool(False))
     assert launching.result() == 0
+
+
+def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
+    """Nor are they made anew when a primary context is given back by one of its users, and goes on."""
+    take_lock(use_device(server))
+    assert launch_many() == 0
+    made = count("cuEventCreate")
+    assert made > 0
+    for _ in range(100):
+        context = ctypes.c_void_p()
+        assert DRIVER.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+        assert call("cuCtxDestroy_v2", context.value or 0) == 0
+        retain()
+        assert call("cuDevicePrimaryCtxRelease_v2", 0) == 0
+        call("cuCtxSetCurrent", 0x1000)
+        assert launch_many() == 0
+    assert count("cuEventCreate") == made
+    assert count("cuEventDestroy_v2") == 0
 
 
 def looks_in_relaxed_mode_after_the_first_capture(server: LockServer) -> None:

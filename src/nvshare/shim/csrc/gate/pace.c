@@ -21,9 +21,9 @@
  */
 #include "gate/pace.h"
 
-#define ALONE_NS 500000000u	/* what may be queued */
-#define CONTENDED_NS 50000000u	/* and while somebody waits */
-#define PATIENCE_NS 200000000u	/* of a hold, unless the estimate asks for more */
+#define ALONE_NS 500000000u    /* what may be queued */
+#define CONTENDED_NS 50000000u /* and while somebody waits */
+#define PATIENCE_NS 200000000u /* of a hold, unless the estimate asks for more */
 #define LEAST_PATIENCE_NS 3000000u
 #define MOST_PATIENCE_NS 8000000000u
 #define FIRST_WINDOW 8u /* 100 ms each: 0.8 s before anything is known */
@@ -35,7 +35,7 @@
 #define FREE_WINDOW 512u
 #define CONTENDED_FREE_WINDOW 128u
 #define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
-#define MOST_INTERVAL 64u /* while something is outstanding; twice as much again while nothing is */
+#define MOST_INTERVAL 64u /* of a device that does not keep up */
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {
@@ -111,8 +111,8 @@ static uint32_t window_for(const struct nvs_pace *pace, uint64_t submission_ns)
  */
 static uint32_t allowed_window(const struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 {
-	uint32_t allowed = window_for(pace, pace->estimate_ns),
-		 bound = window_for(pace, sample_ns), least = pace->window / 2;
+	uint32_t allowed = window_for(pace, pace->estimate_ns), bound = window_for(pace, sample_ns),
+		 least = pace->window / 2;
 
 	if (!idle)
 		return allowed;

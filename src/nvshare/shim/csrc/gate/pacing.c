@@ -231,7 +231,8 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 
 	if (nvs_captures_going_on() || !count(pacing, stream))
 		return;
-	/* A nap would be a point at which the thread can be cancelled, in the middle of all this. */
+	/* A nap would be a point at which the thread can be cancelled, in the middle of all this.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	begin_to_ask(mark);
 	/* Otherwise the question in the thread's own mode could end the first capture. */
