@@ -33,6 +33,13 @@ def launch_many() -> int:
     return sum(launch(STREAM) != 0 for _ in range(300))
 
 
+def make_context() -> int:
+    """A context beside the device's primary one."""
+    context = ctypes.c_void_p()
+    assert DRIVER.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    return context.value or 0
+
+
 def held_back_while_too_much_is_queued(server: LockServer) -> None:
     """A program whose launches don't complete goes on when some do."""
     take_lock(use_device(server))
@@ -70,9 +77,7 @@ def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
     made = count("cuEventCreate")
     assert made > 0
     for _ in range(100):
-        context = ctypes.c_void_p()
-        assert DRIVER.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
-        assert call("cuCtxDestroy_v2", context.value or 0) == 0
+        assert call("cuCtxDestroy_v2", make_context()) == 0
         retain()
         assert call("cuDevicePrimaryCtxRelease_v2", 0) == 0
         call("cuCtxSetCurrent", 0x1000)
@@ -107,6 +112,21 @@ def first_capture_waits_for_questions(server: LockServer) -> None:
     assert count("cuStreamBeginCapture_v2") == 0
     hold(None)
     assert capture.result() == asking.result() == 0
+
+
+def end_of_a_context_waits_for_questions(server: LockServer) -> None:
+    """A thread that asks about an event has its answer before the event can be gone with its context."""
+    take_lock(use_device(server))
+    for end, argument in (("cuCtxDestroy_v2", make_context()), ("cuDevicePrimaryCtxRelease_v2", 0)):
+        before = count(end)
+        hold("cuEventQuery")
+        asking = enters("cuEventQuery", launch_many)
+        ending = start(lambda end=end, argument=argument: call(end, argument))  # type: ignore[misc]
+        ending.waits()
+        assert count(end) == before
+        hold(None)
+        assert ending.result() == asking.result() == 0
+        assert count(end) == before + 1
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/marks.h"
 
 struct nvs_context {
 	struct nvs_context *next;
@@ -121,6 +122,8 @@ void nvs_context_ending(CUcontext context)
 	pthread_mutex_unlock(&lock);
 	if (event)
 		NVS_CALL(cuEventDestroy_v2, event);
+	/* Who begins to ask from here on finds that the life has changed. */
+	nvs_marks_wait_looks();
 }
 
 void nvs_context_primary_ending(int ordinal)
@@ -141,6 +144,8 @@ void nvs_context_primary_ending(int ordinal)
 	pthread_mutex_unlock(&lock);
 	if (event)
 		NVS_CALL(cuEventDestroy_v2, event);
+	/* Who begins to ask from here on finds that the life has changed. */
+	nvs_marks_wait_looks();
 }
 
 void nvs_context_primary_ended(int ordinal, bool ended)

@@ -82,7 +82,6 @@ static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	nvs_context_ending(context);
-	nvs_marks_wait_looks();
 	result = real(context);
 	if (result != CUDA_SUCCESS && ordinal >= 0) {
 		nvs_context_created(context, ordinal, false);
@@ -127,7 +126,6 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 	context = nvs_context_primary(ordinal);
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	nvs_context_primary_ending(ordinal);
-	nvs_marks_wait_looks();
 	result = real(ordinal);
 	ended = NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
 		!active;
