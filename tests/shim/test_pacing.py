@@ -182,6 +182,20 @@ def test_every_stream_has_events(device: Device, streams: int) -> None:
     assert all(device.library.simulation_recorded(ctypes.c_uint64(each)) for each in range(streams))
 
 
+@pytest.mark.parametrize("streams", [2, 4, 8])
+@pytest.mark.parametrize("kernel", [20 * MILLISECOND, 100 * MILLISECOND])
+def test_long_kernels_on_every_stream_while_somebody_waits(device: Device, streams: int, kernel: int) -> None:
+    """One for each stream is queued; the device, which runs them one after the other, is never idle."""
+    device.library.simulation_contended(1)
+    worst = 0
+    for turn in range(100):
+        for stream in range(streams):
+            device.launch(kernel, stream)
+            worst = max(worst, device.backlog if turn > 5 else 0)
+    assert worst <= streams * kernel + 1 * MILLISECOND
+    assert device.state.idle == 0
+
+
 def test_more_streams_than_records(device: Device) -> None:
     """With very many streams the queue is bounded all the same, and so is the number of events."""
     worst = 0

@@ -229,6 +229,11 @@ bool nvs_pace_holds(const struct nvs_pace *pace)
 	return ahead > pace->window || !nvs_pace_has_room(pace);
 }
 
+bool nvs_pace_is_least(const struct nvs_pace *pace)
+{
+	return pace->contended && !pace->blind && pace->window == LEAST_WINDOW;
+}
+
 uint64_t nvs_pace_patience(const struct nvs_pace *pace)
 {
 	uint64_t patience = 4 * pace->estimate_ns * pace->batches[pace->oldest];

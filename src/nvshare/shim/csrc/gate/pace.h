@@ -66,6 +66,8 @@ bool nvs_pace_has_room(const struct nvs_pace *pace);
 void nvs_pace_recorded(struct nvs_pace *pace);
 /* The thread should wait for the oldest event before it submits more. */
 bool nvs_pace_holds(const struct nvs_pace *pace);
+/* Submissions take so long that one runs and one is queued, while somebody waits for the device. */
+bool nvs_pace_is_least(const struct nvs_pace *pace);
 /* For how long it should wait for the oldest event. */
 uint64_t nvs_pace_patience(const struct nvs_pace *pace);
 /*

@@ -179,13 +179,46 @@ static void rest(struct nvs_mark *mark, struct timespec *pause)
 	begin_to_ask(mark);
 }
 
-static void hold_back(struct nvs_paced_stream *paced, struct nvs_mark *mark,
+/*
+ * On several streams with long kernels one for each is enough, as the device may run them at the
+ * same time, or one behind the other.
+ */
+static bool is_crowded(const struct nvs_pacing *pacing)
+{
+	uint32_t streams = 0, submissions = 0;
+
+	if (!nvs_pace_is_least(&pacing->current->pace) || !pacing->current->pace.events)
+		return false;
+	for (const struct nvs_paced_stream *paced = pacing->streams;
+	     paced < pacing->streams + NVS_PACING_STREAMS; paced++) {
+		if (!nvs_pace_is_least(&paced->pace))
+			continue;
+		/* The thread has been there since it last used as many as it can have. */
+		streams += paced->used && pacing->uses - paced->used < NVS_PACING_STREAMS;
+		submissions += paced->pace.outstanding;
+	}
+	return streams > 1 && submissions >= streams;
+}
+
+/* Which of the other streams' work has completed. */
+static void observe_others(struct nvs_pacing *pacing)
+{
+	for (struct nvs_paced_stream *paced = pacing->streams;
+	     paced < pacing->streams + NVS_PACING_STREAMS; paced++)
+		if (paced != pacing->current && paced->pace.events &&
+		    nvs_context_life(paced->context) == paced->life)
+			observe(paced);
+}
+
+static void hold_back(struct nvs_pacing *pacing, struct nvs_mark *mark,
 		      const struct nvs_device *device)
 {
+	struct nvs_paced_stream *paced = pacing->current;
 	uint64_t begin = nvs_now_ns(), now = begin;
 	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
 
-	while (nvs_pace_holds(&paced->pace) && may_wait(paced, device)) {
+	while ((nvs_pace_holds(&paced->pace) || is_crowded(pacing)) && may_wait(paced, device)) {
+		observe_others(pacing);
 		if (is_done(paced->events[paced->pace.oldest])) {
 			nvs_pace_completed(&paced->pace, 1, now);
 			begin = now;
@@ -204,9 +237,9 @@ static void hold_back(struct nvs_paced_stream *paced, struct nvs_mark *mark,
 	}
 }
 
-static void step(struct nvs_paced_stream *paced, struct nvs_mark *mark,
-		 const struct nvs_device *device)
+static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, const struct nvs_device *device)
 {
+	struct nvs_paced_stream *paced = pacing->current;
 	CUcontext current = NULL, context, popped;
 
 	if (NVS_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
@@ -219,7 +252,7 @@ static void step(struct nvs_paced_stream *paced, struct nvs_mark *mark,
 	nvs_pace_contended(&paced->pace, nvs_device_contended(device, nvs_now_ns()));
 	observe(paced);
 	record(paced);
-	hold_back(paced, mark, device);
+	hold_back(pacing, mark, device);
 	if (context != current)
 		NVS_CALL(cuCtxPopCurrent_v2, &popped);
 }
@@ -238,9 +271,9 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 	begin_to_ask(mark);
 	/* Otherwise the question in the thread's own mode could end the first capture. */
 	if (!atomic_load_explicit(&nvs_capture_ever, memory_order_acquire)) {
-		step((*pacing)->current, mark, device);
+		step(*pacing, mark, device);
 	} else if (NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS) {
-		step((*pacing)->current, mark, device);
+		step(*pacing, mark, device);
 		NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
 	}
 	end_asking(mark);
