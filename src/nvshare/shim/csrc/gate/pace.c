@@ -24,7 +24,7 @@
 #define ALONE_NS 500000000u    /* what may be queued */
 #define CONTENDED_NS 50000000u /* and while somebody waits */
 #define PATIENCE_NS 200000000u /* of a hold, unless the estimate asks for more */
-#define LEAST_PATIENCE_NS 3000000u
+#define LEAST_PATIENCE_NS 1000000u
 #define MOST_PATIENCE_NS 8000000000u
 #define FIRST_WINDOW 8u /* 100 ms each: 0.8 s before anything is known */
 #define LEAST_WINDOW 2u /* one runs, one is queued */
@@ -249,7 +249,11 @@ void nvs_pace_give_up(struct nvs_pace *pace)
 {
 	uint32_t ahead = pace->outstanding + pace->since_record;
 
-	pace->step = pace->blind ? clamp(2ull * pace->step, 0, MOST_WINDOW) : FIRST_WINDOW;
+	/* Where it was right to give up before, more of such holds would only cost time. */
+	if (!pace->blind)
+		pace->step = pace->patience_ns ? FREE_WINDOW : FIRST_WINDOW;
+	else
+		pace->step = clamp(2ull * pace->step, 0, MOST_WINDOW);
 	pace->blind = true;
 	pace->interval = clamp(pace->step / 4, 1, MOST_INTERVAL);
 	pace->allowance = ahead + pace->step;
