@@ -156,6 +156,18 @@ EXPORT int spy_overtaken(void)
 	return atomic_load(&overtaken);
 }
 
+/* Retains a primary context around the hooks. */
+EXPORT void spy_retain(int ordinal)
+{
+	atomic_fetch_add(&retained[ordinal], 1);
+}
+
+/* Makes a context current around the hooks. */
+EXPORT void spy_make_current(CUcontext context)
+{
+	current = context;
+}
+
 struct spy_caller {
 	_Atomic int thread; /* its number while it is in a call, otherwise 0 */
 	_Atomic int calls;
@@ -261,6 +273,8 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
+	if (((uintptr_t)ctx & ~0xfUL) == 0x1000 && atomic_load(&retained[ordinal_of(ctx)]) <= 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	current = ctx;
 	return enter(AT_cuCtxSetCurrent);
 }

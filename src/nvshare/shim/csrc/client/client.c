@@ -352,8 +352,11 @@ static void notify(struct nvs_client *client, unsigned int what)
 	/* This runs in the program's own calls: the write must not show in its errno. */
 	int saved = errno;
 
+	/* Cancelled between the two, a thread would have told that the client was woken. */
+	nvs_cancel_off();
 	if (!(atomic_fetch_or(&client->pending, what) & what))
 		(void)!write(client->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+	nvs_cancel_on();
 	errno = saved;
 }
 

@@ -128,6 +128,7 @@ static void step(struct nvs_pacing *pacing, const struct nvs_device *device, voi
 
 	if (NVS_CALL(cuCtxGetCurrent, &context) != CUDA_SUCCESS)
 		return;
+	nvs_context_note(context);
 	rebase(pacing, context);
 	observe(pacing);
 	record(pacing, stream);
