@@ -6,6 +6,7 @@
  * a stream 0x100 * (context - 0xfff) + anything.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,7 +39,8 @@ static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
 static _Atomic int created, retained[2];
-static __thread CUcontext current;
+static _Atomic int synchronized[0x400];
+static __thread CUcontext current, below;
 
 static int ordinal_of(CUcontext context)
 {
@@ -48,8 +50,10 @@ static int ordinal_of(CUcontext context)
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
-	while (atomic_load(&held) == at)
+	while (atomic_load(&held) == at) {
 		sched_yield();
+		pthread_testcancel();
+	}
 	return atomic_load(&failing) == at ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -156,6 +160,12 @@ EXPORT int spy_overtaken(void)
 	return atomic_load(&overtaken);
 }
 
+/* How often a context was synchronized. */
+EXPORT int spy_synchronized(CUcontext context)
+{
+	return atomic_load(&synchronized[(uintptr_t)context & 0x3ff]);
+}
+
 /* Retains a primary context around the hooks. */
 EXPORT void spy_retain(int ordinal)
 {
@@ -196,6 +206,7 @@ CUresult cuCtxSynchronize(void)
 	if (atomic_load(&inside))
 		atomic_fetch_add(&overtaken, 1);
 	atomic_store(&pending, 0);
+	atomic_fetch_add(&synchronized[(uintptr_t)current & 0x3ff], 1);
 	return enter(AT_cuCtxSynchronize);
 }
 
@@ -277,6 +288,39 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	current = ctx;
 	return enter(AT_cuCtxSetCurrent);
+}
+
+/* A stack of two is enough. */
+CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	CUresult result = enter(AT_cuCtxPushCurrent_v2);
+
+	if (result == CUDA_SUCCESS) {
+		below = current;
+		current = ctx;
+	}
+	return result;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	*pctx = current;
+	current = below;
+	return enter(AT_cuCtxPopCurrent_v2);
+}
+
+CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	(void)flags;
+	*pctx = current;
+	return enter(AT_cuCtxAttach);
+}
+
+/* The context that stands for a green one has its number. */
+CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	*pContext = (CUcontext)hCtx;
+	return enter(AT_cuCtxFromGreenCtx);
 }
 
 CUresult cuCtxGetCurrent(CUcontext *pctx)
