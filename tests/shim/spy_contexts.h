@@ -5,6 +5,7 @@
  */
 static _Atomic int created, retained[2];
 static _Atomic int synchronized[0x400];
+static _Atomic bool dead[0x400];
 static __thread CUcontext current, below;
 
 static int ordinal_of(CUcontext context)
@@ -24,6 +25,12 @@ EXPORT int spy_synchronized(CUcontext context)
 EXPORT void spy_retain(int ordinal)
 {
 	atomic_fetch_add(&retained[ordinal], 1);
+}
+
+/* Ends a context around the hooks. */
+EXPORT void spy_end(CUcontext context)
+{
+	atomic_store(&dead[(uintptr_t)context & 0x3ff], true);
 }
 
 /* Makes a context current around the hooks. */
@@ -128,6 +135,14 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	(void)flags;
 	*pctx = current;
 	return enter(AT_cuCtxAttach);
+}
+
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	*version = 3020;
+	enter(AT_cuCtxGetApiVersion);
+	return atomic_load(&dead[(uintptr_t)ctx & 0x3ff]) ? CUDA_ERROR_INVALID_CONTEXT
+							  : CUDA_SUCCESS;
 }
 
 /* The context that stands for a green one has its number. */

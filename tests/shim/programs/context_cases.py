@@ -249,6 +249,17 @@ def context_made_elsewhere_is_synchronized(server: LockServer) -> None:
     drain_synchronizes(peer, 0x1100)
 
 
+def context_that_ended_elsewhere_is_left_alone(server: LockServer) -> None:
+    """A context whose end no hook saw is not made current any more: the driver would not survive that."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert start(lambda: submits_in(0x1100)).result() == 0
+    DRIVER.spy_end(ctypes.c_void_p(0x1100))
+    pushed = count("cuCtxPushCurrent_v2")
+    drain_synchronizes(peer, 0x1000)
+    assert count("cuCtxPushCurrent_v2") == pushed + 1
+
+
 def context_found_at_a_closed_gate(server: LockServer) -> None:
     """The same in a thread that has submitted before, when it comes to a closed gate."""
     peer = use_device(server)

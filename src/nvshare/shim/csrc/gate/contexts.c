@@ -274,12 +274,25 @@ uint32_t nvs_context_generation(void)
 	return atomic_load(&generation);
 }
 
+/*
+ * It may have ended around the hooks. To make a dead context current succeeds (driver 580), and
+ * crashes the program when it is left.
+ */
+static bool is_dead(CUcontext context)
+{
+	unsigned int version;
+	CUresult result = NVS_CALL(cuCtxGetApiVersion, context, &version);
+
+	return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 /* False: there was no such context. */
 static bool synchronize(const struct nvs_context *entry)
 {
 	CUcontext context = atomic_load(&entry->context), popped;
 
-	if (entry->primary && !take_primary(atomic_load(&entry->ordinal), &context))
+	if (entry->primary ? !take_primary(atomic_load(&entry->ordinal), &context)
+			   : is_dead(context))
 		return false;
 	/*
 	 * An error means that the context is gone or broken for good; nothing runs in it any more.
