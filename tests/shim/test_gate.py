@@ -35,6 +35,14 @@ def test_context(children: Children, case: str) -> None:
     children.run_python("context_cases.py", case)
 
 
+@pytest.mark.parametrize("case", cases("delay_cases.py"))
+def test_delayed(children: Children, compile_c: Callable[..., Path], case: str) -> None:
+    """What the docstring of the case claims."""
+    delays = compile_c("programs/delays.c", "delays.so", "-shared", "-fPIC", "-pthread", "-ldl")
+    preloaded = Children(children.environment | {"LD_PRELOAD": f"{delays}:{children.environment['LD_PRELOAD']}"})
+    preloaded.run_python("delay_cases.py", case, str(delays))
+
+
 @pytest.fixture
 def compile_library(compile_c: Callable[..., Path], spy: Path) -> Callable[[str], Path]:
     """Compiles one of ``programs/`` as a library that uses the counting driver."""

@@ -22,6 +22,8 @@ from tests.shim.programs.driver_calls import (
 
 FIRST_WINDOW = 8
 """Launches that may be queued before any of them has completed."""
+SHORT_WINDOW = 2
+"""And when the device has to be shared."""
 
 
 def launch_many() -> int:
@@ -37,6 +39,24 @@ def held_back_while_too_much_is_queued(server: LockServer) -> None:
     launching = start(launch_many)
     launching.waits()
     assert 0 < count("cuLaunchKernel") - before <= FIRST_WINDOW
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    assert launching.result() == 0
+
+
+def held_back_sooner_by_who_has_to_share(server: LockServer) -> None:
+    """Of a program that had to give the lock to another one, one kernel runs and one is queued."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.take_back()
+    again = start(lambda: launch(STREAM))
+    peer.expect_wanting()
+    peer.grant()
+    assert again.result() == 0
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    before = count("cuLaunchKernel")
+    launching = start(launch_many)
+    launching.waits()
+    assert 0 < count("cuLaunchKernel") - before <= SHORT_WINDOW
     DRIVER.spy_busy(ctypes.c_bool(False))
     assert launching.result() == 0
 

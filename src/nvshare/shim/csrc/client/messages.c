@@ -51,6 +51,13 @@ void nvs_message_release(struct nvs_frame *frame, uint64_t grant)
 	frame->grant = grant;
 }
 
+void nvs_message_drain(struct nvs_frame *frame, const struct nvs_lock_action *action)
+{
+	begin(frame, NVS_DRAIN_REPORT);
+	frame->drain = (uint8_t)action->state;
+	frame->grant = action->grant;
+}
+
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 {
 	begin(frame, NVS_FOOTPRINT);

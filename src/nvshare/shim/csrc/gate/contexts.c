@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the list of contexts. `lock` protects it, `changed` is signalled when a synchronization, or
- * a call that may end a context, is over; the lock is not held while the driver is called. Entries
+ * Owns the list of contexts. `lock` protects it, `changed` is signalled when a wait for a context,
+ * or a call that may end one, is over; the lock is not held while the driver is called. Entries
  * are used again but never freed, so that look-ups need no lock.
  *
  * A drain may miss no context in which this process has submitted. So a context is noted when it is
@@ -17,29 +17,16 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "gate/context_list.h"
 #include "gate/device.h"
 #include "gate/marks.h"
-#include "process/log.h"
 #include "process/thread.h"
-
-/*
- * One is pinned while it is synchronized, and nobody ends it meanwhile; while it may be ending
- * nobody pins it. Several threads may do either.
- */
-struct nvs_context {
-	struct nvs_context *next;
-	_Atomic(CUcontext) context; /* NULL: not known (primary), or the entry is free */
-	_Atomic int ordinal;
-	bool primary;	       /* for good */
-	unsigned int attached; /* by cuCtxAttach */
-	unsigned int pins;     /* synchronizations that go on */
-	unsigned int endings;  /* calls that go on and may end it */
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic(struct nvs_context *) contexts;
 static struct nvs_context primaries[NVS_MAX_DEVICES];
+static struct nvs_context unseen; /* stands for those that are not in the list */
 static _Atomic uint32_t generation;
 /* For each device: since the last synchronization there was a context that submissions may be of */
 static bool seen[NVS_MAX_DEVICES];
@@ -115,6 +102,7 @@ void nvs_context_created(CUcontext context, int ordinal)
 		entry = find_free();
 	if (entry) {
 		entry->attached = 0;
+		entry->running = true;
 		atomic_store(&entry->ordinal, ordinal);
 		atomic_store(&entry->context, context);
 		seen[ordinal] = true;
@@ -133,6 +121,7 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 	if (entry && entry != other) {
 		if (other)
 			atomic_store(&other->context, NULL);
+		entry->running = true;
 		atomic_store(&entry->context, context);
 	}
 	if (entry)
@@ -192,29 +181,38 @@ void nvs_context_attached(CUcontext context)
 	pthread_mutex_unlock(&lock);
 }
 
-/* With the lock held. */
+/*
+ * With the lock held, which is given up. Somebody may be waiting for the context just now; to end
+ * it meanwhile would crash that thread, and with it the program.
+ */
 static struct nvs_context *begin_ending(struct nvs_context *entry)
 {
+	CUevent event;
+
 	nvs_cancel_off();
-	while (entry && entry->pins)
+	while (entry->pins)
 		wait_for_change();
-	if (entry)
-		entry->endings++;
+	if (!entry->endings++)
+		atomic_fetch_add(&entry->life, 1);
+	/* It would end with the context. If that does not end after all, nothing is known of it. */
+	event = entry->event;
+	entry->event = NULL;
+	entry->running = true;
+	pthread_mutex_unlock(&lock);
+	if (event)
+		NVS_CALL(cuEventDestroy_v2, event);
+	/* Who asks about events of the context's from here on finds that it may be ending. */
+	nvs_marks_wait_looks();
 	return entry;
 }
 
-/*
- * A drain may be synchronizing the context just now; to end it meanwhile would crash the thread
- * that does so, and with it the program.
- */
 struct nvs_context *nvs_context_ending(CUcontext context)
 {
 	struct nvs_context *entry;
 
 	pthread_mutex_lock(&lock);
-	entry = begin_ending(context ? find(context) : NULL);
-	pthread_mutex_unlock(&lock);
-	return entry;
+	entry = context ? find(context) : NULL;
+	return begin_ending(entry ? entry : &unseen);
 }
 
 struct nvs_context *nvs_context_primary_ending(int ordinal)
@@ -222,17 +220,14 @@ struct nvs_context *nvs_context_primary_ending(int ordinal)
 	struct nvs_context *entry;
 
 	pthread_mutex_lock(&lock);
-	entry = begin_ending(find_primary(ordinal));
-	pthread_mutex_unlock(&lock);
-	return entry;
+	entry = find_primary(ordinal);
+	return begin_ending(entry ? entry : &unseen);
 }
 
 bool nvs_context_detached(struct nvs_context *entry)
 {
 	bool gone;
 
-	if (!entry)
-		return true;
 	pthread_mutex_lock(&lock);
 	gone = !entry->attached;
 	if (!gone)
@@ -244,16 +239,31 @@ bool nvs_context_detached(struct nvs_context *entry)
 void nvs_context_ended(struct nvs_context *entry, bool gone)
 {
 	pthread_mutex_lock(&lock);
-	if (entry) {
-		entry->endings--;
-		seen[atomic_load(&entry->ordinal)] = true;
-	}
-	if (entry && gone)
+	entry->ended |= gone;
+	if (gone)
 		atomic_store(&entry->context, NULL);
+	if (entry != &unseen)
+		seen[atomic_load(&entry->ordinal)] = true;
+	if (!--entry->endings) {
+		atomic_fetch_add(&entry->life, entry->ended ? 1 : -1);
+		entry->ended = false;
+	}
 	atomic_fetch_add(&generation, 1);
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	nvs_cancel_on();
+}
+
+const struct nvs_context *nvs_context_record(CUcontext context)
+{
+	const struct nvs_context *entry = context ? find(context) : NULL;
+
+	return entry ? entry : &unseen;
+}
+
+uint32_t nvs_context_life(const struct nvs_context *record)
+{
+	return atomic_load(&record->life);
 }
 
 int nvs_context_ordinal(CUcontext context)
@@ -286,87 +296,64 @@ static bool is_dead(CUcontext context)
 	return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* False: there was no such context. */
-static bool synchronize(const struct nvs_context *entry)
+bool nvs_context_take(const struct nvs_context *entry, CUcontext *context)
 {
-	CUcontext context = atomic_load(&entry->context), popped;
+	if (entry->primary)
+		return take_primary(atomic_load(&entry->ordinal), context);
+	*context = atomic_load(&entry->context);
+	return !is_dead(*context);
+}
 
-	if (entry->primary ? !take_primary(atomic_load(&entry->ordinal), &context)
-			   : is_dead(context))
-		return false;
-	/*
-	 * An error means that the context is gone or broken for good; nothing runs in it any more.
-	 */
-	if (NVS_CALL(cuCtxPushCurrent_v2, context) == CUDA_SUCCESS) {
-		NVS_CALL(cuCtxSynchronize);
-		NVS_CALL(cuCtxPopCurrent_v2, &popped);
-	}
+void nvs_context_give_back(const struct nvs_context *entry)
+{
 	if (entry->primary)
 		NVS_CALL(cuDevicePrimaryCtxRelease_v2, atomic_load(&entry->ordinal));
-	return true;
+}
+
+/* With the lock held. */
+static bool is_of(const struct nvs_context *entry, const struct nvs_device *device)
+{
+	return atomic_load(&entry->ordinal) == device->ordinal &&
+	       (entry->primary || atomic_load(&entry->context));
 }
 
 /*
  * Pinned rather than locked: the device may work for long, and the program must be able to make and
  * end other contexts meanwhile.
  */
-static bool pin(struct nvs_context *entry, const struct nvs_device *device)
+struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs_context *after,
+				     bool wait)
 {
-	bool pinned;
-
-	pthread_mutex_lock(&lock);
-	while (entry->endings && atomic_load(&entry->ordinal) == device->ordinal)
-		wait_for_change();
-	pinned = atomic_load(&entry->ordinal) == device->ordinal &&
-		 (entry->primary || atomic_load(&entry->context));
-	entry->pins += pinned;
-	pthread_mutex_unlock(&lock);
-	return pinned;
-}
-
-static void unpin(struct nvs_context *entry)
-{
-	pthread_mutex_lock(&lock);
-	entry->pins--;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-}
-
-/*
- * What was submitted belonged to some context. When there is none now, and there was none since the
- * last time, it was one that nobody has seen.
- */
-static void check(const struct nvs_device *device, uint64_t submitted, bool found)
-{
-	static _Atomic bool told;
-	bool missed;
-
-	pthread_mutex_lock(&lock);
-	missed = !found && !seen[device->ordinal] && submitted != submissions[device->ordinal];
-	seen[device->ordinal] = found;
-	submissions[device->ordinal] = submitted;
-	pthread_mutex_unlock(&lock);
-	if (missed && !atomic_exchange(&told, true))
-		nvs_log("device %d: work was submitted in a context that the library has not seen; "
-			"it may still run while others have the device",
-			device->ordinal);
-}
-
-void nvs_contexts_synchronize(const struct nvs_device *device)
-{
-	uint64_t submitted = nvs_marks_submissions(device);
 	struct nvs_context *entry;
-	bool found = false;
 
 	pthread_mutex_lock(&lock);
 	find_primary(device->ordinal);
+	if (after) {
+		after->pins--;
+		pthread_cond_broadcast(&changed);
+	}
+	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
+		while (wait && entry->endings && is_of(entry, device))
+			wait_for_change();
+		if (!entry->endings && is_of(entry, device))
+			break;
+	}
+	if (entry)
+		entry->pins++;
 	pthread_mutex_unlock(&lock);
-	for (entry = atomic_load(&contexts); entry; entry = entry->next)
-		if (pin(entry, device)) {
-			found |= synchronize(entry);
-			unpin(entry);
-		}
-	check(device, submitted, found);
+	return entry;
+}
+
+bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found)
+{
+	bool missed;
+
+	pthread_mutex_lock(&lock);
+	missed = !found && !seen[ordinal] && submitted != submissions[ordinal];
+	seen[ordinal] = found;
+	submissions[ordinal] = submitted;
+	pthread_mutex_unlock(&lock);
+	return missed;
 }
 
 void nvs_contexts_forked(void)
@@ -377,7 +364,12 @@ void nvs_contexts_forked(void)
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);
+		atomic_store(&entry->life, (atomic_load(&entry->life) | 1) + 1);
 		entry->pins = entry->endings = 0;
+		entry->ended = false;
+		entry->event = NULL;
 	}
+	atomic_store(&unseen.life, (atomic_load(&unseen.life) | 1) + 1);
+	unseen.endings = 0;
 	atomic_fetch_add(&generation, 1);
 }

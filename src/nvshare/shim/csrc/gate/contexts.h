@@ -11,7 +11,6 @@
 
 #include "cuda/abi.h"
 
-struct nvs_device;
 struct nvs_context;
 
 /* A context was made. */
@@ -29,9 +28,9 @@ void nvs_context_note_current(void);
 void nvs_context_attached(CUcontext context);
 
 /*
- * Before a call that may end a context: waits until nobody synchronizes it. Nobody begins to, and
- * the thread is not cancelled, until nvs_context_ended is given what this returned; NULL: nobody
- * knows the context.
+ * Before a call that may end a context: waits until nobody waits for it or asks about its events.
+ * Nobody begins to, and the thread is not cancelled, until nvs_context_ended is given what this
+ * returned.
  */
 struct nvs_context *nvs_context_ending(CUcontext context);
 /* The same for a device's primary context, whether it was seen or not. */
@@ -49,10 +48,20 @@ CUcontext nvs_context_primary(int ordinal);
 uint32_t nvs_context_generation(void);
 
 /*
- * Waits until all contexts of the device have completed what was submitted. No capture may be going
- * on.
+ * A context, for who keeps what ends with it. Contexts that nobody saw begin share one; never NULL,
+ * never freed. Without a lock.
  */
-void nvs_contexts_synchronize(const struct nvs_device *device);
+const struct nvs_context *nvs_context_record(CUcontext context);
+/* Changes when the context ends, and while it may be ending. Without a lock. */
+uint32_t nvs_context_life(const struct nvs_context *record);
+#define NVS_CONTEXT_ENDING(life) ((life) & 1)
+
+/*
+ * After a wait for all contexts of a device, which has `found` some or none, when so much had been
+ * submitted. True: something was submitted since the last one, and of no context that was known in
+ * that time.
+ */
+bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found);
 /* In a forked child. */
 void nvs_contexts_forked(void);
 

@@ -15,6 +15,8 @@
 #include "driver/driver.h"
 #include "process/thread.h"
 
+#define CONTENDED_NS 60000000000u /* how long after the last sign of others */
+
 _Atomic(struct nvs_device *) nvs_device_only;
 
 static pthread_mutex_t use_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,6 +29,17 @@ struct nvs_device *nvs_device_known(int ordinal)
 
 	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES && known >> ordinal & 1 ? &devices[ordinal]
 										 : NULL;
+}
+
+void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits,
+			    uint64_t now_ns)
+{
+	uint64_t before = atomic_load(&device->contended_until_ns);
+
+	if (others_wait || (waits && before))
+		atomic_store(&device->contended_until_ns, UINT64_MAX);
+	else if (before == UINT64_MAX)
+		atomic_store(&device->contended_until_ns, now_ns + CONTENDED_NS);
 }
 
 void nvs_devices_forked(void)
