@@ -1,6 +1,7 @@
-"""Cases of threads that are cancelled, each in a fresh process: cancel_cases.py NAME LIBRARY. They fail by an assertion.
+"""Cases of threads that are cancelled, each in a fresh process: cancel_cases.py NAME LIBRARY.
 
-LIBRARY is ``cancelled_threads.c``. The counting driver's functions are cancellation points while they are held.
+They fail by an assertion. LIBRARY is ``cancelled_threads.c``. The counting driver's functions are cancellation points
+while they are held.
 """
 
 from __future__ import annotations

@@ -220,9 +220,7 @@ def ends_at_once(server: LockServer) -> None:
     retain()
     take_lock(peer)
     hold("cuDevicePrimaryCtxRelease_v2")
-    ending = [
-        enters("cuDevicePrimaryCtxRelease_v2", lambda: call("cuDevicePrimaryCtxRelease_v2", 0)) for _ in range(2)
-    ]
+    ending = [enters("cuDevicePrimaryCtxRelease_v2", lambda: call("cuDevicePrimaryCtxRelease_v2", 0)) for _ in range(2)]
     peer.revoke()
     client_waits(peer)
     hold(None)
@@ -233,7 +231,7 @@ def ends_at_once(server: LockServer) -> None:
 
 
 def errors_leave_nothing_behind(server: LockServer) -> None:
-    """A context that the driver does not let us synchronize can be ended, and the next drain synchronizes the others."""
+    """A context that the driver does not let us synchronize can be ended, and later drains synchronize the others."""
     peer = use_device(server)
     other = create()
     for symbol in ("cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRetain"):
