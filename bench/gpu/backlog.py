@@ -44,9 +44,10 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def milliseconds(values: list[float]) -> str:
-    """Median, 95th percentile and largest."""
-    return " / ".join(f"{1000 * each:.1f}" for each in (percentile(values, 0.5), percentile(values, 0.95), max(values)))
+def row(what: str, seconds: list[float]) -> None:
+    """Prints median, 95th percentile and largest."""
+    shown = (percentile(seconds, 0.5), percentile(seconds, 0.95), max(seconds))
+    print(f"| {what} | {' / '.join(f'{1000 * each:.1f}' for each in shown)} | {len(seconds)} |", flush=True)
 
 
 # What the programs do.
@@ -54,7 +55,7 @@ def milliseconds(values: list[float]) -> str:
 
 def matmul() -> tuple[Callable[[], None], Callable[[], None]]:
     """One 8192 x 8192 bf16 product (1.6 ms on an H200), and waiting for all of them."""
-    import torch  # noqa: PLC0415
+    import torch
 
     factor = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
     out = torch.empty_like(factor)
@@ -160,7 +161,9 @@ def take_back(peer: Peer) -> float:
     """Seconds from DROP_LOCK to LOCK_RELEASED; the program has the lock again afterwards."""
     peer.connection.settimeout(150)
     begin = time.perf_counter()
-    peer.take_back()
+    peer.revoke()
+    while not isinstance(peer.receive(), wire.LockReleased):
+        pass
     taken = time.perf_counter() - begin
     peer.expect(wire.ReqLock)
     peer.grant()
@@ -181,24 +184,23 @@ def drain(environment: dict[str, str], kernel_ms: int) -> None:
             for _ in range(ROUNDS // 3 + 1):
                 time.sleep(random.uniform(0.8, 1.2))
                 waited.append(take_back(peer))
-    print(f"| drain behind kernels of {kernel_ms} ms, nobody waited before | {milliseconds(fresh)} | {len(fresh)} |")
-    print(f"| drain behind kernels of {kernel_ms} ms, one that has to share | {milliseconds(waited)} | {len(waited)} |", flush=True)
+    row(f"drain behind kernels of {kernel_ms} ms, nobody waited before", fresh)
+    row(f"drain behind kernels of {kernel_ms} ms, one that has to share", waited)
 
 
 def burst(environment: dict[str, str], quantum: float, torch: bool) -> None:
     """Alone, beside the saturating program without nvshare, and with it."""
     kernel = ("--kernel-ns", str(1_600_000), *(["--torch"] if torch else []))
     alone = numbers(environment, "bursts", *kernel)
-    print(f"| bursts alone | {milliseconds(alone)} | {len(alone)} |", flush=True)
+    row("bursts alone", alone)
     with running(environment, "saturate", *kernel):
         beside = numbers(environment, "bursts", *kernel)
-    print(f"| bursts beside a saturating program, without nvshare | {milliseconds(beside)} | {len(beside)} |", flush=True)
+    row("bursts beside a saturating program, without nvshare", beside)
     with scheduler("exclusive", quantum, environment) as clients, running(clients, "saturate", *kernel):
         time.sleep(5)
         turns = numbers(clients, "bursts", *kernel)
     ratio = percentile(turns, 0.95) / statistics.median(alone)
-    what = f"bursts in turns with it (quantum {quantum:g} s), p95 is {ratio:.2f} x alone"
-    print(f"| {what} | {milliseconds(turns)} | {len(turns)} |", flush=True)
+    row(f"bursts in turns with it (quantum {quantum:g} s), p95 is {ratio:.2f} x alone", turns)
 
 
 def wait_value_rounds(environment: dict[str, str]) -> None:
@@ -206,8 +208,8 @@ def wait_value_rounds(environment: dict[str, str]) -> None:
     bare = numbers(environment, "wait-value")
     with scheduler("exclusive", 30, environment) as clients:
         shared = numbers(clients, "wait-value")
-    print(f"| 300 launches behind a wait, without nvshare | {milliseconds(bare)} | {len(bare)} |")
-    print(f"| the same with it; first round {1000 * shared[0]:.1f} | {milliseconds(shared)} | {len(shared)} |", flush=True)
+    row("300 launches behind a wait, without nvshare", bare)
+    row(f"the same with it; first round {1000 * shared[0]:.1f}", shared)
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def modes(code: Code) -> dict[str, dict[int, bytes]]:
 
 def spin() -> tuple[Callable[[], None], Callable[[], None]]:
     """A step of 80 empty launches, and waiting for all of them."""
-    from cuda import Cuda  # noqa: PLC0415
+    from cuda import Cuda
 
     cuda = Cuda()
 
@@ -131,8 +131,8 @@ def spin() -> tuple[Callable[[], None], Callable[[], None]]:
 
 def frameworks(workload: str) -> tuple[Callable[[], None], Callable[[], None]]:
     """A workload of workload.py."""
-    import torch  # noqa: PLC0415
-    from workload import WORKLOADS  # noqa: PLC0415
+    import torch
+    from workload import WORKLOADS
 
     torch.manual_seed(7)
     return WORKLOADS[workload]()[0], torch.cuda.synchronize
@@ -170,7 +170,8 @@ def measure(workload: str, rounds: int, seconds: float) -> dict[str, list[float]
 
 def report(workload: str, rates: dict[str, list[float]]) -> None:
     """One row for each mode; the error is that of the median, from the ratios' spread."""
-    print("| workload | mode | steps a second | ratio to bypassed, median of rounds | +- | rounds |\n|---|---|---|---|---|---|")
+    print("| workload | mode | steps a second | ratio to bypassed, median of rounds | +- | rounds |")
+    print("|---|---|---|---|---|---|")
     for mode, values in rates.items():
         ratios = [value / base for value, base in zip(values, rates["bypassed"], strict=True)]
         error = 1.25 * statistics.stdev(ratios) / len(ratios) ** 0.5

@@ -140,6 +140,21 @@ def test_backlog_is_bounded_in_time(kernel: int, phases: list[Phase]) -> None:
     assert program.gave_up == 0
 
 
+@settings(max_examples=100, deadline=None)
+@given(KERNELS, PHASES, PHASES)
+def test_backlog_is_short_while_somebody_waits(kernel: int, alone: list[Phase], shared: list[Phase]) -> None:
+    """Whatever was done before and since: in the end at most a twentieth of a second, or a kernel behind another."""
+    program = Program()
+    for phase in alone:
+        phase.run(program, kernel)
+    program.contended = True
+    for phase in shared:
+        phase.run(program, kernel)
+    Phase(1, 3000, synchronize=False, pause=0).run(program, kernel)
+    assert program.backlog <= max(55 * MILLISECOND, 2 * kernel + 1 * MILLISECOND)
+    assert program.gave_up == 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, LAUNCH), PHASES)
 def test_launch_bound_program_is_never_held(kernel: int, phases: list[Phase]) -> None:

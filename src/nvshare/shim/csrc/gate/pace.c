@@ -35,8 +35,7 @@
 #define FREE_WINDOW 512u
 #define CONTENDED_FREE_WINDOW 128u
 #define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
-#define MOST_INTERVAL 64u /* while something is outstanding; twice as much again while nothing is \
-			   */
+#define MOST_INTERVAL 64u /* of a device that does not keep up */
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {

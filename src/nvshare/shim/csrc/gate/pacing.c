@@ -82,14 +82,15 @@ static bool rebase(struct nvs_paced_stream *paced, CUcontext context)
 
 	if (NVS_CONTEXT_ENDING(life))
 		return false;
-	if (paced->context == record && paced->life == life)
+	if (paced->handle == context && paced->context == record && paced->life == life)
 		return true;
-	if (paced->context && nvs_context_life(paced->context) == paced->life)
+	if (paced->handle && nvs_context_life(paced->context) == paced->life)
 		for (int i = 0; i < NVS_PACE_EVENTS; i++)
 			if (paced->events[i])
 				NVS_CALL(cuEventDestroy_v2, paced->events[i]);
 	memset(paced->events, 0, sizeof(paced->events));
 	paced->pace = (struct nvs_pace){ .since_record = 1 };
+	paced->handle = context;
 	paced->context = record;
 	paced->life = life;
 	return true;

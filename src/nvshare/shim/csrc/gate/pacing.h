@@ -24,7 +24,8 @@ struct nvs_paced_stream {
 	void *stream;
 	uint32_t used; /* the higher the later; 0: the record is free */
 	struct nvs_pace pace;
-	const struct nvs_context *context; /* of the events; NULL: there are none */
+	CUcontext handle;		   /* of the events' context; NULL: there are none */
+	const struct nvs_context *context; /* its record */
 	uint32_t life;			   /* of the context, when the events were made */
 	CUevent events[NVS_PACE_EVENTS];   /* NULL: not yet made */
 };
