@@ -83,6 +83,19 @@ uint32_t nvs_context_life(const struct nvs_context *record)
 	return record->life;
 }
 
+void nvs_context_note(CUcontext context)
+{
+	(void)context;
+}
+
+void nvs_cancel_off(void)
+{
+}
+
+void nvs_cancel_on(void)
+{
+}
+
 void nvs_driver_load(void)
 {
 }

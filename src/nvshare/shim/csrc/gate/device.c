@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "process/thread.h"
 
 #define CONTENDED_NS 60000000000u /* how long after the last sign of others */
 
@@ -77,10 +78,12 @@ struct nvs_device *nvs_device_use(int ordinal)
 		return NULL;
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.total_bytes = bytes;
+	nvs_cancel_off();
 	pthread_mutex_lock(&use_lock);
 	if (!nvs_device_known(ordinal))
 		publish(&filled);
 	pthread_mutex_unlock(&use_lock);
+	nvs_cancel_on();
 	errno = saved;
 	return nvs_device_known(ordinal);
 }

@@ -19,7 +19,6 @@
 #include "gate/pacing.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +30,7 @@
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "process/clock.h"
+#include "process/thread.h"
 
 #define WATCH_NS 50000 /* a sleep takes longer than short kernels: look without one for so long */
 #define FIRST_PAUSE_NS 20000
@@ -244,6 +244,7 @@ static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, const struct 
 
 	if (NVS_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
 		return;
+	nvs_context_note(current);
 	context = context_of(paced->stream, current);
 	if (!context || !rebase(paced, context))
 		return;
@@ -261,13 +262,13 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 {
 	struct nvs_pacing **pacing = &mark->pacing[device->ordinal];
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	int saved = errno, cancel;
+	int saved = errno;
 
 	if (nvs_captures_going_on() || !count(pacing, stream))
 		return;
 	/* A nap would be a point at which the thread can be cancelled, in the middle of all this.
 	 */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	nvs_cancel_off();
 	begin_to_ask(mark);
 	/* Otherwise the question in the thread's own mode could end the first capture. */
 	if (!atomic_load_explicit(&nvs_capture_ever, memory_order_acquire)) {
@@ -277,7 +278,7 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 		NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
 	}
 	end_asking(mark);
-	pthread_setcancelstate(cancel, NULL);
+	nvs_cancel_on();
 	errno = saved;
 }
 
