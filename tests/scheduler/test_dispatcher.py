@@ -20,7 +20,7 @@ FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
 async def dispatcher() -> Dispatcher:
     """A dispatcher that knows two devices, one of them of unknown size."""
     loop = asyncio.get_running_loop()
-    core = Core(Settings(policy=Policy.AUTO), loop.time(), recovering=False)
+    core = Core(Settings(policy=Policy.AUTO))
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     dispatcher = Dispatcher(core, loop, log, lambda _clients: None)
     dispatcher.make_known(FIRST, 16)

@@ -52,7 +52,7 @@ class Pair:
     """A server and a core to which the same things happen; the core's client numbers are the server's."""
 
     scheduler: Scheduler
-    core: Core = field(default_factory=lambda: Core(Settings(), NOW, recovering=False))
+    core: Core = field(default_factory=lambda: Core(Settings()))
     clients: dict[int, WireClient] = field(default_factory=dict)
     examples: Iterator[int] = field(default_factory=itertools.count)
     registered: int = 0

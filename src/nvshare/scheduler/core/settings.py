@@ -22,6 +22,4 @@ class Settings:
     quantum_seconds: float = 30.0
     grace_seconds: float = 10.0
     """How long after a Revoke a holder is reported as unresponsive, once a grant."""
-    recovery_seconds: float = 2.0
-    """How long the clients of a former scheduler have to come back before the first grant."""
     assumed_pinned_bytes: int = ASSUMED_PINNED_BYTES
