@@ -61,9 +61,14 @@ class RunDir:
         return self.root / "scheduler.pid"
 
     @property
-    def clients_marker(self) -> Path:
-        """Exists while clients may outlive the scheduler that they are registered with."""
-        return self.root / "clients-remain"
+    def holder_record(self) -> Path:
+        """Who holds what, for the scheduler after this one."""
+        return self.root / "holders"
+
+    @property
+    def choices(self) -> Path:
+        """What the operator set while a scheduler ran, for the scheduler after it."""
+        return self.root / "choices.json"
 
     @property
     def log_file(self) -> Path:

@@ -72,9 +72,7 @@ class CoreMachine(RuleBasedStateMachine):
         assumed=st.sampled_from((0, GIB)),
         footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
     )
-    def start(
-        self, policy: Policy, recorded: dict[str, list[int]], assumed: int, footprints: list[int]
-    ) -> None:
+    def start(self, policy: Policy, recorded: dict[str, list[int]], assumed: int, footprints: list[int]) -> None:
         """The first clients are on one device and want it; those that come later are anywhere."""
         chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
         self.core = Core(chosen)
@@ -226,7 +224,11 @@ def records(recorded: dict[str, list[int]]) -> list[Event]:
 
 def run(sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]]) -> list[list[Action]]:
     """What a core answers to each operation, clients reading every answer at once."""
-    core, peers, now = Core(Settings(policy=policy)), Peers(recorded={device: [*grants] for device, grants in recorded.items()}), 0.0
+    core, peers, now = (
+        Core(Settings(policy=policy)),
+        Peers(recorded={device: [*grants] for device, grants in recorded.items()}),
+        0.0,
+    )
     for device in DEVICES:
         core.handle(DeviceSeen(device, DEVICE_BYTES), now)
     for event in records(recorded):
