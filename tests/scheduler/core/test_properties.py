@@ -231,8 +231,8 @@ def run(sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]
     )
     for device in DEVICES:
         core.handle(DeviceSeen(device, DEVICE_BYTES), now)
-    for event in records(recorded):
-        core.handle(event, now)
+    for former in records(recorded):
+        core.handle(former, now)
     answers: list[list[Action]] = []
     for operation in sequence:
         event = peers.event(operation)

@@ -42,7 +42,7 @@ INITIAL: Final[Mapping[ClaimedState, ClientState]] = {
     ClaimedState.HOLDING: ClientState.HOLDING,
     ClaimedState.DRAINING: ClientState.LEAVING,
 }
-"""Where a claim that is believed begins; who claims to hold and is not believed is leaving, or idle if it is doubted."""
+"""Where a claim that is believed leads. Who claims to hold and is not believed is leaving, or idle if it is doubted."""
 
 TRANSITIONS: Final[Mapping[ClientState, Mapping[Step, ClientState]]] = {
     ClientState.IDLE: {

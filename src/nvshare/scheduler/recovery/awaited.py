@@ -127,7 +127,7 @@ class Awaited:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that is readable when the process has ended; None: there can be none. May raise ProcessLookupError."""
+    """Readable when the process has ended; None: there can be no descriptor. ProcessLookupError: it has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -108,10 +108,7 @@ class HolderRecord:
         if not size:
             return ()
         data = os.pread(self._file, size, 0)
-        try:
-            magic, boot, namespace = _HEADER.unpack_from(data)
-        except struct.error:
-            magic = b""
+        magic, boot, namespace = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
             self._log.warning("the record of holders is damaged; nobody is waited for", path=str(self._path))
             os.ftruncate(self._file, 0)
