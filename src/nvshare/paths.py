@@ -57,7 +57,7 @@ class RunDir:
 
     @property
     def pid_file(self) -> Path:
-        """The running scheduler's pid; locked with flock(2) for as long as it lives."""
+        """The running scheduler's pid, for people and scripts; what is locked is the run directory itself."""
         return self.root / "scheduler.pid"
 
     @property

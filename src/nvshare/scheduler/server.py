@@ -45,8 +45,9 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
-from nvshare.scheduler.run_dir import RunDirError, claimed, listen
+from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.scheduler.worker import Worker
+from nvshare.unix_sockets import grpc_address
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
@@ -78,11 +79,11 @@ class StartError(Exception):
 
 def run(options: Options, log: Log) -> None:
     """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
-    with claimed(options.run_dir):
-        asyncio.run(_serve(options, log))
+    with claimed(options.run_dir) as claim:
+        asyncio.run(_serve(options, claim, log))
 
 
-async def _serve(options: Options, log: Log) -> None:
+async def _serve(options: Options, claim: Claim, log: Log) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -91,7 +92,7 @@ async def _serve(options: Options, log: Log) -> None:
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
     record = _open_record(options.run_dir, log)
-    running = _Running(options, log, loop, stop, found, nvml, record)
+    running = _Running(options, claim, log, loop, stop, found, nvml, record)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -152,6 +153,7 @@ class _Running:
     def __init__(
         self,
         options: Options,
+        claim: Claim,
         log: Log,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
@@ -161,6 +163,7 @@ class _Running:
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
+        self._claim = claim
         self._loop = loop
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
@@ -231,15 +234,16 @@ class _Running:
             self._probes.start()
             self._log.info("metrics", port=self._probes.port)
         admin_socket = self._run_dir.admin_socket
+        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
+        made = admin_socket.with_name("new.sock")
         try:
-            admin_socket.unlink(missing_ok=True)
-            self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
-            admin_socket.chmod(0o600)
-        except (OSError, RuntimeError) as error:
+            self._grpc.add_insecure_port(grpc_address(made))
+        except RuntimeError as error:
             raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
+        self._claim.publish(made, admin_socket, 0o600)
         await self._grpc.start()
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
-            listening = listen(path, 0o666)
+            listening = self._claim.listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
 
     async def close(self) -> None:

@@ -38,7 +38,8 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     ) -> None:
         """``unused``: the holdings that have no client, by device; ``products``: the maker's name of a device, by UUID.
 
-        ``awaited``: the holders of a former scheduler that a device waits for. ``started_at`` is in the event loop's time.
+        ``awaited``: the holders of a former scheduler that a device waits for.
+        ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
