@@ -37,6 +37,7 @@ from nvshare.scheduler.core.events import HolderRecorded
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
 from nvshare.scheduler.gpus import names, queries
+from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
@@ -182,9 +183,11 @@ class _Running:
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
+        known = KnownGpus.of(found)
+        self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
             self._dispatcher,
-            found,
+            self._gpus,
             options.legacy_device,
             secrets.randbits(64) | 1,
             Worker(loop, "describe"),
@@ -197,14 +200,12 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        known = frozenset(gpu.uuid for gpu in found.values())
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.products)
         self._idle = (
             None
             if options.exit_when_idle is None
             else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
-        products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
@@ -217,7 +218,7 @@ class _Running:
         self._service = AdminService(
             self._dispatcher,
             self._allocations.without_client,
-            products,
+            known.products,
             self._awaited.on,
             options.version,
             loop.time(),
@@ -252,6 +253,7 @@ class _Running:
         for listener in self._listeners:
             listener.close()
         self._memory.stop()
+        self._gpus.stop()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()

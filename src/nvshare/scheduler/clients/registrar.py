@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
@@ -15,8 +14,8 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient, TooManyDevicesError
 from nvshare.scheduler.gpus import names
+from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
-from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.description import Describe, Description, hinted
 from nvshare.scheduler.recovery.awaited import Awaited, Process
 from nvshare.scheduler.recovery.processes import start_time
@@ -29,7 +28,7 @@ class Registrar:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        gpus: Mapping[bytes, Gpu],
+        gpus: Inventory,
         legacy_device: str | None,
         epoch: int,
         worker: Worker,
@@ -66,7 +65,7 @@ class Registrar:
 
     def device(self, device_uuid: bytes, claimed_bytes: int) -> NamedDevice:
         """The device that a version 2 client names; its memory as NVML says, else as the client does."""
-        gpu = self._gpus.get(device_uuid)
+        gpu = self._gpus.find(device_uuid)
         if gpu is not None:
             return NamedDevice(gpu.uuid, gpu.total_bytes)
         return NamedDevice(names.gpu_name(device_uuid), claimed_bytes)
@@ -75,7 +74,7 @@ class Registrar:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
             return self.device(names.device_bytes(self._legacy_device), 0)
-        match list(self._gpus.values()):
+        match self._gpus.all():
             case [gpu]:
                 return NamedDevice(gpu.uuid, gpu.total_bytes)
             case []:
