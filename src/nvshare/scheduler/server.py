@@ -261,7 +261,6 @@ class _Running:
         for connection in list(self._registrar.connections):
             connection.abandon()
         self._awaited.stop()
-        self._record.close()
         if self._idle is not None:
             self._idle.close()
         self._service.stop()

@@ -91,28 +91,39 @@ class Awaited:
 
     def _watch(self, holder: Holder) -> None:
         if not holder.pid or not holder.started:
-            self._timers[holder.grant] = self._loop.call_later(_HIDDEN_SECONDS, self._end, holder, "it can't be seen")
+            self._timers[holder.grant] = self._loop.call_later(_HIDDEN_SECONDS, self._give_up, holder)
             return
         try:
             # No descriptor, because none is left or the kernel is too old for these: it is looked at again and again.
             pidfd = _pidfd(holder.pid)
         except ProcessLookupError:
-            self._end(holder, "it has ended")
+            self._end(holder)
             return
         # The descriptor is of whoever has the pid now, and keeps meaning that one.
         if start_time(holder.pid) not in (holder.started, 0):
             if pidfd is not None:
                 os.close(pidfd)
-            self._end(holder, "it has ended")
+            self._end(holder)
         elif pidfd is not None:
             self._pidfds[holder.grant] = pidfd
-            self._loop.add_reader(pidfd, self._end, holder, "it has ended")
+            self._loop.add_reader(pidfd, self._end, holder)
         else:
             self._timers[holder.grant] = self._loop.call_later(_LOOK_AGAIN_SECONDS, self._watch, holder)
 
-    def _end(self, holder: Holder, reason: str) -> None:
+    def _give_up(self, holder: Holder) -> None:
+        self._log.warning(
+            "the device waits no longer for a former holder whose process can't be seen; if it still runs, others run "
+            "beside it",
+            command=holder.command,
+            device=holder.device,
+            grant=holder.grant,
+        )
         self._forget(holder.grant)
-        self._log.info("a former holder is not waited for any more", pid=holder.pid, grant=holder.grant, reason=reason)
+        self._died(holder.grant)
+
+    def _end(self, holder: Holder) -> None:
+        self._log.info("a former holder has ended", pid=holder.pid, command=holder.command, grant=holder.grant)
+        self._forget(holder.grant)
         self._died(holder.grant)
 
     def _forget(self, grant: int) -> None:

@@ -18,7 +18,7 @@ from nvshare.log import Log
 from nvshare.scheduler.recovery.processes import pid_namespace, this_boot
 
 _SLOT_BYTES = 128
-_SLOT = struct.Struct("=QIQ48s40s")
+_SLOT = struct.Struct("=QIQ48s56s")
 _CHECK = struct.Struct("=I")
 _HEADER = struct.Struct("=8s40sQ")
 _MAGIC = b"NVSHOLD1"
@@ -37,11 +37,11 @@ class Holder:
     started: int
     """See ``processes.start_time``."""
     command: str
-    """For people, cut to 40 bytes."""
+    """For people, cut to 56 bytes."""
 
 
 class HolderRecord:
-    """The file of one run directory. Its owner has claimed the directory."""
+    """The file of one run directory, open until the process ends. Its owner has claimed the directory."""
 
     def __init__(self, path: Path, log: Log) -> None:
         """Reads what the scheduler before this one left. OSError: there is no room for it, or it can't be opened."""
@@ -49,7 +49,7 @@ class HolderRecord:
         self._log = log
         self._slots: dict[int, int] = {}
         """The places of holders, by grant."""
-        self._full = False
+        self._failing = False
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             self.found = self._read()
@@ -63,10 +63,6 @@ class HolderRecord:
             raise
         taken = set(self._slots.values())
         self._free = [place for place in range(self._capacity, 0, -1) if place not in taken]
-
-    def close(self) -> None:
-        """What is recorded stays."""
-        os.close(self._file)
 
     def granted(self, holder: Holder) -> None:
         """Writes a holder down. That it could not be written is logged, once as long as it lasts."""
@@ -87,21 +83,27 @@ class HolderRecord:
             try:
                 os.posix_fallocate(self._file, 0, (1 + 2 * self._capacity) * _SLOT_BYTES)
             except OSError as error:
-                if not self._full:
-                    self._log.warning(
-                        "cannot record a holder: after a crash the next scheduler does not wait for it",
-                        path=str(self._path),
-                        reason=error.strerror,
-                    )
-                self._full = True
+                self._failed(error)
                 return None
             self._free = list(range(2 * self._capacity, self._capacity, -1))
             self._capacity *= 2
-        self._full = False
         return self._free.pop()
 
     def _write(self, place: int, slot: bytes) -> None:
-        os.pwrite(self._file, slot, place * _SLOT_BYTES)
+        try:
+            os.pwrite(self._file, slot, place * _SLOT_BYTES)
+            self._failing = False
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        if not self._failing:
+            self._log.warning(
+                "cannot record a holder: after a crash the next scheduler does not wait for it",
+                path=str(self._path),
+                reason=error.strerror,
+            )
+        self._failing = True
 
     def _read(self) -> tuple[Holder, ...]:
         size = os.fstat(self._file).st_size
@@ -135,7 +137,7 @@ class HolderRecord:
 
 
 def _pack(holder: Holder) -> bytes:
-    command = holder.command.encode("utf-8", "replace")[:40]
+    command = holder.command.encode("utf-8", "replace")[:56]
     body = _SLOT.pack(holder.grant, holder.pid, holder.started, holder.device.encode(), command)
     return (_CHECK.pack(zlib.crc32(body)) + body).ljust(_SLOT_BYTES, b"\0")
 
