@@ -253,7 +253,8 @@ class Oracle:
         for shown, client in zip(snapshot.clients, device.clients, strict=True):
             expected = ShownState.WAITING if client in device.queue else ShownState.IDLE
             if client.turn:
-                expected = ShownState.UNRESPONSIVE if client.turn.reported else ShownState.HOLDING
+                leaving = ShownState.LEAVING if client.turn.revoked_at is not None else ShownState.HOLDING
+                expected = ShownState.UNRESPONSIVE if client.turn.reported else leaving
             assert shown.state is expected
             assert shown.footprint_bytes == client.footprint_bytes
             assert (shown.pinned_bytes, shown.pinned_measured) == (client.pinned_bytes, client.measured)

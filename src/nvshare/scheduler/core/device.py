@@ -18,12 +18,12 @@ The rules, which hold after every event:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Totals
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 
@@ -130,7 +130,8 @@ class Device:
 
     def snapshot(self, now: float, recovering: bool) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
-        clients = tuple(client.snapshot(now) for client in self._clients.values())
+        lines = {client.number: line for client, line in self._lines(now, recovering)}
+        clients = tuple(client.snapshot(now, lines.get(client.number)) for client in self._clients.values())
         return DeviceSnapshot(
             device=self.uuid,
             total_bytes=self.total_bytes,
@@ -148,6 +149,15 @@ class Device:
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
         )
+
+    def line(self, client: Client, now: float, recovering: bool) -> Line | None:
+        """Where a client waits at ``now``; None: it does not."""
+        return next((line for waiter, line in self._lines(now, recovering) if waiter is client), None)
+
+    def _lines(self, now: float, recovering: bool) -> Iterator[tuple[Client, Line]]:
+        behind = (*self._unresponsive.numbers(), *self._leaving.numbers(), *self._blocking.numbers())
+        for position, client in enumerate(self._waiting.values(), start=1):
+            yield client, Line(position, len(self._waiting), now - client.since, behind, recovering)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         holders = (self._staying, self._blocking)

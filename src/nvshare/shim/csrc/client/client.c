@@ -205,7 +205,7 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		look(client);
 		break;
 	default:
-		nvs_message_warn(action->kind, &client->connection.input);
+		nvs_message_warn(action->kind, &client->connection);
 	}
 }
 

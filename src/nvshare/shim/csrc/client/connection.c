@@ -27,22 +27,46 @@ void nvs_connection_close(struct nvs_connection *connection)
 	connection->broken = false;
 }
 
-bool nvs_connection_open(struct nvs_connection *connection)
+static bool connect_to(int fd, const char path[NVS_SOCKET_PATH_BYTES])
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path),
-		       "the path is copied as it is");
-	memcpy(address.sun_path, nvs_config()->socket_path, sizeof(address.sun_path));
+	memcpy(address.sun_path, path, sizeof(address.sun_path));
+	return *path && !connect(fd, (struct sockaddr *)&address, sizeof(address));
+}
+
+/*
+ * A scheduler that has no time to accept now is one that is there: nobody else is asked in its
+ * place.
+ */
+static const char *connect_to_first(int fd, const struct nvs_config *config)
+{
+	for (size_t i = 0; i < sizeof(config->sockets) / sizeof(*config->sockets); i++) {
+		errno = 0;
+		if (connect_to(fd, config->sockets[i]))
+			return config->sockets[i];
+		if (errno == EAGAIN)
+			return NULL;
+	}
+	return NULL;
+}
+
+bool nvs_connection_open(struct nvs_connection *connection)
+{
+	const char *path = NULL;
+
 	nvs_files_lock();
 	connection->socket =
 		nvs_file_move(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	nvs_files_unlock();
-	if (connection->socket >= 0 && address.sun_path[0] &&
-	    !connect(connection->socket, (struct sockaddr *)&address, sizeof(address)))
-		return true;
-	nvs_connection_close(connection);
-	return false;
+	if (connection->socket >= 0)
+		path = connect_to_first(connection->socket, nvs_config());
+	if (!path) {
+		nvs_connection_close(connection);
+		return false;
+	}
+	connection->path = path;
+	return true;
 }
 
 /*

@@ -64,15 +64,15 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_RUN] = "running without a lock until there is one",
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
+	const struct nvs_config *config = nvs_config();
+	const char *second = config->sockets[1];
 
-	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
-		what[nvs_config()->on_missing]);
+	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *second ? " or " : "", second,
+		what[config->on_missing]);
 }
 
-static void warn_bad_frame(const struct nvs_frame *frame)
+static void warn_bad_frame(const struct nvs_frame *frame, const char *path)
 {
-	const char *path = nvs_config()->socket_path;
-
 	if (frame->magic != NVS_WIRE_MAGIC)
 		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again",
 			path, NVS_WIRE_VERSION);
@@ -86,7 +86,7 @@ static void warn_bad_frame(const struct nvs_frame *frame)
 }
 
 /* A terminal shows the reason, so nothing in it may be an order to the terminal. */
-static void warn_refused(const struct nvs_frame *frame)
+static void warn_refused(const struct nvs_frame *frame, const char *path)
 {
 	char reason[sizeof(frame->text)];
 	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
@@ -96,18 +96,18 @@ static void warn_refused(const struct nvs_frame *frame)
 				    ? '?'
 				    : frame->text[i];
 	reason[length] = '\0';
-	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
+	nvs_log("the scheduler at %s refuses this process: %s", path, reason);
 }
 
-void nvs_message_warn(int action, const struct nvs_frame *frame)
+void nvs_message_warn(int action, const struct nvs_connection *connection)
 {
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
 	else if (action == NVS_ACTION_WARN_LOST)
 		nvs_log("lost the scheduler at %s; going on as it is and connecting again",
-			nvs_config()->socket_path);
+			connection->path);
 	else if (action == NVS_ACTION_WARN_BAD_FRAME)
-		warn_bad_frame(frame);
+		warn_bad_frame(&connection->input, connection->path);
 	else
-		warn_refused(frame);
+		warn_refused(&connection->input, connection->path);
 }

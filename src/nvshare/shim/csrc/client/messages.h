@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "client/connection.h"
 #include "client/lock_state.h"
 #include "protocol/wire.h"
 
@@ -19,7 +20,7 @@ void nvs_message_request(struct nvs_frame *frame);
 void nvs_message_release(struct nvs_frame *frame, uint64_t grant);
 /* The device's footprint as it is now. */
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
-/* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
-void nvs_message_warn(int action, const struct nvs_frame *frame);
+/* `action` is one of WARN_... */
+void nvs_message_warn(int action, const struct nvs_connection *connection);
 
 #endif
