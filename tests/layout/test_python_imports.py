@@ -52,7 +52,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "dispatcher": {"core", "pods"},
     "gpus": {"core", "worker", "dispatcher"},
     "clients": {"core", "worker", "pods", "dispatcher", "gpus"},
-    "api": {"core", "pods", "dispatcher", "clients"},
+    "api": {"core", "pods", "dispatcher", "gpus", "clients"},
 }
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}

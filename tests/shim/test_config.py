@@ -133,9 +133,9 @@ def system(run_dir: paths.RunDir) -> paths.RunDir:
 
 
 @pytest.fixture
-def own(run_dir: paths.RunDir) -> Iterator[paths.RunDir]:
+def own(run_dir: paths.RunDir) -> paths.RunDir:
     """The user's own run directory: the one where XDG_RUNTIME_DIR is the test's run directory."""
-    yield paths.RunDir(run_dir.root / "nvshare")
+    return paths.RunDir(run_dir.root / "nvshare")
 
 
 def as_somebody(start: Start, system: paths.RunDir, own: paths.RunDir) -> ControlledProgram:
@@ -180,7 +180,7 @@ def test_whichever_scheduler_there_is(
 
 
 def test_client_stays_and_then_finds_the_other(start: Start, system: paths.RunDir, own: paths.RunDir) -> None:
-    """A client of the user's own scheduler stays there when the system's begins, and goes there when its own is gone."""
+    """A client of the user's own scheduler stays when the system's begins, and goes there when its own is gone."""
     with FakeScheduler(own.client_socket) as ours:
         program = as_somebody(start, system, own)
         assert program.do("use") == "0"

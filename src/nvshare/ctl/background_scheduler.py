@@ -13,7 +13,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,15 +25,18 @@ _LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
 _POLL_SECONDS = 0.02
 
 
-def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
-    """Returns when a scheduler accepts clients.
+def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str, str]) -> int | None:
+    """Returns when a scheduler accepts clients in one of the run directories; if need be one is started in the last.
 
     The file descriptor that it returns keeps an idle scheduler from ending for as long as it, or a copy that a child
     process inherited, is open. None: the scheduler is another user's, who decides when it ends.
     CommandError: there is no scheduler and none could be started.
     """
+    *others, own = run_dirs
+    if any(_answers(other) for other in others):
+        return None
     try:
-        return _ensure_scheduler(run_dir, environment)
+        return _ensure_scheduler(own, environment)
     except SchedulerStartError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
 
@@ -55,6 +58,14 @@ def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> 
         if not accepts(run_dir.client_socket):
             _start(run_dir, environment)
     return hold
+
+
+def _answers(run_dir: paths.RunDir) -> bool:
+    """Whether a scheduler accepts clients there; a place that can't be looked at has none for this user."""
+    try:
+        return accepts(run_dir.client_socket)
+    except SchedulerStartError:
+        return False
 
 
 def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:

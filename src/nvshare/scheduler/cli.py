@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nvshare import paths
-from nvshare.log import LogFormat, make_log
+from nvshare.log import LogFormat, LogLevel, make_log
+from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
@@ -69,7 +69,10 @@ def _device(name: str) -> str:
     return name
 
 
-@app.command(help="Decides which program may use which GPU when. One per node, or one per user.")
+@app.command(
+    help="Decides which program may use which GPU when. One per node, or one per user.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 def _scheduler(
     context: typer.Context,
     run_dir: Annotated[
@@ -89,6 +92,7 @@ def _scheduler(
         ),
     ] = Policy.AUTO,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
     legacy_device: Annotated[
         str | None,
         typer.Option(metavar="UUID", parser=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
@@ -128,7 +132,7 @@ def _scheduler(
         metrics_address,
     )
     try:
-        server.run(options, make_log(log_format))
+        server.run(options, make_log(log_format, log_level))
     except (RunDirError, server.StartError) as error:
-        print(f"nvshare-scheduler: {error}", file=sys.stderr)
+        complain("nvshare-scheduler", str(error))
         raise typer.Exit(1) from error

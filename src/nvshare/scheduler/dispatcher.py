@@ -13,7 +13,7 @@ from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Re
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
-from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
 from nvshare.scheduler.pods.description import Description
 
 MAX_DEVICES = 256
@@ -21,6 +21,9 @@ MAX_DEVICES = 256
 
 SHORTEST_QUANTUM = 0.01
 LONGEST_QUANTUM = 86400.0
+
+_NOTICES = 4
+"""Different notices of a client that are kept: a program has few, and one that is wrong fills no memory."""
 
 
 class InvalidCommandError(Exception):
@@ -57,6 +60,10 @@ class RegisteredClient:
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description
+    drain: str = ""
+    """How its drain goes, where it does not simply end; empty: nothing was reported."""
+    notices: tuple[str, ...] = ()
+    """What it had to say to whoever looks at it; the newest comes last."""
 
 
 class Dispatcher:
@@ -95,6 +102,10 @@ class Dispatcher:
     def watchers(self) -> set[asyncio.Event]:
         """Events that are set after every change; a watcher adds its own."""
         return self._watchers
+
+    def line(self, number: int) -> Line | None:
+        """Where a registered client waits now; None: it does not."""
+        return self._core.line(number, self._loop.time())
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""
@@ -140,8 +151,23 @@ class Dispatcher:
             client.description = description
             self.announce()
 
+    def drain_reported(self, number: int, drain: str) -> None:
+        """A client's drain does not simply end; ``drain``: how it goes, empty when that is over."""
+        client = self._clients[number]
+        if client.drain != drain:
+            client.drain = drain
+            self.announce()
+
+    def noticed(self, number: int, text: str) -> None:
+        """A client has something to say to whoever looks at it."""
+        client = self._clients[number]
+        if text and text not in client.notices:
+            client.notices = (*client.notices, text)[-_NOTICES:]
+            self.announce()
+
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
+        self._log.debug("happened", what=event)
         self._carry_out(self._core.handle(event, self._loop.time()))
         self._arm()
         self.announce()
@@ -201,6 +227,7 @@ class Dispatcher:
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
+            self._log.debug("to do", what=action)
             match action:
                 case ReportUnresponsive(client, grant, overdue_seconds):
                     shown = self._clients[client].description

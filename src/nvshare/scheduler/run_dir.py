@@ -29,7 +29,8 @@ def claimed(run_dir: RunDir) -> Iterator[None]:
     try:
         yield
     finally:
-        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.pid_file):
+        sockets = (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.status_socket)
+        for path in (*sockets, run_dir.pid_file):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         os.close(pid_file)
@@ -64,7 +65,11 @@ def _make_directories(run_dir: RunDir) -> None:
             run_dir.root.mkdir(parents=True)
             run_dir.root.chmod(0o755)
         _check_owner(run_dir.root)
-        for directory, mode in ((run_dir.client_socket.parent, 0o755), (run_dir.admin_socket.parent, 0o700)):
+        for directory, mode in (
+            (run_dir.client_socket.parent, 0o755),
+            (run_dir.status_socket.parent, 0o755),
+            (run_dir.admin_socket.parent, 0o700),
+        ):
             directory.mkdir(exist_ok=True)
             _check_owner(directory)
             directory.chmod(mode)

@@ -22,7 +22,7 @@ from nvshare.log import Log
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.api.admin import AdminService
+from nvshare.scheduler.api.admin import AdminService, PublicStatusService, StatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -48,6 +48,8 @@ from nvshare.scheduler.worker import Worker
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
+_PUBLIC_CALLS = 16
+"""Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 _OWN_DESCRIPTORS = 64
 """Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
 
@@ -133,6 +135,34 @@ class _ProbesServer(Protocol):
     def stop(self) -> None: ...
 
 
+class _AdminServer:
+    """The admin API, or a part of it, at one socket."""
+
+    def __init__(self, service: StatusService, at_once: int | None) -> None:
+        """``at_once``: how many calls may be going on."""
+        self._service = service
+        self._grpc = grpc.aio.server(maximum_concurrent_rpcs=at_once)
+        admin_pb2_grpc.add_AdminServicer_to_server(service, self._grpc)
+
+    def listen(self, path: Path, mode: int) -> None:
+        """Makes a socket of this mode."""
+        try:
+            path.unlink(missing_ok=True)
+            self._grpc.add_insecure_port(f"unix:{path.absolute()}")
+            path.chmod(mode)
+        except (OSError, RuntimeError) as error:
+            raise RunDirError(f"cannot serve {path}: {error}; choose another --run-dir") from error
+
+    async def start(self) -> None:
+        """Answers from now on."""
+        await self._grpc.start()
+
+    async def stop(self) -> None:
+        """Answers no more; who watches sees the end."""
+        self._service.stop()
+        await self._grpc.stop(grace=0.5)
+
+
 class _Running:
     """The parts of a running scheduler, in the order in which they start and stop."""
 
@@ -184,7 +214,6 @@ class _Running:
             if options.exit_when_idle is None
             else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
-        products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
@@ -194,11 +223,23 @@ class _Running:
             options.pod_resources,
             log,
         )
-        self._service = AdminService(
-            self._dispatcher, self._allocations.without_client, products, options.version, loop.time()
+        gpus = {gpu.uuid: gpu for gpu in found.values()}
+        self._admin, self._public = (
+            _AdminServer(
+                service(
+                    self._dispatcher,
+                    self._allocations.without_client,
+                    gpus,
+                    self._memory.measured,
+                    options.version,
+                    loop.time(),
+                ),
+                at_once,
+            )
+            for service, at_once in ((AdminService, None), (PublicStatusService, _PUBLIC_CALLS))
         )
-        self._grpc = grpc.aio.server()
-        admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
+        for gpu in gpus.values():
+            self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
@@ -208,14 +249,9 @@ class _Running:
         if self._probes is not None:
             self._probes.start()
             self._log.info("metrics", port=self._probes.port)
-        admin_socket = self._run_dir.admin_socket
-        try:
-            admin_socket.unlink(missing_ok=True)
-            self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
-            admin_socket.chmod(0o600)
-        except (OSError, RuntimeError) as error:
-            raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
-        await self._grpc.start()
+        self._admin.listen(self._run_dir.admin_socket, 0o600)
+        self._public.listen(self._run_dir.status_socket, 0o666)
+        await asyncio.gather(self._admin.start(), self._public.start())
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
             listening = listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
@@ -236,8 +272,7 @@ class _Running:
             self._marker.remove()
         if self._idle is not None:
             self._idle.close()
-        self._service.stop()
-        await self._grpc.stop(grace=0.5)
+        await asyncio.gather(self._admin.stop(), self._public.stop())
         if self._probes is not None:
             await asyncio.to_thread(self._probes.stop)
 

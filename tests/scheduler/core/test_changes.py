@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, Line, ShownState, Totals
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, Line, ShownState, Totals, Turn
 from tests.scheduler.core.transcript import DEVICE, GIB, number, replay
 
 
@@ -159,7 +159,7 @@ def test_a_snapshot_shows_turns_and_times() -> None:
                     0.0,
                     10.0,
                     0,
-                    Line(1, 1, 10.0, (number("A"),), recovering=False),
+                    Line(1, 1, 10.0, (Turn(number("A"), 20.0),), recovering=False),
                 ),
                 ClientSnapshot(number("C"), ShownState.IDLE, GIB, GIB // 2, True, 0.0, 0.0, 0),
             ),

@@ -84,9 +84,9 @@ class Group:
         """The last client; the group is not empty."""
         return next(reversed(self._clients.values()))
 
-    def numbers(self) -> tuple[int, ...]:
+    def clients(self) -> tuple[Client, ...]:
         """The clients in order."""
-        return tuple(self._clients)
+        return tuple(self._clients.values())
 
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 
@@ -155,7 +155,8 @@ class Device:
         return next((line for waiter, line in self._lines(now, recovering) if waiter is client), None)
 
     def _lines(self, now: float, recovering: bool) -> Iterator[tuple[Client, Line]]:
-        behind = (*self._unresponsive.numbers(), *self._leaving.numbers(), *self._blocking.numbers())
+        groups = (self._unresponsive, self._leaving, self._blocking)
+        behind = tuple(Turn(client.number, now - client.since) for group in groups for client in group.clients())
         for position, client in enumerate(self._waiting.values(), start=1):
             yield client, Line(position, len(self._waiting), now - client.since, behind, recovering)
 

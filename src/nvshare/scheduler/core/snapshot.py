@@ -20,6 +20,14 @@ class ShownState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A client's present turn."""
+
+    client: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """The place of one that waits among all that wait for a device."""
 
@@ -28,7 +36,7 @@ class Line:
     length: int
     seconds: float
     """Of the present wait."""
-    behind: tuple[int, ...]
+    behind: tuple[Turn, ...]
     """The holders that the first of the line waits for, and all behind it with it."""
     recovering: bool
     """Nothing is granted now, because clients of a former scheduler may come back."""
