@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TextIO
 
 _PLAIN = {"█": "#", "░": ".", "…": "~", "–": "-", "—": "-"}
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
@@ -27,11 +28,14 @@ def run_program(name: str, work: Callable[[], None]) -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if not _stdout_fails():
+        if not _fails(sys.stdout):
             raise
         complain(name, f"the output can't be written: {error.strerror}")
-        _discard_stdout()
         sys.exit(1)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if _fails(stream):
+                _discard(stream)
 
 
 def complain(name: str, text: str) -> None:
@@ -47,17 +51,18 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(character, "?") for character in lost), error.end
 
 
-def _stdout_fails() -> bool:
+def _fails(stream: TextIO | None) -> bool:
     """What could not be written is still there to be written."""
     try:
-        sys.stdout.flush()
+        if stream is not None:
+            stream.flush()
     except OSError:
         return True
     return False
 
 
-def _discard_stdout() -> None:
-    """Python writes once more at its end, and would complain."""
+def _discard(stream: TextIO) -> None:
+    """Python writes once more at its end, and would complain and change the exit code."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, stream.fileno())
     os.close(null)

@@ -63,7 +63,7 @@ def as_sum(memory: Memory) -> str:
         return f"{used} {unit}, of an unknown total"
     total = round(memory.total_bytes / step)
     if memory.free_bytes is None:
-        return f"{used} + free ? = {shown(total)} {unit}"
+        return f"{used} of {shown(total)} {unit}"
     free = total - clients - foreign
     if free < 0:
         return f"{used} = {shown(total)} + {shown(-free)} {unit} too much"

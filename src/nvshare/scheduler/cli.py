@@ -130,6 +130,7 @@ def _scheduler(
         version(),
         pod_resources,
         metrics_address,
+        context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     try:
         server.run(options, make_log(log_format, log_level))

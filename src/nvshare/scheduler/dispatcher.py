@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,11 @@ class ActionReceiver(Protocol):
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
 
 
+Observe = Callable[[Event | None, Sequence[Action], float], None]
+"""Is told what happened (None: the core's timer), what the core answered and when. A client that is gone is still
+among the clients then."""
+
+
 @dataclass(slots=True)
 class RegisteredClient:
     """What is known of a registered client beside the core's state."""
@@ -75,12 +80,14 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         log: Log,
         clients_changed: Callable[[int], None],
+        observe: Observe | None = None,
     ) -> None:
         """``clients_changed`` is called with the number of clients whenever it changed."""
         self._core = core
         self._loop = loop
         self._log = log
         self._clients_changed = clients_changed
+        self._observe = observe
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
         self._switched_off: dict[str | None, Policy] = {}
@@ -139,8 +146,9 @@ class Dispatcher:
 
     def remove(self, number: int) -> RegisteredClient:
         """A client's connection ended; returns what was known of it."""
-        client = self._clients.pop(number)
+        client = self._clients[number]
         self.feed(ClientGone(number))
+        del self._clients[number]
         self._clients_changed(len(self._clients))
         return client
 
@@ -167,8 +175,12 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
+        now = self._loop.time()
+        actions = self._core.handle(event, now)
         self._log.debug("happened", what=event)
-        self._carry_out(self._core.handle(event, self._loop.time()))
+        if self._observe is not None:
+            self._observe(event, actions, now)
+        self._carry_out(actions)
         self._arm()
         self.announce()
 
@@ -258,7 +270,10 @@ class Dispatcher:
         deadline = self._core.deadline()
         now = self._loop.time()
         if deadline is not None and now >= deadline:
-            self._carry_out(self._core.handle_timer(now))
+            actions = self._core.handle_timer(now)
+            if self._observe is not None:
+                self._observe(None, actions, now)
+            self._carry_out(actions)
             self.announce()
         self._arm()
 

@@ -10,13 +10,14 @@ import secrets
 import signal
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
 
+from nvshare import display
 from nvshare.admin import admin_pb2_grpc
 from nvshare.log import Log
 from nvshare.paths import RunDir
@@ -33,7 +34,9 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients_marker import ClientsMarker
+from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import queries
@@ -43,11 +46,14 @@ from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.run_dir import RunDirError, claimed, listen
+from nvshare.scheduler.service_manager import ServiceManager
 from nvshare.scheduler.worker import Worker
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
+_TELL_SECONDS = 1.0
+"""The service manager hears of clients at most this often."""
 _PUBLIC_CALLS = 16
 """Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 _OWN_DESCRIPTORS = 64
@@ -69,6 +75,8 @@ class Options:
     """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    notify_socket: str = ""
+    """Where the service manager wants to be told of this process; empty: nowhere."""
 
 
 class StartError(Exception):
@@ -131,6 +139,7 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
+    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -178,13 +187,17 @@ class _Running:
         run_dir = options.run_dir
         self._run_dir = run_dir
         self._loop = loop
+        self._telling = False
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
         self._marker = ClientsMarker(run_dir, log)
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
         # Until then clients of the scheduler before this one may still come back.
         self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed)
+        self._manager = ServiceManager(options.notify_socket)
+        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
+        observe = None if self._probes is None else self._probes.happened
+        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed, observe)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
@@ -242,7 +255,6 @@ class _Running:
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
-        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
@@ -256,8 +268,11 @@ class _Running:
             listening = listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
 
+        self._manager.ready(self._words())
+
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
+        self._manager.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
         for listener in self._listeners:
             listener.close()
@@ -276,13 +291,24 @@ class _Running:
         if self._probes is not None:
             await asyncio.to_thread(self._probes.stop)
 
+    def _words(self) -> str:
+        """What the scheduler does now, for whoever asks the service manager."""
+        devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
+        return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
+
+    def _tell_manager(self) -> None:
+        self._telling = False
+        self._manager.status(self._words())
+
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
         from nvshare.http import AddressError
         from nvshare.scheduler.api.probes import Probes
 
         try:
-            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot)
+            return Probes(
+                address, options.run_dir, options.version, self._loop, self._snapshot, lambda: self._dispatcher.clients
+            )
         except AddressError as error:
             raise StartError(str(error)) from error
 
@@ -298,6 +324,9 @@ class _Running:
     def _on_clients_changed(self, clients: int) -> None:
         if clients:
             self._marker.set()
+        if not self._telling:
+            self._telling = True
+            self._loop.call_later(_TELL_SECONDS, self._tell_manager)
         if self._idle is not None:
             self._idle.clients_changed(clients)
 
