@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,32 @@ def test_help_in_short(run_dir: RunDir, name: str) -> None:
     long, short = run(run_dir, PROGRAMS[name], "--help"), run(run_dir, PROGRAMS[name], "-h")
     assert (short.returncode, short.stderr) == (0, "")
     assert short.stdout == long.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("nvshare-ctl", ["status", "-o", "fair"]),
+        ("nvshare-ctl", ["set", "policy", "fair"]),
+        ("kubectl nvshare", ["status", "-o", "fair"]),
+        ("nvshare-scheduler", ["--policy", "fair"]),
+        ("nvshare-scheduler", ["--log-level", "fair"]),
+        ("nvshare-device-plugin", ["--log-level", "fair"]),
+    ],
+)
+def test_wrong_choice(run_dir: RunDir, name: str, arguments: list[str]) -> None:
+    """It is named with what is allowed, without words of the library that found it."""
+    done = run(run_dir, PROGRAMS[name], *arguments, COLUMNS="200")
+    assert done.returncode == 2
+    assert re.search(r"Invalid value for '[-/' a-z]+': 'fair' is not one of '", done.stderr)
+
+
+@pytest.mark.parametrize("text", [":\n  - {", "[]", "clusters: 3", "\0"])
+def test_file_that_is_no_kubeconfig(run_dir: RunDir, tmp_path: Path, text: str) -> None:
+    """One line, whatever is in it."""
+    file = tmp_path / "config"
+    file.write_text(text)
+    done = run(run_dir, PROGRAMS["kubectl nvshare"], "status", KUBECONFIG=str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("kubectl nvshare: no cluster to ask: ")
+    assert done.stderr.count("\n") == 1

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.command_classes import Command
 from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 
 _HELP = "Set the quantum or the policy of a running scheduler, for one device or for all."
@@ -60,7 +61,7 @@ def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
     group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
-    group.command("policy", help=_POLICY_HELP)(set_policy)
+    group.command("policy", cls=Command, help=_POLICY_HELP)(set_policy)
     return group
 
 

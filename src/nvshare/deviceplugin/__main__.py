@@ -10,6 +10,7 @@ from typing import Annotated, Any, Never
 import typer
 
 from nvshare import shim
+from nvshare.command_classes import Group
 from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
@@ -28,6 +29,7 @@ FAILURE = 1
 NAME = "nvshare-device-plugin"
 
 app = typer.Typer(
+    cls=Group,
     help="Offers each GPU of this node to kubelet several times over, so that containers share it in turns.",
     epilog="Every option is also an environment variable (NVSHARE_PLUGIN_ and its name) and a key of the file. "
     "An option wins over the environment, the environment over the file.",

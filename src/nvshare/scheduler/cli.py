@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nvshare import paths
+from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel, make_log
 from nvshare.program import complain
 from nvshare.scheduler import server
@@ -70,6 +71,7 @@ def _device(name: str) -> str:
 
 
 @app.command(
+    cls=Command,
     help="Decides which program may use which GPU when. One per node, or one per user.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

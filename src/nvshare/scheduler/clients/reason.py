@@ -39,7 +39,8 @@ def why(line: Line, asker: Description, holders: Sequence[tuple[Description, flo
 
 
 def _with_command(behind: Callable[[str], str], pid: str, command: str) -> str:
-    """The command is what gives way where not all has room."""
+    """The command is what gives way where not all has room; of a file its name is said, without its folders."""
+    command = " ".join(word.rpartition("/")[2] or word for word in command.split())
     room = LONGEST - len(behind(f"{pid} ()").encode())
     if len(command.encode()) > room:
         command = command.encode()[: max(0, room - 3)].decode(errors="ignore").rstrip() + "..."
