@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -90,3 +91,18 @@ def test_own_where_the_systems_is_gone(run_dir: RunDir, system: Scheduler, own: 
     assert done.returncode == 3
     for place in ("/var/run/nvshare/admin/admin.sock", str(own.admin_socket)):
         assert place in done.stderr
+
+
+def test_own_scheduler_beside_the_systems(run_dir: RunDir, system: Scheduler) -> None:
+    """A user who starts a scheduler by hand is told that programs won't use it."""
+    scheduler = [sys.executable, "-m", "nvshare.scheduler", "--exit-when-idle", "0", "--log-format", "json"]
+    variables = {**environment(run_dir, XDG_RUNTIME_DIR=str(run_dir.root)), RUN_DIR: ""}
+    command = [*as_user(run_dir.root / "system"), *scheduler]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+    warnings = [line for line in map(json.loads, done.stderr.splitlines()) if line["level"] == "warning"]
+    assert [(line["event"], line["run_dir"]) for line in warnings] == [
+        ("another scheduler serves this machine, and programs go to that one", "/var/run/nvshare")
+    ]
+    system.terminate()
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+    assert "another scheduler" not in done.stderr

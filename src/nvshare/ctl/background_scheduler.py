@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nvshare import paths, scheduler_process
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts
+from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
 
 _LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
 _POLL_SECONDS = 0.02
@@ -33,7 +33,7 @@ def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str,
     CommandError: there is no scheduler and none could be started.
     """
     *others, own = run_dirs
-    if any(_answers(other) for other in others):
+    if any(answers(other) for other in others):
         return None
     try:
         return _ensure_scheduler(own, environment)
@@ -58,14 +58,6 @@ def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> 
         if not accepts(run_dir.client_socket):
             _start(run_dir, environment)
     return hold
-
-
-def _answers(run_dir: paths.RunDir) -> bool:
-    """Whether a scheduler accepts clients there; a place that can't be looked at has none for this user."""
-    try:
-        return accepts(run_dir.client_socket)
-    except SchedulerStartError:
-        return False
 
 
 def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:

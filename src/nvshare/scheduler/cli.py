@@ -17,6 +17,7 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.run_dir import RunDirError
+from nvshare.scheduler_process import answers
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
@@ -123,7 +124,10 @@ def _scheduler(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    chosen = paths.RunDir(run_dir) if run_dir is not None else paths.run_dir(context.obj)
+    log = make_log(log_format, log_level)
+    *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
+    if any(answers(other) for other in others):
+        log.warning("another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root))
     options = server.Options(
         chosen,
         Settings(policy=policy, quantum_seconds=quantum),
@@ -135,7 +139,7 @@ def _scheduler(
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     try:
-        server.run(options, make_log(log_format, log_level))
+        server.run(options, log)
     except (RunDirError, server.StartError) as error:
         complain("nvshare-scheduler", str(error))
         raise typer.Exit(1) from error
