@@ -46,14 +46,14 @@ from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.run_dir import RunDirError, claimed, listen
-from nvshare.scheduler.service_manager import ServiceManager
+from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
 _TELL_SECONDS = 1.0
-"""The service manager hears of clients at most this often."""
+"""systemd hears of clients at most this often."""
 _PUBLIC_CALLS = 16
 """Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 _OWN_DESCRIPTORS = 64
@@ -76,7 +76,7 @@ class Options:
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
     notify_socket: str = ""
-    """Where the service manager wants to be told of this process; empty: nowhere."""
+    """Where systemd wants to be told of this process; empty: nowhere."""
 
 
 class StartError(Exception):
@@ -194,7 +194,7 @@ class _Running:
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
         # Until then clients of the scheduler before this one may still come back.
         self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._manager = ServiceManager(options.notify_socket)
+        self._systemd = Systemd(options.notify_socket)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         observe = None if self._probes is None else self._probes.happened
         self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed, observe)
@@ -268,11 +268,11 @@ class _Running:
             listening = listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
 
-        self._manager.ready(self._words())
+        self._systemd.ready(self._words())
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
-        self._manager.stopping()
+        self._systemd.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
         for listener in self._listeners:
             listener.close()
@@ -292,13 +292,13 @@ class _Running:
             await asyncio.to_thread(self._probes.stop)
 
     def _words(self) -> str:
-        """What the scheduler does now, for whoever asks the service manager."""
+        """What the scheduler does now, for whoever asks systemd."""
         devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
         return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
 
-    def _tell_manager(self) -> None:
+    def _tell_systemd(self) -> None:
         self._telling = False
-        self._manager.status(self._words())
+        self._systemd.status(self._words())
 
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
@@ -326,7 +326,7 @@ class _Running:
             self._marker.set()
         if not self._telling:
             self._telling = True
-            self._loop.call_later(_TELL_SECONDS, self._tell_manager)
+            self._loop.call_later(_TELL_SECONDS, self._tell_systemd)
         if self._idle is not None:
             self._idle.clients_changed(clients)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from nvshare.paths import NOTIFY_SOCKET, RunDir
-from nvshare.scheduler.service_manager import ServiceManager
+from nvshare.scheduler.systemd import Systemd
 from tests.layout.tree import ROOT
 from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
 
 UNIT = ROOT / "deploy" / "systemd" / "nvshare-scheduler.service"
 
 
-class Manager:
+class Listener:
     """Listens as systemd does."""
 
     def __init__(self, address: str) -> None:
@@ -32,32 +32,32 @@ class Manager:
 
 
 @pytest.fixture
-def manager(run_dir: RunDir) -> Iterator[Manager]:
+def listener(run_dir: RunDir) -> Iterator[Listener]:
     """One that listens in the test's run directory."""
-    manager = Manager(str(run_dir.root / "notify"))
-    with manager.socket:
-        yield manager
+    listener = Listener(str(run_dir.root / "notify"))
+    with listener.socket:
+        yield listener
 
 
-def test_life_of_a_scheduler(run_dir: RunDir, manager: Manager) -> None:
+def test_life_of_a_scheduler(run_dir: RunDir, listener: Listener) -> None:
     """It is ready when it accepts clients, says what it does, and that it stops before it does."""
     variables = {NOTIFY_SOCKET: str(run_dir.root / "notify")}
     with Scheduler(run_dir.root / "run", environment=variables) as scheduler:
-        assert manager.heard() == ["READY=1", "STATUS=0 GPUs, 0 clients"]
+        assert listener.heard() == ["READY=1", "STATUS=0 GPUs, 0 clients"]
         client = scheduler.client().register()
-        assert manager.heard() == ["STATUS=1 GPU, 1 client"]
+        assert listener.heard() == ["STATUS=1 GPU, 1 client"]
         client.close()
-        assert manager.heard() == ["STATUS=1 GPU, 0 clients"]
+        assert listener.heard() == ["STATUS=1 GPU, 0 clients"]
         assert scheduler.terminate() == 0
-        assert manager.heard() == ["STOPPING=1"]
+        assert listener.heard() == ["STOPPING=1"]
 
 
-def test_ready_means_ready(run_dir: RunDir, manager: Manager) -> None:
+def test_ready_means_ready(run_dir: RunDir, listener: Listener) -> None:
     """Whoever is started after it can connect at once."""
     command = [sys.executable, "-m", "nvshare.scheduler", "--run-dir", str(run_dir.root / "run")]
     environment = {NOTIFY_SOCKET: str(run_dir.root / "notify"), "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        assert manager.heard()[0] == "READY=1"
+        assert listener.heard()[0] == "READY=1"
         for path in (RunDir(run_dir.root / "run").client_socket, RunDir(run_dir.root / "run").admin_socket):
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(path))
@@ -67,16 +67,16 @@ def test_ready_means_ready(run_dir: RunDir, manager: Manager) -> None:
 def test_names_without_a_file() -> None:
     """systemd may give a name of the kernel's own name space, which begins with @."""
     name = "nvshare-test-notify"
-    manager = Manager(f"\0{name}")
-    with manager.socket:
-        ServiceManager(f"@{name}").ready("well")
-        assert manager.heard() == ["READY=1", "STATUS=well"]
+    listener = Listener(f"\0{name}")
+    with listener.socket:
+        Systemd(f"@{name}").ready("well")
+        assert listener.heard() == ["READY=1", "STATUS=well"]
 
 
 @pytest.mark.parametrize("address", ["", "/nonexistent/notify", "@nobody-listens-here", "vsock:2:1"])
 def test_nobody_to_tell(address: str) -> None:
     """That is no error."""
-    ServiceManager(address).stopping()
+    Systemd(address).stopping()
 
 
 def test_unit_is_valid(tool: Callable[[str], str], tmp_path: Path) -> None:

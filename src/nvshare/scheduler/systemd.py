@@ -1,4 +1,4 @@
-"""What the service manager is told: sd_notify(3).
+"""What systemd is told of this process: sd_notify(3).
 
 The protocol is one datagram, and systemd promises to keep it. So there is no package for it here: those that exist
 need libsystemd and a C compiler, or have not been kept up for years.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 
 
-class ServiceManager:
-    """The one that started this process, if it wants to be told."""
+class Systemd:
+    """Whoever started this process, if that wants to be told."""
 
     def __init__(self, address: str) -> None:
         """``address``: the value of NOTIFY_SOCKET; empty: nobody wants to be told."""
