@@ -137,5 +137,6 @@ def example() -> admin_pb2.Status:
         quantum_seconds=2.5,
         recovering=True,
         clients=[admin_pb2.Client(id=3, state="leaving", pinned_bytes=640 * 1024**2, protocol_version=1)],
+        awaited=[admin_pb2.AwaitedHolder(pid=4194303, command="python3")],
     )
     return admin_pb2.Status(version="0.2.0", scheduler_pid=977, uptime_seconds=3600.0, devices=[busy, quiet])

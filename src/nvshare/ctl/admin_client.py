@@ -13,6 +13,7 @@ import grpc
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
+from nvshare.unix_sockets import distrust, grpc_address
 
 RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
@@ -25,7 +26,7 @@ def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator
     A call that fails inside the block ends it with CommandError.
     """
     path = _find(run_dirs, only_to_read)
-    with grpc.insecure_channel(f"unix:{path.absolute()}") as channel:
+    with grpc.insecure_channel(grpc_address(path)) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.RpcError as error:
@@ -35,6 +36,8 @@ def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator
 def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
     locked: Path | None = None
     for run_dir in run_dirs:
+        if reason := distrust(run_dir.root):
+            raise CommandError(f"{reason}; a scheduler there is not asked; choose another --run-dir")
         try:
             if _accepts(run_dir.admin_socket):
                 return run_dir.admin_socket

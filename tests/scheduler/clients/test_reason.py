@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nvshare.protocol import wire
-from nvshare.scheduler.clients.reason import LONGEST, why
+from nvshare.scheduler.clients.reason import LONGEST, while_recovering, why
 from nvshare.scheduler.core.snapshot import Line
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity, Source
@@ -87,8 +87,22 @@ def test_longest_of_all() -> None:
 
 
 def test_nobody_is_in_the_way() -> None:
-    """For a moment, or while the scheduler recovers, which it says."""
+    """For a moment."""
     assert why(SECOND, ASKER, []) == "the lock for 12 s, 2nd of 3 in line"
-    assert why(replace(SECOND, recovering=True), ASKER, []) == (
-        "the lock for 12 s, 2nd of 3 in line: the scheduler restarted and looks who holds it"
-    )
+
+
+@pytest.mark.parametrize(
+    ("asker", "awaited", "whom"),
+    [
+        (ASKER, [77], "pid 77"),
+        (ASKER, [77, 78], "pid 77 and 1 more"),
+        (ASKER, [0], "a holder"),
+        (replace(ASKER, namespaces="0::/kubepods/a"), [77], "a holder"),
+        (replace(ASKER, namespaces=None), [77], "a holder"),
+    ],
+)
+def test_after_a_restart(asker: Description, awaited: list[int], whom: str) -> None:
+    """The scheduler waits for those who held the lock; a pid of the host says nothing within a container."""
+    text = while_recovering(replace(SECOND, recovering=True), asker, awaited)
+    assert text == f"the lock for 12 s, 2nd of 3 in line; the restarted scheduler waits for {whom}"
+    assert len(text.encode()) <= LONGEST

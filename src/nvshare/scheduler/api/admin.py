@@ -15,6 +15,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
+from nvshare.scheduler.recovery.record import Holder
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -38,17 +39,20 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
         gpus: Mapping[str, Gpu],
         measured: Set[str],
+        awaited: Callable[[str], Sequence[Holder]],
         version: str,
         started_at: float,
     ) -> None:
         """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
 
-        ``measured``: the devices whose memory is measured now. ``started_at`` is in the event loop's time.
+        ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
+        device waits for. ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
         self._gpus = gpus
         self._measured = measured
+        self._awaited = awaited
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -116,6 +120,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     each.device in self._measured,
                     clients,
                     unused.get(each.device, ()),
+                    self._awaited(each.device),
                 )
                 for each in self._dispatcher.snapshot()
             ],

@@ -10,6 +10,7 @@ from nvshare.scheduler.dispatcher import RegisteredClient
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.recovery.record import Holder
 
 
 def device_message(
@@ -18,10 +19,12 @@ def device_message(
     measured: bool,
     clients: Mapping[int, RegisteredClient],
     unused: Iterable[Holding],
+    awaited: Iterable[Holder],
 ) -> admin_pb2.Device:
-    """A device, its clients and its ``unused`` holdings. ``gpu``: None where NVML does not show it.
+    """A device, its clients, its ``unused`` holdings and the holders that it waits for.
 
-    ``measured``: whether the memory of processes that are no clients is known.
+    ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
+    known.
     """
     return admin_pb2.Device(
         uuid=snapshot.device,
@@ -35,6 +38,7 @@ def device_message(
         recovering=snapshot.recovering,
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
+        awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
 

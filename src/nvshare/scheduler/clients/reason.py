@@ -21,9 +21,7 @@ def why(line: Line, asker: Description, holders: Sequence[tuple[Description, flo
     ``holders``: those that the line waits for, each with the seconds for which it has held the lock. Their pids and
     commands are told only to who could see them anyway: the same user in the same container, or outside any.
     """
-    start = f"the lock for {_duration(line.seconds)}, {_ordinal(line.position)} of {line.length} in line"
-    if line.recovering:
-        return _cut(f"{start}: the scheduler restarted and looks who holds it")
+    start = _start(line)
     if not holders:
         return _cut(start)
     holder, held_seconds = max(holders, key=lambda each: each[1])
@@ -36,6 +34,18 @@ def why(line: Line, asker: Description, holders: Sequence[tuple[Description, flo
     if not _may_see(asker, holder):
         return _cut(behind(_stranger(asker, holder)))
     return _with_command(behind, f"pid {holder.own_pid}", holder.command)
+
+
+def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> str:
+    """The same while holders of a former scheduler are awaited; their pids are told to who sees the scheduler's."""
+    seen = [pid for pid in awaited if pid and asker.namespaces == ""]
+    whom = f"pid {seen[0]}" if seen else "a holder"
+    more = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
+    return _cut(f"{_start(line)}; the restarted scheduler waits for {whom}{more}")
+
+
+def _start(line: Line) -> str:
+    return f"the lock for {_duration(line.seconds)}, {_ordinal(line.position)} of {line.length} in line"
 
 
 def _with_command(behind: Callable[[str], str], pid: str, command: str) -> str:

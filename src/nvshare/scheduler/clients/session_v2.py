@@ -112,5 +112,8 @@ class SessionV2:
         if line is None:
             return ""
         clients = self._dispatcher.clients
+        asker = clients[self._number]
+        if line.recovering:
+            return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
         holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
-        return reason.why(line, clients[self._number].description, holders)
+        return reason.why(line, asker.description, holders)

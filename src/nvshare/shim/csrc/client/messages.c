@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/connection.h"
+#include "client/trust.h"
 #include "gate/device.h"
 #include "memory/memory.h"
 #include "process/config.h"
@@ -57,6 +59,39 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
 }
 
+/*
+ * The original's socket is beside the folder of ours, which serves both. Who starts just now may
+ * have opened one of them only.
+ */
+static bool original_answers(const char *path, char original[])
+{
+	const char *ours = strstr(path, "client/scheduler.sock");
+
+	if (!ours)
+		return false;
+	memcpy(original, path, (size_t)(ours - path));
+	strcpy(original + (ours - path), "scheduler.sock");
+	return nvs_connection_answers(original) && !nvs_connection_answers(path);
+}
+
+/* Whether something about one place explains why there is no scheduler; then it was said. */
+static bool explained(const char *path, const char *consequence)
+{
+	const char *distrust = *path ? nvs_distrust(path) : NULL;
+	char original[NVS_SOCKET_PATH_BYTES];
+
+	if (distrust)
+		nvs_log("no scheduler is believed at %s, because %s; %s", path, distrust,
+			consequence);
+	else if (*path && original_answers(path, original))
+		nvs_log("no scheduler at %s; that of the original nvshare, which listens at %s, "
+			"can't serve this library: start nvshare-scheduler instead of it; %s",
+			path, original, consequence);
+	else
+		return false;
+	return true;
+}
+
 static void warn_missing(void)
 {
 	static const char *const what[] = {
@@ -67,6 +102,9 @@ static void warn_missing(void)
 	const struct nvs_config *config = nvs_config();
 	const char *second = config->sockets[1];
 
+	for (size_t i = 0; i < NVS_SOCKETS; i++)
+		if (explained(config->sockets[i], what[config->on_missing]))
+			return;
 	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *second ? " or " : "", second,
 		what[config->on_missing]);
 }

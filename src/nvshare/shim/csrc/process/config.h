@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/un.h>
 
+#define NVS_SOCKETS 2
 #define NVS_SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
 
 struct nvs_config {
@@ -15,7 +16,7 @@ struct nvs_config {
 	 * where a scheduler may listen, in the order in which to look; empty: nowhere else, or the
 	 * path would be too long
 	 */
-	char sockets[2][NVS_SOCKET_PATH_BYTES];
+	char sockets[NVS_SOCKETS][NVS_SOCKET_PATH_BYTES];
 	int memory;	     /* enum nvs_wire_backend */
 	int on_missing;	     /* enum nvs_on_missing */
 	bool single_oversub; /* one process may allocate more than the device has */
