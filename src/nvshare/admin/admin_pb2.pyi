@@ -146,11 +146,8 @@ class Device(_message.Message):
     RECOVERING_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_WITHOUT_CLIENT_FIELD_NUMBER: _builtins.int
-<<<<<<< HEAD
     INDEX_FIELD_NUMBER: _builtins.int
-=======
     AWAITED_FIELD_NUMBER: _builtins.int
->>>>>>> h-recovery
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -162,13 +159,9 @@ class Device(_message.Message):
     quantum_left_seconds: _builtins.float
     """Absent while nobody's quantum runs out."""
     recovering: _builtins.bool
-<<<<<<< HEAD
-    """True while clients of a former scheduler have time to come back."""
+    """True while holders of a former scheduler are neither back nor dead; nothing is granted before that."""
     index: _builtins.str
     """As nvidia-smi counts: 0, or 0:1 for MIG device 1 of GPU 0. Empty: NVML does not show the device."""
-=======
-    """True while holders of a former scheduler are neither back nor dead; nothing is granted before that."""
->>>>>>> h-recovery
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___Client]: ...
     @_builtins.property
@@ -192,19 +185,12 @@ class Device(_message.Message):
         recovering: _builtins.bool = ...,
         clients: _abc.Iterable[Global___Client] | None = ...,
         allocations_without_client: _abc.Iterable[Global___Allocation] | None = ...,
-<<<<<<< HEAD
         index: _builtins.str = ...,
-=======
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
->>>>>>> h-recovery
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "quantum_left_seconds", b"quantum_left_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-<<<<<<< HEAD
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
-=======
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
->>>>>>> h-recovery
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015

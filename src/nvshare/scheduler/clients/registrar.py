@@ -94,7 +94,7 @@ class Registrar:
             registration.backend,
             connection.peer.pid,
             hinted(connection.peer, registration.hints),
-            start_time(connection.peer.pid),
+            started=start_time(connection.peer.pid),
         )
         try:
             self._dispatcher.make_known(device.name, device.total_bytes)
