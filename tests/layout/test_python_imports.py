@@ -53,7 +53,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "dispatcher": {"core", "pods", "recovery"},
     "gpus": {"core", "worker", "dispatcher"},
     "clients": {"core", "worker", "pods", "recovery", "dispatcher", "gpus"},
-    "api": {"core", "pods", "recovery", "dispatcher", "clients"},
+    "api": {"core", "pods", "recovery", "dispatcher", "gpus", "clients"},
 }
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}

@@ -102,7 +102,7 @@ def test_a_holder_that_comes_back_draining_is_let_drain(serve: Serve, spawn: Spa
     scheduler = serve("--policy", "exclusive", "--quantum", "0.01")
     waiter = scheduler.client().register(state=wire.State.WAITING)
     holder = process.connect(scheduler).register(state=wire.State.DRAINING, grant=grant)
-    assert scheduler.states() == {waiter.client_id: "waiting", holder.client_id: "holding"}
+    assert scheduler.states() == {waiter.client_id: "waiting", holder.client_id: "leaving"}
     assert waiter.has_nothing()
     assert holder.has_nothing()
     holder.send(wire.LockReleased(grant))

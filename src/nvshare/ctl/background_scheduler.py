@@ -13,13 +13,13 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvshare import paths, scheduler_process
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts
+from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
 from nvshare.unix_sockets import distrust, listening_pid, named
 
 _LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
@@ -27,15 +27,18 @@ _POLL_SECONDS = 0.02
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
-    """Returns when a scheduler accepts clients.
+def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str, str]) -> int | None:
+    """Returns when a scheduler accepts clients in one of the run directories; if need be one is started in the last.
 
     The file descriptor that it returns keeps an idle scheduler from ending for as long as it, or a copy that a child
     process inherited, is open. None: the scheduler is another user's, who decides when it ends.
     CommandError: there is no scheduler and none could be started.
     """
+    *others, own = run_dirs
+    if any(answers(other) for other in others):
+        return None
     try:
-        return _ensure_scheduler(run_dir, environment)
+        return _ensure_scheduler(own, environment)
     except SchedulerStartError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
 

@@ -18,7 +18,7 @@ from nvshare.unix_sockets import grpc_address
 FRESH_SECONDS = 5.0
 _POLL_SECONDS = 2.0
 _ANSWER_SECONDS = 1.0
-_BUSY_STATES = frozenset({"holding", "waiting", "unresponsive"})
+_BUSY_STATES = frozenset({"holding", "leaving", "waiting", "unresponsive"})
 
 
 class LoadWatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,13 +25,16 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
-from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
 
 MAX_DEVICES = 256
 """More than a node has, and few enough that clients which invent UUIDs do not fill the memory."""
+
+_NOTICES = 4
+"""Different notices of a client that are kept: a program has few, and one that is wrong fills no memory."""
 
 
 class InvalidCommandError(Exception):
@@ -56,6 +59,11 @@ class ActionReceiver(Protocol):
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
 
 
+Observe = Callable[[Event | None, Sequence[Action], float], None]
+"""Is told what happened (None: the core's timer), what the core answered and when. A client that is gone is still
+among the clients then."""
+
+
 @dataclass(slots=True)
 class RegisteredClient:
     """What is known of a registered client beside the core's state."""
@@ -68,6 +76,10 @@ class RegisteredClient:
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description
+    drain: str = ""
+    """How its drain goes, where it does not simply end; empty: nothing was reported."""
+    notices: tuple[str, ...] = ()
+    """What it had to say to whoever looks at it; the newest comes last."""
     started: int = 0
     """When its process started, as ``recovery.processes.start_time`` says."""
     recorded_grant: int = 0
@@ -85,6 +97,7 @@ class Dispatcher:
         record: HolderRecord,
         choices: Choices,
         clients_changed: Callable[[int], None],
+        observe: Observe | None = None,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
@@ -96,6 +109,7 @@ class Dispatcher:
         self._record = record
         self._choices = choices
         self._clients_changed = clients_changed
+        self._observe = observe
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
         self._switched_off = choices.policies_before_off
@@ -117,6 +131,10 @@ class Dispatcher:
     def watchers(self) -> set[asyncio.Event]:
         """Events that are set after every change; a watcher adds its own."""
         return self._watchers
+
+    def line(self, number: int) -> Line | None:
+        """Where a registered client waits now; None: it does not."""
+        return self._core.line(number, self._loop.time())
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""
@@ -160,9 +178,10 @@ class Dispatcher:
 
     def remove(self, number: int) -> RegisteredClient:
         """A client's connection ended; returns what was known of it."""
-        client = self._clients.pop(number)
+        client = self._clients[number]
         self._record.released(client.recorded_grant)
         self.feed(ClientGone(number))
+        del self._clients[number]
         self._clients_changed(len(self._clients))
         return client
 
@@ -178,9 +197,27 @@ class Dispatcher:
             client.description = description
             self.announce()
 
+    def drain_reported(self, number: int, drain: str) -> None:
+        """A client's drain does not simply end; ``drain``: how it goes, empty when that is over."""
+        client = self._clients[number]
+        if client.drain != drain:
+            client.drain = drain
+            self.announce()
+
+    def noticed(self, number: int, text: str) -> None:
+        """A client has something to say to whoever looks at it."""
+        client = self._clients[number]
+        if text and text not in client.notices:
+            client.notices = (*client.notices, text)[-_NOTICES:]
+            self.announce()
+
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        actions = self._core.handle(event, self._loop.time())
+        now = self._loop.time()
+        actions = self._core.handle(event, now)
+        self._log.debug("happened", what=event)
+        if self._observe is not None:
+            self._observe(event, actions, now)
         if isinstance(event, LockReleased):
             self._released(self._clients[event.client], event.grant)
         self._carry_out(actions)
@@ -252,6 +289,7 @@ class Dispatcher:
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
+            self._log.debug("to do", what=action)
             match action:
                 case ReportUnresponsive(number, grant, overdue_seconds):
                     shown = self._clients[number].description
@@ -296,7 +334,10 @@ class Dispatcher:
         deadline = self._core.deadline()
         now = self._loop.time()
         if deadline is not None and now >= deadline:
-            self._carry_out(self._core.handle_timer(now))
+            actions = self._core.handle_timer(now)
+            if self._observe is not None:
+                self._observe(None, actions, now)
+            self._carry_out(actions)
             self.announce()
         self._arm()
 

@@ -89,7 +89,7 @@ def claimed(run_dir: RunDir) -> Iterator[Claim]:
     directory = _lock(run_dir)
     claim = Claim(run_dir)
     try:
-        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket):
+        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.status_socket):
             _check_nobody_listens(path)
         claim.write_pid()
         yield claim
@@ -113,7 +113,11 @@ def _make_directories(run_dir: RunDir) -> None:
             run_dir.root.mkdir(parents=True)
             run_dir.root.chmod(0o755)
         _check_owner(run_dir.root)
-        for directory, mode in ((run_dir.client_socket.parent, 0o755), (run_dir.admin_socket.parent, 0o700)):
+        for directory, mode in (
+            (run_dir.client_socket.parent, 0o755),
+            (run_dir.status_socket.parent, 0o755),
+            (run_dir.admin_socket.parent, 0o700),
+        ):
             directory.mkdir(exist_ok=True)
             _check_owner(directory)
             directory.chmod(mode)

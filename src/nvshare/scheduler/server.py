@@ -10,19 +10,20 @@ import secrets
 import signal
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
 
+from nvshare import display
 from nvshare.admin import admin_pb2_grpc
 from nvshare.log import Log
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.api.admin import AdminService
+from nvshare.scheduler.api.admin import AdminService, PublicStatusService, StatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -32,8 +33,9 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
+from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import HolderRecorded
+from nvshare.scheduler.core.events import Event, HolderRecorded
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
 from nvshare.scheduler.gpus import names, queries
@@ -47,12 +49,17 @@ from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
 from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
 from nvshare.unix_sockets import grpc_address
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
+_TELL_SECONDS = 1.0
+"""systemd hears of clients at most this often."""
+_PUBLIC_CALLS = 16
+"""Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 _OWN_DESCRIPTORS = 64
 """Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
 
@@ -72,6 +79,8 @@ class Options:
     """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    notify_socket: str = ""
+    """Where systemd wants to be told of this process; empty: nowhere."""
 
 
 class StartError(Exception):
@@ -144,8 +153,39 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
+    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
+
+
+class _AdminServer:
+    """The admin API, or a part of it, at one socket."""
+
+    def __init__(self, service: StatusService, claim: Claim, at_once: int | None) -> None:
+        """``at_once``: how many calls may be going on."""
+        self._service = service
+        self._claim = claim
+        self._grpc = grpc.aio.server(maximum_concurrent_rpcs=at_once)
+        admin_pb2_grpc.add_AdminServicer_to_server(service, self._grpc)
+
+    def listen(self, path: Path, mode: int) -> None:
+        """Makes a socket of this mode."""
+        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
+        made = path.with_name("new.sock")
+        try:
+            self._grpc.add_insecure_port(grpc_address(made))
+        except RuntimeError as error:
+            raise RunDirError(f"cannot serve {path}: {error}; choose another --run-dir") from error
+        self._claim.publish(made, path, mode)
+
+    async def start(self) -> None:
+        """Answers from now on."""
+        await self._grpc.start()
+
+    async def stop(self) -> None:
+        """Answers no more; who watches sees the end."""
+        self._service.stop()
+        await self._grpc.stop(grace=0.5)
 
 
 class _Running:
@@ -166,13 +206,19 @@ class _Running:
         self._run_dir = run_dir
         self._claim = claim
         self._loop = loop
+        self._telling = False
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
         self._record = record
         choices = Choices(run_dir.choices, options.settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
-        self._dispatcher = Dispatcher(Core(self.settings), loop, log, record, choices, self._on_clients_changed)
+        self._systemd = Systemd(options.notify_socket)
+        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
+        observe = None if self._probes is None else self._probes.happened
+        self._dispatcher = Dispatcher(
+            Core(self.settings), loop, log, record, choices, self._on_clients_changed, observe
+        )
         former = [holder for each in record.found if (holder := self._await(each, found)) is not None]
         self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
@@ -200,7 +246,7 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.products)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid)
         self._idle = (
             None
             if options.exit_when_idle is None
@@ -215,40 +261,44 @@ class _Running:
             options.pod_resources,
             log,
         )
-        self._service = AdminService(
-            self._dispatcher,
-            self._allocations.without_client,
-            known.products,
-            self._awaited.on,
-            options.version,
-            loop.time(),
+        self._admin, self._public = (
+            _AdminServer(
+                service(
+                    self._dispatcher,
+                    self._allocations.without_client,
+                    known.by_uuid,
+                    self._memory.measured,
+                    self._awaited.on,
+                    options.version,
+                    loop.time(),
+                ),
+                claim,
+                at_once,
+            )
+            for service, at_once in ((AdminService, None), (PublicStatusService, _PUBLIC_CALLS))
         )
-        self._grpc = grpc.aio.server()
-        admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
+        for gpu in known.by_uuid.values():
+            self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
-        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
         if self._probes is not None:
             self._probes.start()
             self._log.info("metrics", port=self._probes.port)
-        admin_socket = self._run_dir.admin_socket
-        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
-        made = admin_socket.with_name("new.sock")
-        try:
-            self._grpc.add_insecure_port(grpc_address(made))
-        except RuntimeError as error:
-            raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
-        self._claim.publish(made, admin_socket, 0o600)
-        await self._grpc.start()
+        self._admin.listen(self._run_dir.admin_socket, 0o600)
+        self._public.listen(self._run_dir.status_socket, 0o666)
+        await asyncio.gather(self._admin.start(), self._public.start())
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
             listening = self._claim.listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
 
+        self._systemd.ready(self._words())
+
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
+        self._systemd.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
         for listener in self._listeners:
             listener.close()
@@ -263,10 +313,18 @@ class _Running:
         self._awaited.stop()
         if self._idle is not None:
             self._idle.close()
-        self._service.stop()
-        await self._grpc.stop(grace=0.5)
+        await asyncio.gather(self._admin.stop(), self._public.stop())
         if self._probes is not None:
             await asyncio.to_thread(self._probes.stop)
+
+    def _words(self) -> str:
+        """What the scheduler does now, for whoever asks systemd."""
+        devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
+        return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
+
+    def _tell_systemd(self) -> None:
+        self._telling = False
+        self._systemd.status(self._words())
 
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
@@ -274,7 +332,9 @@ class _Running:
         from nvshare.scheduler.api.probes import Probes
 
         try:
-            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot)
+            return Probes(
+                address, options.run_dir, options.version, self._loop, self._snapshot, lambda: self._dispatcher.clients
+            )
         except AddressError as error:
             raise StartError(str(error)) from error
 
@@ -302,6 +362,9 @@ class _Running:
         )
 
     def _on_clients_changed(self, clients: int) -> None:
+        if not self._telling:
+            self._telling = True
+            self._loop.call_later(_TELL_SECONDS, self._tell_systemd)
         if self._idle is not None:
             self._idle.clients_changed(clients)
 

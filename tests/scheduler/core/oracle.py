@@ -271,8 +271,11 @@ class Oracle:
         for shown, client in zip(snapshot.clients, device.clients, strict=True):
             expected = ShownState.WAITING if client in device.queue else ShownState.IDLE
             if client.turn:
-                expected = ShownState.UNRESPONSIVE if client.turn.reported else ShownState.HOLDING
+                leaving = ShownState.LEAVING if client.turn.revoked_at is not None else ShownState.HOLDING
+                expected = ShownState.UNRESPONSIVE if client.turn.reported else leaving
             assert shown.state is expected
+            place = device.queue.index(client) + 1 if client in device.queue else None
+            assert (shown.line and (shown.line.position, shown.line.length)) == (place and (place, len(device.queue)))
             assert shown.footprint_bytes == client.footprint_bytes
             assert (shown.pinned_bytes, shown.pinned_measured) == (client.pinned_bytes, client.measured)
             assert shown.grants == client.grants

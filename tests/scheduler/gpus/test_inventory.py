@@ -49,8 +49,12 @@ async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch
     assert gpus.find(ONE) is None
     await until(gpus.all, "NVML is asked")
     gpus.stop()
-    assert known.products == {gpu_name(ONE): "H200 1g", shown[1].uuid: "H200 1g"}
-    assert [device.total_bytes for device in dispatcher.snapshot()] == [16 * GIB]
+    assert {uuid: gpu.product for uuid, gpu in known.by_uuid.items()} == {
+        gpu_name(ONE): "H200 1g",
+        shown[1].uuid: "H200 1g",
+    }
+    # The other one is shown before its first client.
+    assert [device.total_bytes for device in dispatcher.snapshot()] == [16 * GIB, 16 * GIB]
 
 
 def test_a_driver_that_is_installed_later(

@@ -93,7 +93,7 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     (
         "holders",
         "Clients that hold the lock.",
-        lambda device: _count(device, ShownState.HOLDING, ShownState.UNRESPONSIVE),
+        lambda device: _count(device, ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE),
     ),
     ("waiters", "Clients that wait for the lock.", lambda device: _count(device, ShownState.WAITING)),
     (

@@ -94,7 +94,7 @@ class Registrar:
             registration.backend,
             connection.peer.pid,
             hinted(connection.peer, registration.hints),
-            start_time(connection.peer.pid),
+            started=start_time(connection.peer.pid),
         )
         try:
             self._dispatcher.make_known(device.name, device.total_bytes)
@@ -125,6 +125,10 @@ class Registrar:
             )
 
         self._worker.submit(lambda: self._describe(connection.peer, registration.hints), described)
+
+    def awaited(self, device: str) -> list[int]:
+        """The pids of the former scheduler's holders that a device waits for; 0 for one that can't be seen."""
+        return [holder.pid for holder in self._awaited.on(device)]
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""

@@ -29,7 +29,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
 ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | ClientGone
@@ -86,6 +86,11 @@ class Core:
     def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
         return tuple(device.snapshot(now) for device in self._devices.values())
+
+    def line(self, client: int, now: float) -> Line | None:
+        """Where a registered client waits at ``now``; None: it does not."""
+        known, device = self._clients[client]
+        return device.line(known, now)
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""

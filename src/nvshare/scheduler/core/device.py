@@ -19,12 +19,12 @@ The rules, which hold after every event:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Totals
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 
@@ -133,7 +133,8 @@ class Device:
 
     def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
-        clients = tuple(client.snapshot(now) for client in self._clients.values())
+        lines = {client.number: line for client, line in self._lines(now)}
+        clients = tuple(client.snapshot(now, lines.get(client.number)) for client in self._clients.values())
         return DeviceSnapshot(
             device=self.uuid,
             total_bytes=self.total_bytes,
@@ -151,6 +152,16 @@ class Device:
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
         )
+
+    def line(self, client: Client, now: float) -> Line | None:
+        """Where a client waits at ``now``; None: it does not."""
+        return next((line for waiter, line in self._lines(now) if waiter is client), None)
+
+    def _lines(self, now: float) -> Iterator[tuple[Client, Line]]:
+        groups = (self._unresponsive, self._leaving, self._blocking)
+        behind = tuple(Turn(client.number, now - client.since) for group in groups for client in group.clients())
+        for position, client in enumerate(self._waiting.values(), start=1):
+            yield client, Line(position, len(self._waiting), now - client.since, behind, self.awaited > 0)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         holders = (self._staying, self._blocking)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nvshare.log import Log
 from nvshare.scheduler.core.events import DeviceSeen
@@ -27,13 +27,13 @@ class KnownGpus:
 
     by_bytes: dict[bytes, Gpu]
     """By the 16 bytes by which clients name them."""
-    products: dict[str, str]
-    """The maker's name, by UUID."""
+    by_uuid: dict[str, Gpu]
+    """By the name under which the scheduler knows them."""
 
     @staticmethod
     def of(found: Mapping[bytes, Gpu]) -> KnownGpus:
         """Those that were there from the start."""
-        return KnownGpus(dict(found), {gpu.uuid: gpu.product for gpu in found.values()})
+        return KnownGpus(dict(found), {gpu.uuid: gpu for gpu in found.values()})
 
 
 class Inventory:
@@ -104,9 +104,8 @@ class Inventory:
         devices = self._dispatcher.devices
         if gpu.uuid not in devices and names.gpu_name(device_uuid) in devices:
             # One device must not have two locks: its clients go on under the name that they made up for it.
-            gpu = Gpu(names.gpu_name(device_uuid), gpu.product, gpu.total_bytes)
+            gpu = replace(gpu, uuid=names.gpu_name(device_uuid))
         self._known.by_bytes[device_uuid] = gpu
-        self._known.products[gpu.uuid] = gpu.product
+        self._known.by_uuid[gpu.uuid] = gpu
         self._log.info("NVML shows a GPU now", device=gpu.uuid, product=gpu.product)
-        if gpu.uuid in devices:
-            self._dispatcher.feed(DeviceSeen(gpu.uuid, gpu.total_bytes))
+        self._dispatcher.feed(DeviceSeen(gpu.uuid, gpu.total_bytes))

@@ -27,9 +27,11 @@ void nvs_connection_close(struct nvs_connection *connection)
 	connection->broken = false;
 }
 
+/* False: errno says why, and there is no connection. */
 static bool open_at(struct nvs_connection *connection, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int failure;
 
 	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
 	nvs_files_lock();
@@ -39,19 +41,35 @@ static bool open_at(struct nvs_connection *connection, const char *path)
 	if (connection->socket >= 0 && address.sun_path[0] &&
 	    !connect(connection->socket, (struct sockaddr *)&address, sizeof(address)))
 		return true;
+	failure = errno;
 	nvs_connection_close(connection);
+	errno = failure;
 	return false;
 }
 
+/*
+ * A scheduler that has no time to accept now is one that is there: nobody else is asked in its
+ * place.
+ */
 bool nvs_connection_open(struct nvs_connection *connection)
 {
-	const char *path = nvs_config()->socket_path;
+	const struct nvs_config *config = nvs_config();
 
-	if (nvs_distrust(path) || !open_at(connection, path))
-		return false;
-	if (nvs_trust_peer(path, connection->socket))
-		return true;
-	nvs_connection_close(connection);
+	for (size_t i = 0; i < NVS_SOCKETS; i++) {
+		const char *path = config->sockets[i];
+
+		if (!*path || nvs_distrust(path))
+			continue;
+		if (!open_at(connection, path)) {
+			if (errno == EAGAIN)
+				return false;
+		} else if (nvs_trust_peer(path, connection->socket)) {
+			connection->path = path;
+			return true;
+		} else {
+			nvs_connection_close(connection);
+		}
+	}
 	return false;
 }
 
