@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
@@ -43,6 +43,9 @@ class ActionReceiver(Protocol):
 
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
+
+    def kill(self) -> None:
+        """End the client's process with SIGKILL; OSError with the reason when that is not possible."""
 
 
 @dataclass(slots=True)
@@ -109,11 +112,14 @@ class Dispatcher:
         return next(self._numbers)
 
     def make_known(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, or its memory (0: unknown) if only that was not; may raise TooManyDevicesError."""
-        known_bytes = self._core.total_bytes(device)
-        if known_bytes is None and len(self._core.devices()) >= MAX_DEVICES:
+        """Makes a device known, or its memory as NVML says it (0: it does not) if only that was not.
+
+        May raise TooManyDevicesError.
+        """
+        measured = self._core.is_measured(device)
+        if measured is None and len(self._core.devices()) >= MAX_DEVICES:
             raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
-        if known_bytes is None or (known_bytes == 0 and total_bytes):
+        if measured is None or (not measured and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
 
     def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
@@ -212,8 +218,30 @@ class Dispatcher:
                         grant=grant,
                         overdue_seconds=round(overdue_seconds, 3),
                     )
+                case Kill(client, grant):
+                    self._kill(client, grant)
                 case _:
                     self._clients[action.client].receiver.deliver(action)
+
+    def _kill(self, number: int, grant: int) -> None:
+        client = self._clients[number]
+        shown = client.description
+        try:
+            client.receiver.kill()
+        except OSError as error:
+            event, reason = "a holder that keeps others waiting can't be killed", error.strerror or str(error)
+        else:
+            event, reason = "killed a holder that kept others waiting", ""
+        self._log.warning(
+            event,
+            client=number,
+            pid=shown.pid,
+            command=shown.command,
+            pod=shown.identity.pod,
+            device=client.device,
+            grant=grant,
+            **({"reason": reason} if reason else {}),
+        )
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

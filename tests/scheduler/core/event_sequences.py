@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -21,6 +22,7 @@ from nvshare.scheduler.core.events import (
     FootprintChanged,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
@@ -43,6 +45,8 @@ class Come:
     device: str
     footprint_bytes: int | None
     claimed: ClaimedState
+    backend: Backend = Backend.MANAGED
+    device_bytes: int = DEVICE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,11 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The context of the client in a slot is measured."""
+    """The context of the client in a slot is measured, or assumed anew."""
 
     slot: int
     pinned_bytes: int
+    measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ class Peers:
                 peer.asked_to_leave = peer.grant == grant
             case TellWaiters(_, waiters):
                 peer.waiters = waiters
-            case ReportUnresponsive():
+            case ReportUnresponsive() | Kill():
                 pass
 
     def _come(self, operation: Come) -> Event:
@@ -147,7 +152,13 @@ class Peers:
             self.last_number, waiting=operation.claimed is ClaimedState.WAITING, grant=0 if holds else None
         )
         return ClientRegistered(
-            self.last_number, operation.device, operation.footprint_bytes, operation.claimed, grant=0
+            self.last_number,
+            operation.device,
+            operation.footprint_bytes,
+            operation.claimed,
+            grant=0,
+            backend=operation.backend,
+            device_bytes=operation.device_bytes,
         )
 
     def _of_peer(self, operation: Ask | Release | Resize | Pin | Go, peer: Peer) -> Event | None:
@@ -161,7 +172,8 @@ class Peers:
             case Resize():
                 return FootprintChanged(peer.number, operation.footprint_bytes)
             case Pin():
-                return PinnedMeasured(peer.number, operation.pinned_bytes)
+                kind = PinnedMeasured if operation.measured else PinnedAssumed
+                return kind(peer.number, operation.pinned_bytes)
             case Go():
                 del self.by_slot[operation.slot]
                 return ClientGone(peer.number)
@@ -170,11 +182,20 @@ class Peers:
 
 
 SLOT = st.integers(0, SLOTS - 1)
-COMES = st.builds(
-    Come, SLOT, st.sampled_from(DEVICES), st.sampled_from((*FOOTPRINTS, None)), st.sampled_from(ClaimedState)
+COMES = st.one_of(
+    st.builds(
+        Come,
+        SLOT,
+        st.sampled_from(DEVICES),
+        st.sampled_from(FOOTPRINTS),
+        st.sampled_from(ClaimedState),
+        st.sampled_from(Backend),
+        st.sampled_from((0, DEVICE_BYTES, DEVICE_BYTES, 12 * GIB, 1024 * GIB)),
+    ),
+    st.builds(Come, SLOT, st.sampled_from(DEVICES), st.none(), st.sampled_from(ClaimedState)),
 )
 RESIZES = st.builds(Resize, SLOT, st.sampled_from(FOOTPRINTS))
-PINS = st.builds(Pin, SLOT, st.sampled_from((0, GIB // 2, GIB)))
+PINS = st.builds(Pin, SLOT, st.sampled_from((0, GIB // 2, GIB)), st.booleans())
 WAITS = st.builds(Wait, st.sampled_from((0.0, 0.25, 1.0, 4.0, 30.0)))
 POLICIES = st.builds(PolicySet, st.sampled_from(Policy), st.sampled_from((*DEVICES, None)))
 QUANTA = st.builds(QuantumSet, st.sampled_from(QUANTA_SECONDS), st.sampled_from((*DEVICES, None)))

@@ -20,10 +20,11 @@ from nvshare.scheduler.core.events import (
     FootprintChanged,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 from tests.scheduler.core.event_sequences import (
     COMES,
     DEVICE_BYTES,
@@ -65,11 +66,14 @@ class CoreMachine(RuleBasedStateMachine):
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
         recovering=st.booleans(),
         assumed=st.sampled_from((0, GIB)),
+        unresponsive=st.sampled_from(Unresponsive),
         footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
     )
-    def start(self, policy: Policy, recovering: bool, assumed: int, footprints: list[int]) -> None:
+    def start(
+        self, policy: Policy, recovering: bool, assumed: int, unresponsive: Unresponsive, footprints: list[int]
+    ) -> None:
         """The first clients are on one device and want it; those that come later are anywhere."""
-        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
+        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed, unresponsive=unresponsive)
         self.core = Core(chosen, self.now, recovering)
         self.oracle = Oracle(chosen, self.now + chosen.recovery_seconds if recovering else None)
         for device in DEVICES:
@@ -163,7 +167,7 @@ class CoreMachine(RuleBasedStateMachine):
         events: list[Event] = []
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
-            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
+            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1), PinnedAssumed(nobody, 1)]
         for device in self.oracle.devices.values():
             events += [LockRequested(client.number) for client in [*device.queue, *device.holders]]
             events += [LockReleased(client.number, self.oracle.last_grant + 1) for client in device.clients]

@@ -2,7 +2,7 @@
 
 One line is one event: its time, what happened, and after ``->`` what the core must answer (nothing: no action).
 Clients are capital letters, sizes are GiB, grants are numbers below 65. A client releases the grant that it was given
-last unless the line says which::
+last unless the line says which; ``of`` is the device's memory as the client says it::
 
     0   device 16
     0   A comes 12        -> grant A
@@ -10,6 +10,7 @@ last unless the line says which::
     30  timer             -> revoke A
     30  A releases        -> grant B
     31  A releases 1      -> illegal: A is idle
+    32  C comes 4 native of 16 waiting
 
 ``timer`` also demands that the core wanted to be woken at exactly that time, and every other line that it did not want
 to be woken before; ``late timer`` comes when the deadline has passed.
@@ -19,10 +20,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -31,22 +33,28 @@ from nvshare.scheduler.core.events import (
     FootprintChanged,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 
 DEVICE = "GPU-a"
 GIB = 1 << 30
 
 
 def replay(
-    transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0, recovering: bool = False
+    transcript: str,
+    policy: Policy = Policy.EXCLUSIVE,
+    *,
+    assumed_pinned_bytes: int = 0,
+    recovering: bool = False,
+    unresponsive: Unresponsive = Unresponsive.REPORT,
 ) -> Core:
     """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s, recovery 2 s."""
-    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes)
+    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes, unresponsive=unresponsive)
     core = Core(settings, started_at=0.0, recovering=recovering)
     grants: dict[int, int] = {}
     for line in filter(None, map(str.strip, transcript.splitlines())):
@@ -104,6 +112,8 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
             return FootprintChanged(number(name), _bytes(size))
         case [name, "pins", size]:
             return PinnedMeasured(number(name), _bytes(size))
+        case [name, "assumed", size]:
+            return PinnedAssumed(number(name), _bytes(size))
         case [name, "goes"]:
             return ClientGone(number(name))
         case _:
@@ -122,16 +132,21 @@ def _device(words: list[str]) -> DeviceSeen:
 
 def _registration(name: str, size: str, claim: list[str], grants: dict[int, int]) -> ClientRegistered:
     footprint = None if size == "?" else _bytes(size)
-    match claim:
-        case []:
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
-        case ["waiting"]:
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.WAITING)
-        case ["holding", grant]:
-            grants[number(name)] = int(grant)
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.HOLDING, int(grant))
-        case _:
-            raise AssertionError(f"not a claim: {claim}")
+    backend, total, claimed, grant = Backend.MANAGED, 0, ClaimedState.IDLE, 0
+    while claim:
+        match claim:
+            case ["native", *claim]:
+                backend = Backend.NATIVE
+            case ["of", gib, *claim]:
+                total = _bytes(gib)
+            case ["waiting", *claim]:
+                claimed = ClaimedState.WAITING
+            case ["holding", text, *claim]:
+                claimed, grant = ClaimedState.HOLDING, int(text)
+                grants[number(name)] = grant
+            case _:
+                raise AssertionError(f"not a claim: {claim}")
+    return ClientRegistered(number(name), DEVICE, footprint, claimed, grant, backend, total)
 
 
 def _bytes(gib: str) -> int:
@@ -150,6 +165,9 @@ def _text(action: Action, grants: dict[int, int]) -> str:
         case ReportUnresponsive(client, grant, overdue_seconds):
             assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
             return f"unresponsive {chr(client)} {overdue_seconds:g}"
+        case Kill(client, grant):
+            assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
+            return f"kill {chr(client)}"
         case _:
             assert_never(action)
 

@@ -17,6 +17,15 @@ class Policy(Enum):
     """Everyone runs."""
 
 
+class Backend(Enum):
+    """Where a client's allocations are while it does not hold the lock."""
+
+    MANAGED = "managed"
+    """In unified memory: their pages give way to whoever holds."""
+    NATIVE = "native"
+    """On the device, always."""
+
+
 class ClaimedState(Enum):
     """The state that a client claims when it registers."""
 
@@ -29,8 +38,8 @@ class ClaimedState(Enum):
 class DeviceSeen:
     """A device became known, or its memory was measured anew.
 
-    ``total_bytes`` is 0 while unknown: then no two clients with memory are known to fit together. ``foreign_bytes`` is
-    used by processes that are no clients.
+    ``total_bytes`` is 0 where it can't be measured: then the clients' claims count, and without any no two clients with
+    memory are known to fit together. ``foreign_bytes`` is used by processes that are no clients.
     """
 
     device: str
@@ -43,7 +52,8 @@ class ClientRegistered:
     """A process began to use a device, or came back after this scheduler or the one before lost it.
 
     ``footprint_bytes`` is None for a client that does not report it (protocol 1). ``grant`` is read only with HOLDING:
-    the grant under which the client runs, 0 if it runs without one; below 2**63.
+    the grant under which the client runs, 0 if it runs without one; below 2**63. ``device_bytes`` is the device's
+    memory as the client says it, 0 if it does not.
     """
 
     client: int
@@ -51,6 +61,8 @@ class ClientRegistered:
     footprint_bytes: int | None
     claimed: ClaimedState
     grant: int = 0
+    backend: Backend = Backend.MANAGED
+    device_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,14 @@ class FootprintChanged:
 @dataclass(frozen=True, slots=True)
 class PinnedMeasured:
     """The device memory of a client that is not in its footprint (context, modules) was measured."""
+
+    client: int
+    pinned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedAssumed:
+    """A client's memory that is not in its footprint can't be measured; ``pinned_bytes`` is the best that is known."""
 
     client: int
     pinned_bytes: int
@@ -114,6 +134,7 @@ Event = (
     | LockReleased
     | FootprintChanged
     | PinnedMeasured
+    | PinnedAssumed
     | ClientGone
     | PolicySet
     | QuantumSet

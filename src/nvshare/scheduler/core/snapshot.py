@@ -64,3 +64,5 @@ class DeviceSnapshot:
     recovering: bool
     clients: tuple[ClientSnapshot, ...]
     totals: Totals
+    total_measured: bool = True
+    """False: ``total_bytes`` is the least that a client claims, 0 if none does."""
