@@ -226,22 +226,15 @@ class Dispatcher:
     def _kill(self, number: int, grant: int) -> None:
         client = self._clients[number]
         shown = client.description
+        log = self._log.bind(
+            client=number, pid=shown.pid, command=shown.command, pod=shown.identity.pod, device=client.device, grant=grant
+        )
         try:
             client.receiver.kill()
         except OSError as error:
-            event, reason = "a holder that keeps others waiting can't be killed", error.strerror or str(error)
+            log.error("a holder that keeps others waiting can't be killed", reason=str(error))
         else:
-            event, reason = "killed a holder that kept others waiting", ""
-        self._log.warning(
-            event,
-            client=number,
-            pid=shown.pid,
-            command=shown.command,
-            pod=shown.identity.pod,
-            device=client.device,
-            grant=grant,
-            **({"reason": reason} if reason else {}),
-        )
+            log.warning("killed a holder that kept others waiting")
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

@@ -91,6 +91,50 @@ def test_a_small_client_passes_large_ones_that_take_turns() -> None:
     )
 
 
+def test_nobody_passes_one_that_would_come_in_when_another_leaves() -> None:
+    """C comes in at 50 s, when R has left; beside D it would have to wait for D's quantum too."""
+    replay(
+        """
+        0    device 16
+        0    A comes 8
+        0    R comes 4
+        0    B comes 8
+        0    C comes 8
+        0    D comes 2
+        0    A asks            -> grant A
+        20   R asks            -> grant R
+        21   B asks            -> waiters A 1
+        22   C asks
+        25   D asks
+        30   timer             -> revoke A
+        30   A releases        -> grant B, waiters R 2
+        """,
+        Policy.AUTO,
+    )
+
+
+def test_nobody_passes_one_that_would_pass_soon() -> None:
+    """When B comes in, D passes C; E would be too much beside C and D."""
+    replay(
+        """
+        0    device 16
+        0    A comes 14
+        0    B comes 10
+        0    C comes 12
+        0    D comes 3
+        0    E comes 2
+        0    A asks            -> grant A
+        1    B asks            -> waiters A 1
+        2    C asks
+        3    D asks
+        4    E asks
+        30   timer             -> revoke A
+        31   A releases        -> grant B, grant D, waiters B 2
+        """,
+        Policy.AUTO,
+    )
+
+
 def test_nobody_passes_a_client_that_must_be_alone() -> None:
     """Of unknown footprint, or larger than the device."""
     replay(

@@ -63,11 +63,11 @@ class CoreMachine(RuleBasedStateMachine):
         """By client: what the core said and the client has not read yet."""
 
     @initialize(
-        policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
+        policy=st.sampled_from((*[Policy.AUTO] * 4, Policy.EXCLUSIVE, Policy.OFF)),
         recovering=st.booleans(),
         assumed=st.sampled_from((0, GIB)),
         unresponsive=st.sampled_from(Unresponsive),
-        footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
+        footprints=st.lists(st.sampled_from(FOOTPRINTS), min_size=2, max_size=SLOTS),
     )
     def start(
         self, policy: Policy, recovering: bool, assumed: int, unresponsive: Unresponsive, footprints: list[int]
@@ -86,9 +86,11 @@ class CoreMachine(RuleBasedStateMachine):
     def come(self, operation: Come) -> None:
         self.do(operation)
 
-    @rule(slot=SLOT)
-    def ask(self, slot: int) -> None:
-        self.do(Ask(slot))
+    @rule(slots=st.lists(SLOT, min_size=1, max_size=SLOTS))
+    def ask(self, slots: list[int]) -> None:
+        """Several at once, so that there are queues."""
+        for slot in slots:
+            self.do(Ask(slot))
 
     @rule(slot=SLOT)
     def release(self, slot: int) -> None:
