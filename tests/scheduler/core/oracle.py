@@ -32,7 +32,7 @@ from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Turn:
     """One grant in one client's hands."""
 
@@ -44,7 +44,7 @@ class Turn:
     told: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ModelClient:
     """One client of a device."""
 
@@ -63,7 +63,7 @@ class ModelClient:
     grants: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ModelDevice:
     """One device."""
 

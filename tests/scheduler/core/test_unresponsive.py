@@ -132,3 +132,20 @@ def test_kill_under_exclusive() -> None:
         """,
         unresponsive=Unresponsive.KILL,
     )
+
+
+def test_off_lets_everybody_run_beside_it() -> None:
+    """Also beside one whose footprint is unknown."""
+    replay(
+        """
+        0    device 16
+        0    U comes ?
+        0    B comes 1
+        0    U asks            -> grant U
+        1    B asks            -> waiters U 1
+        30   timer             -> revoke U
+        40   timer             -> unresponsive U 10
+        41   policy off        -> grant B
+        """,
+        Policy.AUTO,
+    )

@@ -199,7 +199,7 @@ class Device:
         """The first waiter that is not kept out by unresponsive holders alone."""
         if not self._unresponsive.count:
             return next(iter(self._waiting.values()), None)
-        if self.policy is Policy.EXCLUSIVE or self._unresponsive.unknown:
+        if self.policy is Policy.EXCLUSIVE:
             return None
         return next((client for client in self._waiting.values() if self._fits((self._unresponsive,), (client,))), None)
 
