@@ -227,7 +227,12 @@ class Dispatcher:
         client = self._clients[number]
         shown = client.description
         log = self._log.bind(
-            client=number, pid=shown.pid, command=shown.command, pod=shown.identity.pod, device=client.device, grant=grant
+            client=number,
+            pid=shown.pid,
+            command=shown.command,
+            pod=shown.identity.pod,
+            device=client.device,
+            grant=grant,
         )
         try:
             client.receiver.kill()

@@ -215,7 +215,7 @@ class Device:
         actions.append(Grant(client.number, client.grant))
 
     def _find_blocking(self, first: Client | None) -> Sequence[Client]:
-        """Finds anew which holders block the first waiter; returns those for which the answer changed."""
+        """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
         stay = (self._others, self._unresponsive)
         while self._longest.count:
             client = self._longest.last()
@@ -229,31 +229,32 @@ class Device:
             self._longest.append(client)
         if first is None or not self._longest.count:
             return self._set_blocking(None, [])
-        lacking = -self._left_bytes((self._longest, *stay), first)
+        movable = self._longest.movable_bytes + self._others.movable_bytes + self._unresponsive.movable_bytes
+        lacking = movable + first.account.movable_bytes - self.ledger.left_bytes
         found_for = (first, first.account.is_known, lacking, self.policy, self._longest.changes)
         if found_for == self._blocking_for:
             return ()
         return self._set_blocking(found_for, must_leave(self.policy, list(self._longest), lacking, first))
 
-    def _set_blocking(self, found_for: _BlockingFor | None, blocking: list[Client]) -> Sequence[Client]:
-        self._blocking_for = found_for
-        if blocking == self._blocking and all(client.blocking for client in blocking):
-            return ()
-        numbers = {client.number for client in blocking}
-        no_more = [client for client in reversed(self._blocking) if client.blocking and client.number not in numbers]
-        newly = [client for client in blocking if not client.blocking]
-        for client in no_more:
+    def _set_blocking(self, found_for: _BlockingFor | None, blocking: list[Client]) -> list[Client]:
+        # Those that left meanwhile block no more.
+        moved = [client for client in reversed(self._blocking) if client.blocking]
+        for client in moved:
             client.blocking = False
-        for client in newly:
+        for client in blocking:
             client.blocking = True
+        self._blocking_for = found_for
         self._blocking = blocking
-        return no_more + newly
+        moved += blocking
+        return moved
 
     def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
         if self.policy is not Policy.AUTO or len(self._waiting) == 1:
             return
-        left_now = self._left_bytes((self._longest, self._others, self._leaving, self._unresponsive))
+        left_for_two = self.ledger.left_bytes - self._unresponsive.movable_bytes
+        left = left_for_two - self._longest.movable_bytes - self._others.movable_bytes
+        left_now = left - self._leaving.movable_bytes
         if left_now < 0:
             return
         if self._longest.unknown or self._others.unknown or self._leaving.unknown or self._unresponsive.unknown:
@@ -261,9 +262,9 @@ class Device:
         waiters: Iterable[Client] = self._waiting.values()
         if self._unresponsive.count:
             waiters = (client for client in waiters if self._fits((self._unresponsive,), (client,)))
-        left_then = self._left_bytes((self._longest, self._others, self._unresponsive), first)
-        left_then += sum(client.account.movable_bytes for client in self._blocking)
-        left_for_two = self._left_bytes((self._unresponsive,))
+        left_then = left - first.account.movable_bytes
+        for client in self._blocking:
+            left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two):
             self._grant(client, now, new_grant, actions)
 
@@ -326,13 +327,6 @@ class Device:
                 return self._leaving
             case _:
                 return self._unresponsive
-
-    def _left_bytes(self, holders: tuple[Group, ...], other: Client | None = None) -> int:
-        """What is left beside these holders and another client, as far as their footprints are known."""
-        movable = 0 if other is None else other.account.movable_bytes
-        for group in holders:
-            movable += group.movable_bytes
-        return self.ledger.left_bytes - movable
 
     def _outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
