@@ -57,7 +57,7 @@ class Simulation:
         self.first_grants: dict[int, float] = {}
         """By client."""
         self._programs = programs
-        self._core = Core(Settings(policy, QUANTUM), 0.0, recovering=False)
+        self._core = Core(Settings(policy, QUANTUM))
         self._now = 0.0
         self._coming: list[tuple[float, int, Event]] = []
         self._planned = 0

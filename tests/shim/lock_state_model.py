@@ -9,6 +9,8 @@ from typing import Any
 from nvshare._core import ffi, lib
 
 NEVER: int = lib.NVS_LOCK_NEVER
+PATIENCE = 10_000_000
+"""How long the clients of the tests wait before they say why, in microseconds."""
 
 
 class Link(IntEnum):
@@ -51,6 +53,9 @@ class Event(IntEnum):
     WAITERS = lib.NVS_EVENT_WAITERS
     REFUSED = lib.NVS_EVENT_REFUSED
     DRAINED = lib.NVS_EVENT_DRAINED
+    STEPPING = lib.NVS_EVENT_STEPPING
+    PUT_OFF = lib.NVS_EVENT_PUT_OFF
+    REASON = lib.NVS_EVENT_REASON
     LOOKED = lib.NVS_EVENT_LOOKED
     TIMER = lib.NVS_EVENT_TIMER
 
@@ -72,11 +77,14 @@ class Action(IntEnum):
     WARN_LOST = lib.NVS_ACTION_WARN_LOST
     WARN_BAD_FRAME = lib.NVS_ACTION_WARN_BAD_FRAME
     WARN_REFUSED = lib.NVS_ACTION_WARN_REFUSED
+    SEND_DRAIN_REPORT = lib.NVS_ACTION_SEND_DRAIN_REPORT
+    SEND_ASK_REASON = lib.NVS_ACTION_SEND_ASK_REASON
+    WARN_WAITING = lib.NVS_ACTION_WARN_WAITING
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One action; ``state`` is only meant for SEND_REGISTER, ``grant`` also for SEND_LOCK_RELEASED."""
+    """One action; ``state`` is meant for SEND_REGISTER and SEND_DRAIN_REPORT, ``grant`` also for SEND_LOCK_RELEASED."""
 
     kind: Action
     state: int = 0
@@ -98,7 +106,7 @@ class LockState:
 
     def __post_init__(self) -> None:
         self.raw = ffi.new("struct nvs_lock_state *")
-        lib.nvs_lock_state_init(self.raw, self.on_missing, self.pid, self.now)
+        lib.nvs_lock_state_init(self.raw, self.on_missing, self.pid, PATIENCE, self.now)
 
     @property
     def link(self) -> Link:
@@ -147,5 +155,5 @@ class LockState:
     @staticmethod
     def _done(action: Any) -> Done:
         kind = Action(action.kind)
-        sent = kind in (Action.SEND_REGISTER, Action.SEND_LOCK_RELEASED)
+        sent = kind in (Action.SEND_REGISTER, Action.SEND_LOCK_RELEASED, Action.SEND_DRAIN_REPORT)
         return Done(kind, action.state, action.grant) if sent else Done(kind)

@@ -12,15 +12,26 @@ from nvshare.log import Log
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    HolderDied,
+    LockReleased,
+    Policy,
+    PolicySet,
+    QuantumSet,
+)
+from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import Holder, HolderRecord
 
 MAX_DEVICES = 256
 """More than a node has, and few enough that clients which invent UUIDs do not fill the memory."""
-
-SHORTEST_QUANTUM = 0.01
-LONGEST_QUANTUM = 86400.0
 
 
 class InvalidCommandError(Exception):
@@ -60,6 +71,10 @@ class RegisteredClient:
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description
+    started: int = 0
+    """When its process started, as ``recovery.processes.start_time`` says."""
+    recorded_grant: int = 0
+    """The grant for which it is in the record of holders; 0: it is not."""
 
 
 class Dispatcher:
@@ -70,16 +85,23 @@ class Dispatcher:
         core: Core,
         loop: asyncio.AbstractEventLoop,
         log: Log,
+        record: HolderRecord,
+        choices: Choices,
         clients_changed: Callable[[int], None],
     ) -> None:
-        """``clients_changed`` is called with the number of clients whenever it changed."""
+        """``record`` is told who holds before that one is; ``choices`` what the operator sets.
+
+        ``clients_changed`` is called with the number of clients whenever it changed.
+        """
         self._core = core
         self._loop = loop
         self._log = log
+        self._record = record
+        self._choices = choices
         self._clients_changed = clients_changed
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
-        self._switched_off: dict[str | None, Policy] = {}
+        self._switched_off = choices.policies_before_off
         """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
@@ -121,6 +143,11 @@ class Dispatcher:
             raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
         if measured is None or (not measured and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
+        if measured is None:
+            if device in self._choices.policies:
+                self.feed(PolicySet(self._choices.policies[device], device))
+            if device in self._choices.quanta:
+                self.feed(QuantumSet(self._choices.quanta[device], device))
 
     def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
         """Adds a client of a known device; IllegalEvent when the core refuses it."""
@@ -130,14 +157,25 @@ class Dispatcher:
         except IllegalEvent:
             del self._clients[event.client]
             raise
+        if event.recorded_grant is not None:
+            if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING) and event.grant == event.recorded_grant:
+                client.recorded_grant = event.grant
+            else:
+                self._record.released(event.recorded_grant)
         self._clients_changed(len(self._clients))
 
     def remove(self, number: int) -> RegisteredClient:
         """A client's connection ended; returns what was known of it."""
         client = self._clients.pop(number)
+        self._record.released(client.recorded_grant)
         self.feed(ClientGone(number))
         self._clients_changed(len(self._clients))
         return client
+
+    def holder_died(self, grant: int) -> None:
+        """A holder that is recorded, and was not back yet, runs no more."""
+        self._record.released(grant)
+        self.feed(HolderDied(grant))
 
     def described(self, number: int, description: Description) -> None:
         """It is now known who a client is; the client may be gone."""
@@ -148,7 +186,10 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        self._carry_out(self._core.handle(event, self._loop.time()))
+        actions = self._core.handle(event, self._loop.time())
+        if isinstance(event, LockReleased):
+            self._released(self._clients[event.client], event.grant)
+        self._carry_out(actions)
         self._arm()
         self.announce()
 
@@ -157,6 +198,8 @@ class Dispatcher:
         check_quantum(seconds)
         self._check_device(device)
         self.feed(QuantumSet(seconds, device))
+        self._choices.quantum_set(seconds, device)
+        self._choices.save()
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
@@ -164,19 +207,26 @@ class Dispatcher:
         self._check_device(device)
         self._switched_off.clear()
         self._apply(policy, device)
+        self._choices.save()
 
     def switch_off(self) -> None:
         """Sets the policy of all to ``off``, until ``switch_on``."""
         if self._switched_off:
             return
-        self._switched_off = self._core.policies()
+        self._switched_off.update(self._core.policies())
         self._apply(Policy.OFF, None)
+        self._choices.save()
 
     def switch_on(self) -> None:
         """Sets the policies as they were before ``switch_off``; nothing if that was not called."""
-        former, self._switched_off = self._switched_off, {}
+        former = dict(self._switched_off)
+        self._switched_off.clear()
         for device, policy in former.items():
-            self._apply(policy, device)
+            if device is None or device in self._core.devices():
+                self._apply(policy, device)
+            else:
+                self._choices.policy_set(policy, device)
+        self._choices.save()
 
     def announce(self) -> None:
         """Wakes the watchers: something changed."""
@@ -198,6 +248,7 @@ class Dispatcher:
         if policy is Policy.OFF:
             for receiver in receivers:
                 receiver.set_scheduling(on=False)
+        self._choices.policy_set(policy, device)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
     def _check_device(self, device: str | None) -> None:
@@ -208,20 +259,34 @@ class Dispatcher:
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case ReportUnresponsive(client, grant, overdue_seconds):
-                    shown = self._clients[client].description
+                case ReportUnresponsive(number, grant, overdue_seconds):
+                    shown = self._clients[number].description
                     self._log.warning(
                         "holder does not give the lock back",
-                        client=client,
+                        client=number,
                         pid=shown.pid,
                         command=shown.command,
                         grant=grant,
                         overdue_seconds=round(overdue_seconds, 3),
                     )
-                case Kill(client, grant):
-                    self._kill(client, grant)
+                case Kill(number, grant):
+                    self._kill(number, grant)
+                case Grant(number, grant):
+                    client = self._clients[number]
+                    self._held(client, grant)
+                    client.receiver.deliver(action)
                 case _:
                     self._clients[action.client].receiver.deliver(action)
+
+    def _held(self, client: RegisteredClient, grant: int) -> None:
+        shown = client.description
+        self._record.granted(Holder(client.device, grant, client.pid, client.started, shown.command))
+        client.recorded_grant = grant
+
+    def _released(self, client: RegisteredClient, grant: int) -> None:
+        if grant == client.recorded_grant:
+            self._record.released(grant)
+            client.recorded_grant = 0
 
     def _kill(self, number: int, grant: int) -> None:
         client = self._clients[number]

@@ -12,12 +12,16 @@ last unless the line says which; ``of`` is the device's memory as the client say
     31  A releases 1      -> illegal: A is idle
     32  C comes 4 native of 16 waiting
 
+``recorded 7`` is a holder of the scheduler before, ``died 7`` its end, and ``A comes 12 holding 7 was 7`` its return; a
+client that is ``doubted`` has claimed to hold before, without a record.
+
 ``timer`` also demands that the core wanted to be woken at exactly that time, and every other line that it did not want
 to be woken before; ``late timer`` comes when the deadline has passed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
@@ -31,6 +35,8 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     PinnedAssumed,
@@ -50,12 +56,11 @@ def replay(
     policy: Policy = Policy.EXCLUSIVE,
     *,
     assumed_pinned_bytes: int = 0,
-    recovering: bool = False,
     unresponsive: Unresponsive = Unresponsive.REPORT,
 ) -> Core:
-    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s, recovery 2 s."""
+    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s."""
     settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes, unresponsive=unresponsive)
-    core = Core(settings, started_at=0.0, recovering=recovering)
+    core = Core(settings)
     grants: dict[int, int] = {}
     for line in filter(None, map(str.strip, transcript.splitlines())):
         said, _, expected = line.partition("->")
@@ -100,6 +105,10 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
             return PolicySet(Policy(policy))
         case ["quantum", seconds]:
             return QuantumSet(float(seconds))
+        case ["recorded", grant]:
+            return HolderRecorded(DEVICE, int(grant))
+        case ["died", grant]:
+            return HolderDied(int(grant))
         case [name, "comes", size, *claim]:
             return _registration(name, size, claim, grants)
         case [name, "asks"]:
@@ -132,21 +141,25 @@ def _device(words: list[str]) -> DeviceSeen:
 
 def _registration(name: str, size: str, claim: list[str], grants: dict[int, int]) -> ClientRegistered:
     footprint = None if size == "?" else _bytes(size)
-    backend, total, claimed, grant = Backend.MANAGED, 0, ClaimedState.IDLE, 0
+    event = ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
     while claim:
         match claim:
             case ["native", *claim]:
-                backend = Backend.NATIVE
+                event = replace(event, backend=Backend.NATIVE)
             case ["of", gib, *claim]:
-                total = _bytes(gib)
+                event = replace(event, device_bytes=_bytes(gib))
             case ["waiting", *claim]:
-                claimed = ClaimedState.WAITING
-            case ["holding", text, *claim]:
-                claimed, grant = ClaimedState.HOLDING, int(text)
-                grants[number(name)] = grant
+                event = replace(event, claimed=ClaimedState.WAITING)
+            case [("holding" | "draining") as state, grant, *claim]:
+                grants[number(name)] = int(grant)
+                event = replace(event, claimed=ClaimedState(state), grant=int(grant))
+            case ["was", grant, *claim]:
+                event = replace(event, recorded_grant=int(grant))
+            case ["doubted", *claim]:
+                event = replace(event, doubted=True)
             case _:
                 raise AssertionError(f"not a claim: {claim}")
-    return ClientRegistered(number(name), DEVICE, footprint, claimed, grant, backend, total)
+    return event
 
 
 def _bytes(gib: str) -> int:

@@ -9,12 +9,16 @@ import sys
 from pathlib import Path
 
 from nvshare.protocol import wire
+from tests.polling import poll_until
 from tests.shim.lock_server import LockServer
 from tests.shim.programs.driver_calls import (
+    DRIVER,
     SECOND_DEVICE_STREAM,
     STREAM,
+    begin_capture,
     call,
     count,
+    end_capture,
     enters,
     hold,
     launch,
@@ -22,7 +26,7 @@ from tests.shim.programs.driver_calls import (
     take_lock,
     use_device,
 )
-from tests.shim.thread_state import client_waits
+from tests.shim.thread_state import client_waits, sleeps
 
 BOTH_CONTEXTS = (0, 0x1000, 0, 0x1001, 0, STREAM)
 
@@ -43,6 +47,37 @@ def call_in_flight(server: LockServer) -> None:
     assert in_flight.result() == 0
     peer.expect(wire.LockReleased)
     assert count("cuCtxSynchronize") == 1
+
+
+def step_in_flight(server: LockServer) -> None:
+    """A submission that a drain let through is waited for like any other, before anything is synchronized."""
+    peer = use_device(server)
+    take_lock(peer)
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    hold("cuLaunchKernel")
+    peer.revoke()
+    client_waits(peer)
+    stepping = enters("cuLaunchKernel", lambda: launch(STREAM))
+    assert peer.expect(wire.DrainReport).drain is wire.Drain.STEPPING
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    before = sleeps()
+    poll_until(lambda: sleeps() > before + 5, "the drain has looked again")
+    client_waits(peer)
+    assert count("cuCtxSynchronize") == 0
+    hold(None)
+    assert stepping.result() == 0
+    assert peer.expect(wire.LockReleased).grant == 1
+    assert count("cuCtxSynchronize") == 1
+
+
+def gives_way_by_itself(server: LockServer) -> None:
+    """A holder for which others wait is drained when its device is idle."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.send(wire.Waiters(1, 1000))
+    peer.expect(wire.LockReleased)
+    assert count("cuCtxSynchronize") > 0
+    assert start(lambda: begin_capture(STREAM) or end_capture(STREAM)).result() == 0
 
 
 def devices_apart(server: LockServer) -> None:
@@ -81,8 +116,13 @@ def peer_copy_needs_both(server: LockServer) -> None:
 
 def context_made_elsewhere(server: LockServer) -> None:
     """A submission in a context that no hook has seen made finds its device by itself."""
-    call("cuCtxSetCurrent", 0x1001)
-    calling = start(lambda: launch(0), 1)
+    DRIVER.spy_retain(1)
+
+    def submit() -> int:
+        DRIVER.spy_make_current(ctypes.c_void_p(0x1001))
+        return launch(0)
+
+    calling = start(submit)
     peer = server.accept()
     assert peer.register.device_uuid == b"b" * 16
     peer.expect_wanting()

@@ -22,7 +22,7 @@ _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
     wire.State.WAITING: ClaimedState.WAITING,
     wire.State.HOLDING: ClaimedState.HOLDING,
-    wire.State.DRAINING: ClaimedState.HOLDING,
+    wire.State.DRAINING: ClaimedState.DRAINING,
 }
 
 _BACKEND: Final = {
@@ -39,8 +39,8 @@ def registered(frame: wire.Register, client: int, device: str) -> ClientRegister
         frame.footprint_bytes,
         _CLAIMED[frame.state],
         frame.grant,
-        _BACKEND[frame.backend],
-        frame.total_bytes,
+        backend=_BACKEND[frame.backend],
+        device_bytes=frame.total_bytes,
     )
 
 

@@ -25,6 +25,7 @@ The rules, which hold after every event:
   assumption alone takes no lock away.
 - A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
   leave for the first in the queue are killed.
+- While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Device:
         self.ledger = Ledger()
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
+        self.awaited = 0
+        """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self._settings = settings
         self._clients: dict[int, Client] = {}
         self._waiting: OrderedDict[int, Client] = OrderedDict()
@@ -78,8 +81,9 @@ class Device:
 
     # What happened.
 
-    def add(self, client: Client) -> None:
-        """A client appeared, in whatever state it claims."""
+    def add(self, client: Client, revokes: int) -> None:
+        """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
+        self._revokes += revokes
         self._clients[client.number] = client
         self.ledger.open(client.account)
         match client.state:
@@ -87,6 +91,8 @@ class Device:
                 self._waiting[client.number] = client
             case ClientState.HOLDING:
                 self._others.append(client)
+            case ClientState.LEAVING:
+                self._leaving.append(client)
             case _:
                 pass
 
@@ -135,28 +141,25 @@ class Device:
 
     # What is to be done.
 
-    def reconcile(self, now: float, recovering: bool, new_grant: Callable[[], int]) -> list[Action]:
-        """Makes the state follow the rules again; returns the actions that this takes.
-
-        While ``recovering`` nothing is granted, no holder is blocking and none is killed.
-        """
+    def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
+        """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
         if self._leaving.count:
             self._report_unresponsive(now, actions)
         self._revoke_surplus(now, actions)
-        first = None if recovering else self._admit(now, new_grant, actions)
+        first = None if self.awaited else self._admit(now, new_grant, actions)
         moved = self._find_blocking(first)
         if first is not None:
             self._let_pass(first, now, new_grant, actions)
         if self._blocking and now >= self._quantum_end():
             self._revoke_blocking(now, actions)
         _tell(moved, len(self._waiting), actions)
-        if self._unresponsive.count and not recovering:
+        if self._unresponsive.count and not self.awaited:
             self._kill(actions)
         self.deadline = self._next_deadline()
         return actions
 
-    def snapshot(self, now: float, recovering: bool) -> DeviceSnapshot:
+    def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
         clients = tuple(client.snapshot(now) for client in self._clients.values())
         return DeviceSnapshot(
@@ -166,7 +169,7 @@ class Device:
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
             quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking else None,
-            recovering=recovering,
+            recovering=self.awaited > 0,
             clients=clients,
             totals=Totals(
                 grants=self._grants,

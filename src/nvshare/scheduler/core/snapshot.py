@@ -62,6 +62,7 @@ class DeviceSnapshot:
     quantum_left_seconds: float | None
     """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
     recovering: bool
+    """Holders of the scheduler before this one are not back yet; nothing is granted before they are, or are dead."""
     clients: tuple[ClientSnapshot, ...]
     totals: Totals
     total_measured: bool = True

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The clients: one record and one thread for every device that the process uses. The thread alone
- * touches the record's state and connection; others only set bits in `pending` and wake it through
- * `wake`. So nothing here is locked, and no thread of the program ever waits for the scheduler
- * except at the gate.
+ * touches the record's state and connection; others, its worker among them, only add to `pending`,
+ * which wakes it. So nothing here is locked, no thread of the program ever
+ * waits for the scheduler except at the gate, and the scheduler is heard at any time: the thread
+ * makes no call that may wait.
  *
  * After fork the child closes what was inherited, which would keep the parent's connection open,
  * and nvs_client_start begins anew.
@@ -16,35 +17,38 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/connection.h"
 #include "client/lock_state.h"
+#include "client/lock_words.h"
 #include "client/messages.h"
+#include "client/pending.h"
+#include "client/worker.h"
 #include "gate/device.h"
 #include "gate/gate.h"
-#include "gate/marks.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/files.h"
 #include "process/log.h"
 #include "process/thread.h"
 
-#define FOOTPRINT_US 10000 /* the least time between two footprints */
+#define FOOTPRINT_US 10000   /* the least time between two footprints */
+#define PATIENCE_US 10000000 /* who waits for longer is told why */
 
 enum {
 	PENDING_WANT = 1,
-	PENDING_FOOTPRINT = 2
+	PENDING_FOOTPRINT = 2,
+	PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 
 struct nvs_client {
 	struct nvs_device *device; /* NULL: not started in this process */
 	_Atomic bool running;	   /* the thread was created */
-	_Atomic unsigned int pending;
-	int wake; /* -1: none */
+	struct nvs_pending pending;
 	struct nvs_lock_state state;
 	struct nvs_connection connection;
+	struct nvs_worker worker;
 	/* the newest that the scheduler knows; when the next may go */
 	uint64_t footprint_sent, footprint_at;
 };
@@ -73,7 +77,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 {
 	struct nvs_frame frame;
 
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
 	client->footprint_sent = frame.footprint_bytes;
 	post(client, &frame);
@@ -83,7 +87,7 @@ static void post_footprint(struct nvs_client *client, uint64_t now)
 {
 	struct nvs_frame frame;
 
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
 	nvs_message_footprint(&frame, client->device);
 	if (frame.footprint_bytes == client->footprint_sent)
 		return;
@@ -123,43 +127,15 @@ static void open_connection(struct nvs_client *client)
 	feed_kind(client, connected ? NVS_EVENT_CONNECTED : NVS_EVENT_CONNECT_FAILED);
 }
 
-/*
- * A drain may take seconds, and this thread reads nothing meanwhile. To a scheduler that went in
- * that time the lock cannot be given back: the client holds it still, and tells the next scheduler
- * so. Therefore the end of the connection is fed before DRAINED.
- */
-static void drain(struct nvs_client *client)
-{
-	nvs_gate_drain(client->device);
-	if (nvs_connection_lost(&client->connection))
-		feed_kind(client, NVS_EVENT_DISCONNECTED);
-	feed(client,
-	     &(struct nvs_lock_event){ .kind = NVS_EVENT_DRAINED,
-				       .waiting = atomic_load(&client->device->gate.waiting) > 0 });
-}
-
-/*
- * The count is read first: what is submitted while the look goes on must make the next count
- * differ, although the look may not have waited for it.
- */
-static void look(struct nvs_client *client)
-{
-	struct nvs_lock_event event = { .kind = NVS_EVENT_LOOKED };
-
-	event.submissions = nvs_marks_submissions(client->device);
-	event.completed = nvs_gate_wait_idle(client->device);
-	feed(client, &event);
-}
-
 static void open_gate(struct nvs_client *client)
 {
-	nvs_gate_open(client->device);
+	nvs_gate_set(client->device, NVS_GATE_OPEN);
 	/*
-	 * Whoever asked until now found the gate closed before this; only this thread closes it
-	 * again. A wish that stayed would bring a second request after the next release, and a turn
-	 * that nobody needs.
+	 * Whoever asked until now found the gate closed before this, and it is not closed again
+	 * before this thread asks for it. A wish that stayed would bring a second request after the
+	 * next release, and a turn that nobody needs.
 	 */
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT);
+	nvs_pending_take(&client->pending, PENDING_WANT);
 }
 
 static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
@@ -182,30 +158,32 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		 * one goes first.
 		 */
 		post_footprint(client, nvs_now_us());
-		nvs_message_request(&frame);
-		post(client, &frame);
-		break;
+		/* fall through */
 	case NVS_ACTION_SEND_LOCK_RELEASED:
-		nvs_message_release(&frame, action->grant);
+	case NVS_ACTION_SEND_DRAIN_REPORT:
+	case NVS_ACTION_SEND_ASK_REASON:
+		nvs_message_for(&frame, action);
 		post(client, &frame);
 		break;
 	case NVS_ACTION_OPEN_GATE:
 		open_gate(client);
 		break;
 	case NVS_ACTION_DRAIN:
-		drain(client);
+		nvs_worker_ask(&client->worker, NVS_JOB_DRAIN);
 		break;
 	case NVS_ACTION_FAIL_GATE:
-		nvs_gate_fail(client->device);
+		nvs_gate_set(client->device, NVS_GATE_FAILING);
 		break;
 	case NVS_ACTION_CLOSE_GATE:
-		nvs_gate_drain(client->device);
+		/* Nothing passed it, so there is nothing to drain. */
+		nvs_gate_set(client->device, NVS_GATE_CLOSED);
 		break;
 	case NVS_ACTION_LOOK:
-		look(client);
+		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
 		break;
 	default:
-		nvs_message_warn(action->kind, &client->connection.input);
+		nvs_message_warn(action->kind, client->device, &client->state,
+				 &client->connection.input);
 	}
 }
 
@@ -225,6 +203,9 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	nvs_device_tell_others(client->device,
+			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
+			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
 	return true;
@@ -235,7 +216,29 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 static bool footprint_due(const struct nvs_client *client)
 {
 	return client->state.link == NVS_LINK_UP &&
-	       atomic_load(&client->pending) & PENDING_FOOTPRINT;
+	       nvs_pending_has(&client->pending, PENDING_FOOTPRINT);
+}
+
+static bool take_report(struct nvs_client *client, enum nvs_report report)
+{
+	return nvs_pending_take(&client->pending, PENDING_REPORT * report);
+}
+
+/* In the order in which they were said, should they have come together. */
+static void handle_reports(struct nvs_client *client)
+{
+	if (take_report(client, NVS_REPORT_LOOKED))
+		feed(client, &(struct nvs_lock_event){ .kind = NVS_EVENT_LOOKED,
+						       .completed = client->worker.completed,
+						       .submissions = client->worker.submissions });
+	if (take_report(client, NVS_REPORT_STEPPING))
+		feed_kind(client, NVS_EVENT_STEPPING);
+	if (take_report(client, NVS_REPORT_DRAINED))
+		feed(client, &(struct nvs_lock_event){
+				     .kind = NVS_EVENT_DRAINED,
+				     .waiting = atomic_load(&client->device->gate.waiting) > 0 });
+	if (take_report(client, NVS_REPORT_PUT_OFF))
+		feed_kind(client, NVS_EVENT_PUT_OFF);
 }
 
 /*
@@ -246,8 +249,9 @@ static void handle_pending(struct nvs_client *client)
 {
 	uint64_t now = nvs_now_us();
 
-	if (atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT) & PENDING_WANT)
+	if (nvs_pending_take(&client->pending, PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
+	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
 	if (footprint_due(client) && now >= client->footprint_at)
@@ -270,7 +274,7 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 	left = deadline > now ? deadline - now : 0;
 	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
 				     .tv_nsec = (long)(left % 1000000) * 1000 };
-	fds[0] = (struct pollfd){ .fd = client->wake, .events = POLLIN };
+	fds[0] = (struct pollfd){ .fd = client->pending.wake, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = client->connection.socket, .events = POLLIN };
 	if (ppoll(fds, 2, deadline == NVS_LOCK_NEVER ? NULL : &timeout, NULL) <= 0)
 		fds[0].revents = fds[1].revents = 0;
@@ -278,16 +282,7 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 
 static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 {
-	uint64_t count;
-
-	if (fds[0].revents & POLLNVAL)
-		/*
-		 * The program closed it, as some do with every file that they don't know. ppoll
-		 * passes over -1; without this the thread would never sleep again.
-		 */
-		client->wake = -1;
-	else if (fds[0].revents)
-		(void)!read(client->wake, &count, sizeof(count));
+	nvs_pending_woken(&client->pending, fds[0].revents);
 	/*
 	 * Those who asked before the scheduler's frame came are told first: a wish that is older
 	 * than LOCK_OK is answered by it, and must not be taken for one that came after.
@@ -319,7 +314,7 @@ static bool start_thread(struct nvs_client *client)
 {
 	if (atomic_exchange(&client->running, true))
 		return true;
-	if (client->wake >= 0 && nvs_thread_create(run, client))
+	if (client->pending.wake >= 0 && nvs_thread_create(run, client))
 		return true;
 	atomic_store(&client->running, false);
 	return false;
@@ -330,9 +325,9 @@ static void do_without_thread(struct nvs_device *device)
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
 		device->ordinal);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
-		nvs_gate_open(device);
+		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
-		nvs_gate_fail(device);
+		nvs_gate_set(device, NVS_GATE_FAILING);
 }
 
 void nvs_clients_forked(void)
@@ -340,32 +335,26 @@ void nvs_clients_forked(void)
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
 		if (client->device && client->connection.socket >= 0)
 			close(client->connection.socket);
-		if (client->device && client->wake >= 0)
-			close(client->wake);
+		if (client->device)
+			nvs_pending_close(&client->pending);
 		client->device = NULL;
 	}
 }
 
-/* A bit that was set already has woken the thread already. */
-static void notify(struct nvs_client *client, unsigned int what)
+static void hear(struct nvs_worker *worker, enum nvs_report report)
 {
-	/* This runs in the program's own calls: the write must not show in its errno. */
-	int saved = errno;
-
-	if (!(atomic_fetch_or(&client->pending, what) & what))
-		(void)!write(client->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
-	errno = saved;
+	nvs_pending_add(&worker->device->client->pending, PENDING_REPORT * report);
 }
 
 static void want(struct nvs_device *device)
 {
-	notify(device->client, PENDING_WANT);
+	nvs_pending_add(&device->client->pending, PENDING_WANT);
 	start_thread(device->client);
 }
 
 static void footprint_changed(struct nvs_device *device)
 {
-	notify(device->client, PENDING_FOOTPRINT);
+	nvs_pending_add(&device->client->pending, PENDING_FOOTPRINT);
 }
 
 static const struct nvs_listener listener = {
@@ -380,12 +369,14 @@ void nvs_client_start(struct nvs_device *device)
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = -1;
+	client->worker.device = device;
+	client->worker.tell = hear;
 	nvs_files_lock();
-	client->wake = nvs_file_move(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	nvs_pending_open(&client->pending);
 	client->device = device;
 	nvs_files_unlock();
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
-			    nvs_now_us());
+			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
 	device->client = client;
 	device->listener = &listener;
 	if (!start_thread(client))

@@ -25,13 +25,13 @@ enum nvs_received {
 	NVS_RECEIVED_END = 3,	   /* the scheduler is gone */
 };
 
-/* False: nobody listens at the configured path; there is no connection. */
+/* False: nobody whom we believe listens at the configured path; there is no connection. */
 bool nvs_connection_open(struct nvs_connection *connection);
+/* Whether anybody listens at a path. */
+bool nvs_connection_answers(const char *path);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection);
-/* The scheduler has ended the connection, even if there is something left to read. */
-bool nvs_connection_lost(const struct nvs_connection *connection);
 
 #endif

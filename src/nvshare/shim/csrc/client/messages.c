@@ -10,8 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/connection.h"
+#include "client/trust.h"
 #include "gate/device.h"
 #include "memory/memory.h"
+#include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
 
@@ -40,21 +43,40 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 		frame->name_hint[0] = '\0';
 }
 
-void nvs_message_request(struct nvs_frame *frame)
+void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action)
 {
-	begin(frame, NVS_REQ_LOCK);
-}
+	static const uint8_t types[] = {
+		[NVS_ACTION_SEND_REQ_LOCK] = NVS_REQ_LOCK,
+		[NVS_ACTION_SEND_LOCK_RELEASED] = NVS_LOCK_RELEASED,
+		[NVS_ACTION_SEND_DRAIN_REPORT] = NVS_DRAIN_REPORT,
+		[NVS_ACTION_SEND_ASK_REASON] = NVS_ASK_REASON,
+	};
 
-void nvs_message_release(struct nvs_frame *frame, uint64_t grant)
-{
-	begin(frame, NVS_LOCK_RELEASED);
-	frame->grant = grant;
+	begin(frame, types[action->kind]);
+	frame->grant = action->grant;
+	if (action->kind == NVS_ACTION_SEND_DRAIN_REPORT)
+		frame->drain = (uint8_t)action->state;
 }
 
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 {
 	begin(frame, NVS_FOOTPRINT);
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
+}
+
+/*
+ * The original's socket is beside the folder of ours, which serves both. Who starts just now may
+ * have opened one of them only.
+ */
+static bool original_answers(const char *path, char original[])
+{
+	const char *ours = strstr(path, "client/scheduler.sock");
+
+	if (!ours)
+		return false;
+	memcpy(original, path, (size_t)(ours - path));
+	strcpy(original + (ours - path), "scheduler.sock");
+	return nvs_connection_answers(original) && !nvs_connection_answers(path);
 }
 
 static void warn_missing(void)
@@ -65,8 +87,18 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
 
-	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
-		what[nvs_config()->on_missing]);
+	const char *path = nvs_config()->socket_path, *distrust = nvs_distrust(path);
+	char original[sizeof(nvs_config()->socket_path)];
+
+	if (distrust)
+		nvs_log("no scheduler is believed at %s, because %s; %s", path, distrust,
+			what[nvs_config()->on_missing]);
+	else if (original_answers(path, original))
+		nvs_log("no scheduler at %s; that of the original nvshare, which listens at %s, "
+			"can't serve this library: start nvshare-scheduler instead of it; %s",
+			path, original, what[nvs_config()->on_missing]);
+	else
+		nvs_log("no scheduler at %s; %s", path, what[nvs_config()->on_missing]);
 }
 
 static void warn_bad_frame(const struct nvs_frame *frame)
@@ -86,9 +118,8 @@ static void warn_bad_frame(const struct nvs_frame *frame)
 }
 
 /* A terminal shows the reason, so nothing in it may be an order to the terminal. */
-static void warn_refused(const struct nvs_frame *frame)
+static void copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
 {
-	char reason[sizeof(frame->text)];
 	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
 
 	for (size_t i = 0; i < length; i++)
@@ -96,10 +127,48 @@ static void warn_refused(const struct nvs_frame *frame)
 				    ? '?'
 				    : frame->text[i];
 	reason[length] = '\0';
+}
+
+static void warn_refused(const struct nvs_frame *frame)
+{
+	char reason[NVS_WIRE_TEXT_BYTES];
+
+	copy_reason(reason, frame);
 	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
 }
 
-void nvs_message_warn(int action, const struct nvs_frame *frame)
+static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_state *state,
+			 const struct nvs_frame *frame)
+{
+	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
+	char reason[NVS_WIRE_TEXT_BYTES];
+
+	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
+	if (!atomic_load(&device->gate.waiting))
+		return;
+	copy_reason(reason, frame);
+	if (state->lock == NVS_LOCK_DRAINING)
+		nvs_log("device %d: threads have waited for %llu s: the lock is to be given back, "
+			"and what they submitted has not completed%s",
+			device->ordinal, seconds,
+			state->report == NVS_DRAIN_STEPPING ? "; one submission at a time passes"
+							    : "");
+	else if (state->link != NVS_LINK_UP)
+		nvs_log("device %d: threads have waited for %llu s: %s %s", device->ordinal,
+			seconds,
+			state->refused ? "this process is refused by the scheduler at"
+				       : "there is no scheduler at",
+			nvs_config()->socket_path);
+	else if (frame->type != NVS_REASON)
+		nvs_log("device %d: threads have waited for %llu s for the lock", device->ordinal,
+			seconds);
+	else if (reason[0])
+		nvs_log("device %d: threads have waited for %llu s for the lock: %s",
+			device->ordinal, seconds, reason);
+}
+
+void nvs_message_warn(int action, const struct nvs_device *device,
+		      const struct nvs_lock_state *state, const struct nvs_frame *frame)
 {
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
@@ -108,6 +177,8 @@ void nvs_message_warn(int action, const struct nvs_frame *frame)
 			nvs_config()->socket_path);
 	else if (action == NVS_ACTION_WARN_BAD_FRAME)
 		warn_bad_frame(frame);
+	else if (action == NVS_ACTION_WARN_WAITING)
+		warn_waiting(device, state, frame);
 	else
 		warn_refused(frame);
 }
