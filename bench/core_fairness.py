@@ -34,10 +34,11 @@ DRAIN = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A client that works until it is asked to leave, leaves, pauses, and asks again."""
+    """A client that begins, works until it is asked to leave, leaves, pauses, and asks again."""
 
     footprint_bytes: int
     pause_seconds: float = 0.0
+    start_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,12 @@ class Wait:
 
 
 class Simulation:
-    """Programs on one device, from the moment when all of them ask; clients are numbered in the programs' order."""
+    """Programs on one device; clients are numbered in the programs' order."""
 
     def __init__(self, programs: Sequence[Program], policy: Policy) -> None:
         self.waits: list[Wait] = []
+        self.first_grants: dict[int, float] = {}
+        """By client."""
         self._programs = programs
         self._core = Core(Settings(policy, QUANTUM))
         self._now = 0.0
@@ -62,7 +65,7 @@ class Simulation:
         self._handle(DeviceSeen(DEVICE, DEVICE_BYTES))
         for client, program in enumerate(programs):
             self._handle(ClientRegistered(client, DEVICE, program.footprint_bytes, ClaimedState.IDLE))
-            self._plan(0.0, LockRequested(client))
+            self._plan(program.start_seconds, LockRequested(client))
 
     def run(self, end: float) -> None:
         """Lets everything happen that happens before ``end``."""
@@ -97,6 +100,7 @@ class Simulation:
         for action in actions:
             match action:
                 case Grant():
+                    self.first_grants.setdefault(action.client, self._now)
                     ahead, asked_at = self._asked.pop(action.client)
                     self.waits.append(Wait(ahead, self._now - asked_at))
                 case Revoke():

@@ -42,8 +42,8 @@ def policies(dispatcher: Dispatcher) -> list[Policy]:
     return [device.policy for device in dispatcher.snapshot()]
 
 
-async def test_the_first_known_size_counts(dispatcher: Dispatcher) -> None:
-    """A client may tell the size of a device that another one named without it; no client changes a size."""
+async def test_the_first_measured_size_counts(dispatcher: Dispatcher) -> None:
+    """NVML may tell the size of a device that was named without it; nothing else makes a known size another."""
     assert sizes(dispatcher) == [16, 0]
     dispatcher.make_known(FIRST, 8)
     dispatcher.make_known(SECOND, 0)

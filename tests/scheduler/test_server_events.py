@@ -17,7 +17,7 @@ from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import translate
-from nvshare.scheduler.core.actions import ReportUnresponsive
+from nvshare.scheduler.core.actions import Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -34,7 +34,7 @@ from nvshare.scheduler.core.events import (
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.gpus.names import gpu_name
 from tests.polling import poll_until
-from tests.scheduler.core.event_sequences import DEVICE_BYTES, DEVICES, Come, Operation, Peers, Pin, Wait, operations
+from tests.scheduler.core.event_sequences import DEVICES, Come, Operation, Peers, Pin, Wait, operations
 from tests.scheduler.wire_client import Scheduler, WireClient
 
 NOW = 0.0
@@ -86,7 +86,7 @@ class Pair:
             name = gpu_name(device.bytes)
             if device not in known:
                 known.add(device)
-                self.core.handle(DeviceSeen(name, DEVICE_BYTES), NOW)
+                self.core.handle(DeviceSeen(name, 0), NOW)
             # All clients are of this process, whose first false claim on a device counts.
             claims = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
             told: Event = replace(event, device=name, doubted=claims and name in self.claimed)
@@ -99,7 +99,7 @@ class Pair:
         self.say(event, devices)
         expected = defaultdict(list)
         for action in actions:
-            assert not isinstance(action, ReportUnresponsive)
+            assert not isinstance(action, ReportUnresponsive | Kill)
             expected[action.client].append(translate.frame_of(action))
         for number, frames in expected.items():
             assert [self.clients[number].receive() for _ in frames] == frames
@@ -111,10 +111,13 @@ class Pair:
     def say(self, event: Event, devices: dict[str, uuid.UUID]) -> None:
         """What causes the event at the server."""
         match event:
-            case ClientRegistered(number, device, footprint_bytes, claimed, grant):
+            case ClientRegistered(
+                number, device, footprint_bytes, claimed, grant, backend=backend, device_bytes=device_bytes
+            ):
                 client = self.scheduler.client().register(
                     device_uuid=devices[device].bytes,
-                    total_bytes=DEVICE_BYTES,
+                    total_bytes=device_bytes,
+                    backend=wire.Backend[backend.name],
                     footprint_bytes=footprint_bytes,
                     state=STATES[claimed],
                     grant=grant,

@@ -13,7 +13,7 @@ from nvshare.log import LogFormat, LogLevel, make_log
 from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.run_dir import RunDirError
@@ -21,6 +21,8 @@ from nvshare.scheduler_process import answers
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
+_SHORTEST_GRACE = 0.1
+_LONGEST_GRACE = 86400.0
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -51,6 +53,13 @@ def _idle(text: str | float) -> float:
     seconds = _number(text)
     if not 0 <= seconds <= _LONGEST_IDLE:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from 0 to {_LONGEST_IDLE:g} s is")
+    return seconds
+
+
+def _grace(text: str | float) -> float:
+    seconds = _number(text)
+    if not _SHORTEST_GRACE <= seconds <= _LONGEST_GRACE:
+        raise typer.BadParameter(f"{seconds:g} s is not allowed; from {_SHORTEST_GRACE:g} to {_LONGEST_GRACE:g} s is")
     return seconds
 
 
@@ -94,6 +103,21 @@ def _scheduler(
             help="auto: together if their memory fits, else in turns; exclusive: one at a time; off: all together."
         ),
     ] = Policy.AUTO,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            parser=_grace,
+            help="How long a program that was asked to give the lock back may take; then it is unresponsive.",
+        ),
+    ] = 10.0,
+    unresponsive: Annotated[
+        Unresponsive,
+        typer.Option(
+            help="report: an unresponsive program is only shown and logged; "
+            "kill: it is killed once somebody waits who can run only without it."
+        ),
+    ] = Unresponsive.REPORT,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
     legacy_device: Annotated[
@@ -130,7 +154,7 @@ def _scheduler(
         log.warning("another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root))
     options = server.Options(
         chosen,
-        Settings(policy=policy, quantum_seconds=quantum),
+        Settings(policy=policy, quantum_seconds=quantum, grace_seconds=grace, unresponsive=unresponsive),
         legacy_device,
         exit_when_idle,
         version(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -57,6 +57,9 @@ class ActionReceiver(Protocol):
 
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
+
+    def kill(self) -> None:
+        """End the client's process with SIGKILL; OSError with the reason when that is not possible."""
 
 
 Observe = Callable[[Event | None, Sequence[Action], float], None]
@@ -149,13 +152,16 @@ class Dispatcher:
         return next(self._numbers)
 
     def make_known(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, or its memory (0: unknown) if only that was not; may raise TooManyDevicesError."""
-        known_bytes = self._core.total_bytes(device)
-        if known_bytes is None and len(self._core.devices()) >= MAX_DEVICES:
+        """Makes a device known, or its memory as NVML says it (0: it does not) if only that was not.
+
+        May raise TooManyDevicesError.
+        """
+        measured = self._core.is_measured(device)
+        if measured is None and len(self._core.devices()) >= MAX_DEVICES:
             raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
-        if known_bytes is None or (known_bytes == 0 and total_bytes):
+        if measured is None or (not measured and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
-        if known_bytes is None:
+        if measured is None:
             if device in self._choices.policies:
                 self.feed(PolicySet(self._choices.policies[device], device))
             if device in self._choices.quanta:
@@ -301,6 +307,8 @@ class Dispatcher:
                         grant=grant,
                         overdue_seconds=round(overdue_seconds, 3),
                     )
+                case Kill(number, grant):
+                    self._kill(number, grant)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)
@@ -317,6 +325,24 @@ class Dispatcher:
         if grant == client.recorded_grant:
             self._record.released(grant)
             client.recorded_grant = 0
+
+    def _kill(self, number: int, grant: int) -> None:
+        client = self._clients[number]
+        shown = client.description
+        log = self._log.bind(
+            client=number,
+            pid=shown.pid,
+            command=shown.command,
+            pod=shown.identity.pod,
+            device=client.device,
+            grant=grant,
+        )
+        try:
+            client.receiver.kill()
+        except OSError as error:
+            log.error("a holder that keeps others waiting can't be killed", reason=str(error))
+        else:
+            log.warning("killed a holder that kept others waiting")
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

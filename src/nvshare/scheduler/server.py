@@ -257,7 +257,7 @@ class _Running:
             loop,
             Worker(loop, "kubelet"),
             self._dispatcher,
-            lambda device_uuid: self._registrar.device(device_uuid, 0),
+            self._registrar.device,
             options.pod_resources,
             log,
         )

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -22,6 +23,7 @@ from nvshare.scheduler.core.events import (
     HolderDied,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
@@ -48,6 +50,8 @@ class Come:
     claimed: ClaimedState
     returns: bool = False
     doubted: bool = False
+    backend: Backend = Backend.MANAGED
+    device_bytes: int = DEVICE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,11 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The context of the client in a slot is measured."""
+    """The context of the client in a slot is measured, or assumed anew."""
 
     slot: int
     pinned_bytes: int
+    measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ class Peers:
                 peer.asked_to_leave = peer.grant == grant
             case TellWaiters(_, waiters):
                 peer.waiters = waiters
-            case ReportUnresponsive():
+            case ReportUnresponsive() | Kill():
                 pass
 
     def _come(self, operation: Come) -> Event:
@@ -178,6 +183,8 @@ class Peers:
             grant=grant,
             recorded_grant=recorded,
             doubted=operation.doubted,
+            backend=operation.backend,
+            device_bytes=operation.device_bytes,
         )
 
     def _of_peer(self, operation: Ask | Release | Resize | Pin | Go, peer: Peer) -> Event | None:
@@ -191,7 +198,8 @@ class Peers:
             case Resize():
                 return FootprintChanged(peer.number, operation.footprint_bytes)
             case Pin():
-                return PinnedMeasured(peer.number, operation.pinned_bytes)
+                kind = PinnedMeasured if operation.measured else PinnedAssumed
+                return kind(peer.number, operation.pinned_bytes)
             case Go():
                 del self.by_slot[operation.slot]
                 return ClientGone(peer.number)
@@ -200,14 +208,19 @@ class Peers:
 
 
 SLOT = st.integers(0, SLOTS - 1)
-COMES = st.builds(
-    Come,
-    SLOT,
-    st.sampled_from(DEVICES),
-    st.sampled_from((*FOOTPRINTS, None)),
-    st.sampled_from(ClaimedState),
-    returns=st.booleans(),
-    doubted=st.booleans(),
+COMES = st.one_of(
+    st.builds(
+        Come,
+        SLOT,
+        st.sampled_from(DEVICES),
+        st.sampled_from(FOOTPRINTS),
+        st.sampled_from(ClaimedState),
+        backend=st.sampled_from(Backend),
+        device_bytes=st.sampled_from((0, DEVICE_BYTES, DEVICE_BYTES, 12 * GIB, 1024 * GIB)),
+        returns=st.booleans(),
+        doubted=st.booleans(),
+    ),
+    st.builds(Come, SLOT, st.sampled_from(DEVICES), st.none(), st.sampled_from(ClaimedState), returns=st.booleans()),
 )
 DEATHS = st.builds(Die, st.sampled_from(DEVICES))
 RECORDS = st.fixed_dictionaries({device: st.integers(0, 2) for device in DEVICES}).map(
@@ -217,7 +230,7 @@ RECORDS = st.fixed_dictionaries({device: st.integers(0, 2) for device in DEVICES
 )
 """Recorded holders: grants by device."""
 RESIZES = st.builds(Resize, SLOT, st.sampled_from(FOOTPRINTS))
-PINS = st.builds(Pin, SLOT, st.sampled_from((0, GIB // 2, GIB)))
+PINS = st.builds(Pin, SLOT, st.sampled_from((0, GIB // 2, GIB)), st.booleans())
 WAITS = st.builds(Wait, st.sampled_from((0.0, 0.25, 1.0, 4.0, 30.0)))
 POLICIES = st.builds(PolicySet, st.sampled_from(Policy), st.sampled_from((*DEVICES, None)))
 QUANTA = st.builds(QuantumSet, st.sampled_from(QUANTA_SECONDS), st.sampled_from((*DEVICES, None)))

@@ -332,7 +332,7 @@ def test_measured_contexts_can_outgrow_the_device_assumed_ones_cannot() -> None:
         2    C comes 0
         3    A pins 0.75
         4    B pins 0.75
-        5    C pins 0.75       -> revoke B
+        5    C pins 0.8        -> revoke B
         """,
         Policy.AUTO,
         assumed_pinned_bytes=ASSUMED_PINNED_BYTES,
@@ -346,12 +346,13 @@ def test_a_leaving_holder_still_counts() -> None:
         0    device 16
         0    A comes 10
         0    B comes 10
-        0    C comes 5
+        0    C comes 7
         0    A asks            -> grant A
         0    B asks            -> waiters A 1
         0    C asks
         30   timer             -> revoke A
-        31   B goes            -> grant C
+        31   B goes
+        32   A releases        -> grant C
         """,
         Policy.AUTO,
     )

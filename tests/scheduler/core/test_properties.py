@@ -23,10 +23,11 @@ from nvshare.scheduler.core.events import (
     HolderRecorded,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 from tests.scheduler.core.event_sequences import (
     COMES,
     DEATHS,
@@ -67,14 +68,22 @@ class CoreMachine(RuleBasedStateMachine):
         """By client: what the core said and the client has not read yet."""
 
     @initialize(
-        policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
+        policy=st.sampled_from((*[Policy.AUTO] * 4, Policy.EXCLUSIVE, Policy.OFF)),
         recorded=st.just({}) | RECORDS,
         assumed=st.sampled_from((0, GIB)),
-        footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
+        unresponsive=st.sampled_from(Unresponsive),
+        footprints=st.lists(st.sampled_from(FOOTPRINTS), min_size=2, max_size=SLOTS),
     )
-    def start(self, policy: Policy, recorded: dict[str, list[int]], assumed: int, footprints: list[int]) -> None:
+    def start(
+        self,
+        policy: Policy,
+        recorded: dict[str, list[int]],
+        assumed: int,
+        unresponsive: Unresponsive,
+        footprints: list[int],
+    ) -> None:
         """The first clients are on one device and want it; those that come later are anywhere."""
-        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
+        chosen = Settings(policy=policy, assumed_pinned_bytes=assumed, unresponsive=unresponsive)
         self.core = Core(chosen)
         self.oracle = Oracle(chosen)
         self.peers.recorded = {device: [*grants] for device, grants in recorded.items()}
@@ -90,9 +99,11 @@ class CoreMachine(RuleBasedStateMachine):
     def come(self, operation: Come) -> None:
         self.do(operation)
 
-    @rule(slot=SLOT)
-    def ask(self, slot: int) -> None:
-        self.do(Ask(slot))
+    @rule(slots=st.lists(SLOT, min_size=1, max_size=SLOTS))
+    def ask(self, slots: list[int]) -> None:
+        """Several at once, so that there are queues."""
+        for slot in slots:
+            self.do(Ask(slot))
 
     @rule(slot=SLOT)
     def release(self, slot: int) -> None:
@@ -175,7 +186,7 @@ class CoreMachine(RuleBasedStateMachine):
         events: list[Event] = []
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
-            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
+            events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1), PinnedAssumed(nobody, 1)]
         for uuid, device in self.oracle.devices.items():
             nobody = self.oracle.last_grant + 1
             events += [HolderDied(nobody), *(HolderRecorded(uuid, grant) for grant in device.awaited)]

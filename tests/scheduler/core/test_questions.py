@@ -26,11 +26,11 @@ def test_devices_in_the_order_in_which_they_were_seen(core: Core) -> None:
     assert core.devices() == (FIRST, SECOND)
 
 
-def test_memory_of_a_device(core: Core) -> None:
-    """0 while it is unknown, None while the device is."""
-    assert (core.total_bytes(FIRST), core.total_bytes(SECOND), core.total_bytes(LATER)) == (16, 0, None)
+def test_whether_the_memory_of_a_device_was_measured(core: Core) -> None:
+    """None while the device is unknown."""
+    assert [core.is_measured(device) for device in (FIRST, SECOND, LATER)] == [True, False, None]
     core.handle(DeviceSeen(SECOND, 8), 1.0)
-    assert core.total_bytes(SECOND) == 8
+    assert core.is_measured(SECOND)
 
 
 def test_policy_of_a_device(core: Core) -> None:

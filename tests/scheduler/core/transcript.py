@@ -2,7 +2,7 @@
 
 One line is one event: its time, what happened, and after ``->`` what the core must answer (nothing: no action).
 Clients are capital letters, sizes are GiB, grants are numbers below 65. A client releases the grant that it was given
-last unless the line says which::
+last unless the line says which; ``of`` is the device's memory as the client says it::
 
     0   device 16
     0   A comes 12        -> grant A
@@ -10,6 +10,7 @@ last unless the line says which::
     30  timer             -> revoke A
     30  A releases        -> grant B
     31  A releases 1      -> illegal: A is idle
+    32  C comes 4 native of 16 waiting
 
 ``recorded 7`` is a holder of the scheduler before, ``died 7`` its end, and ``A comes 12 holding 7 was 7`` its return; a
 client that is ``doubted`` has claimed to hold before, without a record.
@@ -23,10 +24,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -37,20 +39,27 @@ from nvshare.scheduler.core.events import (
     HolderRecorded,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 
 DEVICE = "GPU-a"
 GIB = 1 << 30
 
 
-def replay(transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0) -> Core:
+def replay(
+    transcript: str,
+    policy: Policy = Policy.EXCLUSIVE,
+    *,
+    assumed_pinned_bytes: int = 0,
+    unresponsive: Unresponsive = Unresponsive.REPORT,
+) -> Core:
     """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s."""
-    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes)
+    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes, unresponsive=unresponsive)
     core = Core(settings)
     grants: dict[int, int] = {}
     for line in filter(None, map(str.strip, transcript.splitlines())):
@@ -112,6 +121,8 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
             return FootprintChanged(number(name), _bytes(size))
         case [name, "pins", size]:
             return PinnedMeasured(number(name), _bytes(size))
+        case [name, "assumed", size]:
+            return PinnedAssumed(number(name), _bytes(size))
         case [name, "goes"]:
             return ClientGone(number(name))
         case _:
@@ -131,23 +142,24 @@ def _device(words: list[str]) -> DeviceSeen:
 def _registration(name: str, size: str, claim: list[str], grants: dict[int, int]) -> ClientRegistered:
     footprint = None if size == "?" else _bytes(size)
     event = ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
-    match claim:
-        case [*claim, "was", grant]:
-            event = replace(event, recorded_grant=int(grant))
-        case [*claim, "doubted"]:
-            event = replace(event, doubted=True)
-        case _:
-            pass
-    match claim:
-        case []:
-            return event
-        case ["waiting"]:
-            return replace(event, claimed=ClaimedState.WAITING)
-        case [("holding" | "draining") as state, grant]:
-            grants[number(name)] = int(grant)
-            return replace(event, claimed=ClaimedState(state), grant=int(grant))
-        case _:
-            raise AssertionError(f"not a claim: {claim}")
+    while claim:
+        match claim:
+            case ["native", *claim]:
+                event = replace(event, backend=Backend.NATIVE)
+            case ["of", gib, *claim]:
+                event = replace(event, device_bytes=_bytes(gib))
+            case ["waiting", *claim]:
+                event = replace(event, claimed=ClaimedState.WAITING)
+            case [("holding" | "draining") as state, grant, *claim]:
+                grants[number(name)] = int(grant)
+                event = replace(event, claimed=ClaimedState(state), grant=int(grant))
+            case ["was", grant, *claim]:
+                event = replace(event, recorded_grant=int(grant))
+            case ["doubted", *claim]:
+                event = replace(event, doubted=True)
+            case _:
+                raise AssertionError(f"not a claim: {claim}")
+    return event
 
 
 def _bytes(gib: str) -> int:
@@ -166,6 +178,9 @@ def _text(action: Action, grants: dict[int, int]) -> str:
         case ReportUnresponsive(client, grant, overdue_seconds):
             assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
             return f"unresponsive {chr(client)} {overdue_seconds:g}"
+        case Kill(client, grant):
+            assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
+            return f"kill {chr(client)}"
         case _:
             assert_never(action)
 

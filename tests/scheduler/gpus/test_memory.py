@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured, Policy
+from dataclasses import replace
+
+from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured, Policy
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
 from nvshare.scheduler.gpus.memory import Process, Usage, measured
 
@@ -67,6 +69,50 @@ def test_client_that_nvml_does_not_list() -> None:
     assert measured(seen, processes, Usage(TOTAL, used + GIB, {})) == [DeviceSeen("GPU-0", TOTAL, GIB)]
 
 
+def test_hidden_clients_are_charged_with_what_is_in_use_at_most() -> None:
+    """No assumption makes more of their contexts than the device has in use; the rest is nobody's."""
+    seen = device(client(1, 2 * GIB), client(2, 1 * GIB))
+    processes = {1: Process(0, "native"), 2: Process(0, "managed")}
+    usage = Usage(TOTAL, 2 * GIB + 600 * MIB, {99: 2 * GIB + 300 * MIB, 98: 300 * MIB})
+    assert measured(seen, processes, usage) == [PinnedAssumed(1, 300 * MIB), PinnedAssumed(2, 300 * MIB)]
+
+
+def test_what_was_measured_of_a_hidden_client_stays() -> None:
+    """It pins that still, as far as is known; only the others' share is an assumption."""
+    seen = device(client(1, 0, pinned=500 * MIB, measured_before=True), client(2, 0))
+    processes = {1: Process(0, "native"), 2: Process(0, "native")}
+    assert measured(seen, processes, Usage(TOTAL, 600 * MIB, {})) == [PinnedAssumed(2, 100 * MIB)]
+
+
+def test_bytes_that_nvml_does_not_give() -> None:
+    """On MIG devices and under WSL processes are listed without their memory."""
+    seen = device(client(1, GIB), client(2, 0))
+    processes = {1: Process(10, "native"), 2: Process(20, "native")}
+    usage = Usage(TOTAL, GIB + 600 * MIB, {10: None, 20: None})
+    assert measured(seen, processes, usage) == [PinnedAssumed(1, 300 * MIB), PinnedAssumed(2, 300 * MIB)]
+
+
+def test_an_idle_client_that_is_not_listed_beside_others_has_no_context() -> None:
+    """Its process is visible, NVML lists the processes of this machine, and it is not there: nothing is pinned."""
+    seen = device(client(1, GIB, pinned=500 * MIB, measured_before=True), client(2, 0))
+    usage = Usage(TOTAL, GIB + 500 * MIB, {10: GIB + 500 * MIB})
+    processes = {1: Process(10, "native"), 2: Process(20, "native")}
+    assert measured(seen, processes, usage) == [PinnedAssumed(2, 0)]
+    waiting = replace(seen.clients[1], state=ShownState.WAITING)
+    at_work = device(seen.clients[0], waiting)
+    assert measured(at_work, processes, replace(usage, used_bytes=TOTAL)) == [
+        DeviceSeen("GPU-0", TOTAL, TOTAL - GIB - 500 * MIB - ASSUMED)
+    ]
+
+
+def test_pids_of_another_namespace_prove_nothing() -> None:
+    """Where no client is listed, NVML's pids may mean other processes than ours."""
+    seen = device(client(1, GIB), client(2, 0))
+    processes = {1: Process(10, "native"), 2: Process(20, "native")}
+    usage = Usage(TOTAL, 3 * GIB, {1010: GIB + 600 * MIB, 1020: 600 * MIB})
+    assert measured(seen, processes, usage) == [DeviceSeen("GPU-0", TOTAL, 2 * GIB - 2 * ASSUMED)]
+
+
 def test_two_connections_of_one_process() -> None:
     """A process that is two clients for a while has its pinned bytes charged once."""
     seen = device(client(1, GIB), client(2, GIB))
@@ -87,3 +133,9 @@ def test_nothing_new_is_no_event() -> None:
 def test_total_that_was_unknown() -> None:
     """A device that only version 1 clients named gets its size from NVML."""
     assert measured(device(total=0), {}, Usage(TOTAL, 0, {})) == [DeviceSeen("GPU-0", TOTAL, 0)]
+
+
+def test_total_that_clients_claimed() -> None:
+    """What NVML says is told even when it is the same, so that no later claim counts."""
+    claimed = replace(device(), total_measured=False)
+    assert measured(claimed, {}, Usage(TOTAL, 0, {})) == [DeviceSeen("GPU-0", TOTAL, 0)]

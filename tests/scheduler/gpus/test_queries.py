@@ -99,10 +99,10 @@ def test_a_mig_device_that_fails_concerns_no_other(nvml: list[FakeDevice]) -> No
     assert [gpu.uuid for gpu in queries.discover() or ()] == [MIG_UUID, OTHER_UUID]
 
 
-def test_processes_without_a_value_are_left_out(nvml: list[FakeDevice]) -> None:
+def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
     """NVML lists a process whose memory it cannot tell: no value is not 0."""
     nvml.append(FakeDevice(GPU_UUID, 3 * GIB, {10: GIB, 11: None, 12: 0}))
-    assert queries.usage(GPU_UUID) == Usage(16 * GIB, 3 * GIB, {10: GIB, 12: 0})
+    assert queries.usage(GPU_UUID) == Usage(16 * GIB, 3 * GIB, {10: GIB, 11: None, 12: 0})
 
 
 def test_a_device_that_is_gone(nvml: list[FakeDevice]) -> None:

@@ -16,6 +16,7 @@ from nvshare.protocol import legacy, wire
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.scheduler.pods.kill import kill_peer
 from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
@@ -112,6 +113,10 @@ class Connection:
         else:
             self._queue.clear()
             self._loop.call_soon(self.drop, "it reads nothing of what it is sent", Fault.NOT_READING)
+
+    def kill(self) -> None:
+        """Ends the peer's process with SIGKILL; OSError if that is not possible."""
+        kill_peer(self._socket, self.peer)
 
     def drop(self, reason: str, fault: Fault) -> None:
         """Ends the connection of a peer that is wrong, with one log line."""

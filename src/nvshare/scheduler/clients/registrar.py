@@ -63,17 +63,17 @@ class Registrar:
         self._unregistered.end(connection)
         self.connections.discard(connection)
 
-    def device(self, device_uuid: bytes, claimed_bytes: int) -> NamedDevice:
-        """The device that a version 2 client names; its memory as NVML says, else as the client does."""
+    def device(self, device_uuid: bytes) -> NamedDevice:
+        """The device that a version 2 client names."""
         gpu = self._gpus.find(device_uuid)
         if gpu is not None:
             return NamedDevice(gpu.uuid, gpu.total_bytes)
-        return NamedDevice(names.gpu_name(device_uuid), claimed_bytes)
+        return NamedDevice(names.gpu_name(device_uuid), 0)
 
     def legacy_device(self) -> NamedDevice:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
-            return self.device(names.device_bytes(self._legacy_device), 0)
+            return self.device(names.device_bytes(self._legacy_device))
         match self._gpus.all():
             case [gpu]:
                 return NamedDevice(gpu.uuid, gpu.total_bytes)

@@ -87,6 +87,10 @@ class SessionV1:
             self._send(LegacyType.SCHED_OFF)
             self._ask()
 
+    def kill(self) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.kill()
+
     def closed(self) -> None:
         """See ``connection.Session``."""
         if self._number:

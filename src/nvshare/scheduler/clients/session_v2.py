@@ -57,6 +57,10 @@ class SessionV2:
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
 
+    def kill(self) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.kill()
+
     def closed(self) -> None:
         """See ``connection.Session``."""
         if self._number:
@@ -66,7 +70,7 @@ class SessionV2:
         if self._number:
             raise PeerError("it sent REGISTER a second time")
         number = self._dispatcher.next_number()
-        device = self._registrar.device(frame.device_uuid, frame.total_bytes)
+        device = self._registrar.device(frame.device_uuid)
         registration = Registration(
             self._connection,
             self,

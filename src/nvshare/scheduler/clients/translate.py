@@ -7,6 +7,7 @@ from typing import Final, assert_never
 from nvshare.protocol import wire
 from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientRegistered,
     FootprintChanged,
@@ -24,10 +25,23 @@ _CLAIMED: Final = {
     wire.State.DRAINING: ClaimedState.DRAINING,
 }
 
+_BACKEND: Final = {
+    wire.Backend.MANAGED: Backend.MANAGED,
+    wire.Backend.NATIVE: Backend.NATIVE,
+}
+
 
 def registered(frame: wire.Register, client: int, device: str) -> ClientRegistered:
     """The event of a version 2 REGISTER, as client ``client`` on the device that is called ``device``."""
-    return ClientRegistered(client, device, frame.footprint_bytes, _CLAIMED[frame.state], frame.grant)
+    return ClientRegistered(
+        client,
+        device,
+        frame.footprint_bytes,
+        _CLAIMED[frame.state],
+        frame.grant,
+        backend=_BACKEND[frame.backend],
+        device_bytes=frame.total_bytes,
+    )
 
 
 def event_of(

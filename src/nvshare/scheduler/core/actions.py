@@ -42,4 +42,12 @@ class ReportUnresponsive:
     overdue_seconds: float
 
 
-Action = Grant | Revoke | TellWaiters | ReportUnresponsive
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the process of an unresponsive holder: somebody waits who can't be admitted otherwise."""
+
+    client: int
+    grant: int
+
+
+Action = Grant | Revoke | TellWaiters | ReportUnresponsive | Kill

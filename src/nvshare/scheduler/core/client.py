@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
@@ -14,14 +16,12 @@ class Client:
     """One client. Only its device changes it."""
 
     number: int
-    footprint_bytes: int | None
-    pinned_bytes: int
+    account: Account
     state: ClientState
     since: float
     """When it was registered, began to wait or to hold; a Revoke changes nothing here."""
     grant: int = 0
     """The grant that it holds, else the last one."""
-    pinned_measured: bool = False
     grants: int = 0
     held_seconds: float = 0.0
     """Without the present turn."""
@@ -29,9 +29,11 @@ class Client:
     """Without the present wait."""
     revoked_at: float = 0.0
     blocking: bool = False
-    """It holds, and the first waiter fits only when it has left."""
+    """It holds, and must leave for the first waiter."""
     told: bool = False
     """The last TellWaiters to it said that somebody waits for it."""
+    killed: bool = False
+    """A Kill of it was asked for."""
     crossed_grant: int | None = None
     """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
 
@@ -54,9 +56,9 @@ class Client:
         return ClientSnapshot(
             client=self.number,
             state=ShownState(self.state.value),
-            footprint_bytes=self.footprint_bytes,
-            pinned_bytes=self.pinned_bytes,
-            pinned_measured=self.pinned_measured,
+            footprint_bytes=self.account.footprint_bytes,
+            pinned_bytes=self.account.pinned_bytes,
+            pinned_measured=self.account.pinned_measured,
             held_seconds=self.held_seconds + (elapsed if self.holds else 0.0),
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
@@ -65,34 +67,41 @@ class Client:
 
 
 class Group:
-    """Some holders in order, with the sum of their footprints. Every operation takes constant time."""
+    """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
 
-    __slots__ = ("_clients", "count", "footprint_bytes", "unknown")
+    __slots__ = ("_clients", "changes", "count", "movable_bytes", "unknown")
 
     def __init__(self) -> None:
         self._clients: OrderedDict[int, Client] = OrderedDict()
         self.count = 0
-        self.footprint_bytes = 0
+        self.movable_bytes = 0
         self.unknown = 0
         """How many of them do not report their footprint."""
+        self.changes = 0
+        """Counts up whenever a client comes, goes or changes its footprint."""
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(self._clients.values())
+
+    def __reversed__(self) -> Iterator[Client]:
+        return reversed(self._clients.values())
+
+    def __contains__(self, client: Client) -> bool:
+        return client.number in self._clients
 
     def first(self) -> Client:
         """The first client; the group is not empty."""
-        return next(iter(self._clients.values()))
+        return next(iter(self))
 
     def last(self) -> Client:
         """The last client; the group is not empty."""
-        return next(reversed(self._clients.values()))
-
-    def clients(self) -> tuple[Client, ...]:
-        """The clients in order."""
-        return tuple(self._clients.values())
+        return next(reversed(self))
 
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""
         self._clients[client.number] = client
         self.count += 1
-        self._add_bytes(client.footprint_bytes, 1)
+        self.add_bytes(client, 1)
 
     def prepend(self, client: Client) -> None:
         """Adds a client before the others."""
@@ -103,16 +112,13 @@ class Group:
         """Takes a client out; it must be in."""
         del self._clients[client.number]
         self.count -= 1
-        self._add_bytes(client.footprint_bytes, -1)
+        self.add_bytes(client, -1)
 
-    def resize(self, client: Client, footprint_bytes: int) -> None:
-        """Sets the footprint of a client of the group."""
-        self._add_bytes(client.footprint_bytes, -1)
-        client.footprint_bytes = footprint_bytes
-        self._add_bytes(footprint_bytes, 1)
-
-    def _add_bytes(self, footprint_bytes: int | None, sign: int) -> None:
-        if footprint_bytes is None:
-            self.unknown += sign
+    def add_bytes(self, client: Client, sign: int) -> None:
+        """Counts (1), or counts no more (-1), the memory of a client of the group: before and after that changes."""
+        self.changes += 1
+        account = client.account
+        if account.is_known:
+            self.movable_bytes += sign * account.movable_bytes
         else:
-            self.footprint_bytes += sign * footprint_bytes
+            self.unknown += sign

@@ -23,16 +23,18 @@ from nvshare.scheduler.core.events import (
     HolderRecorded,
     LockReleased,
     LockRequested,
+    PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
     QuantumSet,
 )
+from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
-ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | ClientGone
+ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | PinnedAssumed | ClientGone
 
 
 class Core:
@@ -55,7 +57,14 @@ class Core:
         Raises IllegalEvent, with nothing changed, if the state does not allow it.
         """
         match event:
-            case LockRequested() | LockReleased() | FootprintChanged() | PinnedMeasured() | ClientGone():
+            case (
+                LockRequested()
+                | LockReleased()
+                | FootprintChanged()
+                | PinnedMeasured()
+                | PinnedAssumed()
+                | ClientGone()
+            ):
                 return self._handle_client(event, now)
             case ClientRegistered():
                 return self._register(event, now)
@@ -96,10 +105,10 @@ class Core:
         """Every device seen so far, in the order in which they were first seen."""
         return tuple(self._devices)
 
-    def total_bytes(self, device: str) -> int | None:
-        """The memory of a device, 0 while unknown; None: the device was not seen yet."""
+    def is_measured(self, device: str) -> bool | None:
+        """Whether the memory of a device was measured; None: the device was not seen yet."""
         seen = self._devices.get(device)
-        return None if seen is None else seen.total_bytes
+        return None if seen is None else seen.ledger.total_measured
 
     def policy(self, device: str) -> Policy:
         """The policy of a device; of one that was not seen yet, the policy that it will have."""
@@ -125,7 +134,9 @@ class Core:
             case FootprintChanged():
                 device.resize(client, event.footprint_bytes)
             case PinnedMeasured():
-                device.measure(client, event.pinned_bytes)
+                device.pin(client, event.pinned_bytes, measured=True)
+            case PinnedAssumed():
+                device.pin(client, event.pinned_bytes, measured=False)
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]
@@ -141,8 +152,12 @@ class Core:
             self._is_back(event.recorded_grant, device, event)
         client = Client(
             number=event.client,
-            footprint_bytes=event.footprint_bytes,
-            pinned_bytes=self._settings.assumed_pinned_bytes,
+            account=Account(
+                event.backend,
+                event.footprint_bytes,
+                self._settings.assumed_pinned_bytes,
+                claimed_total_bytes=event.device_bytes,
+            ),
             state=INITIAL[event.claimed],
             since=now,
         )
@@ -180,10 +195,9 @@ class Core:
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
         if device is None:
-            device = Device(event.device, self._policy, self._quantum_seconds, self._settings.grace_seconds)
+            device = Device(event.device, self._policy, self._quantum_seconds, self._settings)
             self._devices[event.device] = device
-        device.total_bytes = event.total_bytes
-        device.foreign_bytes = event.foreign_bytes
+        device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:

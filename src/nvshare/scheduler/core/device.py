@@ -2,55 +2,79 @@
 
 The rules, which hold after every event:
 
-- Waiters are admitted first come, first served, without overtaking: the first waiter is granted as soon as it fits
-  beside everybody who holds; those behind it wait for it. So a large client is never starved by small ones.
-- *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every footprint is known and
-  the footprints of all holders and the pinned memory of all clients (idle ones keep their contexts) together fit
-  the memory that other processes leave free. So a client that is larger than the device holds it alone.
-- When the first waiter does not fit, the holders that have held longest, and only as many of them as must leave for
-  it, are *blocking*: they are told so, and are revoked together when the last of them has had its quantum.
-  (Revoking one of them sooner would leave the device to fewer holders without helping the waiter.)
-- The one case in which a holder is revoked though nobody waits: holders no longer fit together, because footprints
-  grew, others' memory grew, the policy changed or a client came back holding. Then the most recent holder is revoked,
-  until the rest fit. Assumed pinned memory does not count here: an assumption alone takes no lock away.
+- *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every holder's footprint is
+  known and the ledger has room for all holders (see ledger.py). *Alone* means that nobody else holds: so a client that
+  is larger than the device holds alone, and so does one for which idle clients leave too little. These can't be sent
+  away by asking; a managed client pages then, and a native one's memory is on the device already.
+- Waiters are admitted first come, first served: the first waiter is granted as soon as it fits beside all holders.
+- Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
+  alone, is passed over until then. *First* below is the first of the others.
+- When the first waiter does not fit, some holders are *blocking*: they are told so, and are revoked together when all
+  of them have had their quantum. Which ones: (1) The waiter comes in as early as it can when nobody leaves before its
+  quantum is over. That is at the end of the quantum of one certain holder: of the last of the fewest longest holders
+  without which it fits. (2) Of those that have had their quantum by then, the fewest leave that make enough room, and
+  of several choices the one with the longest holders.
+- A waiter behind the first may pass it when that delays nobody before it (as long as holders stay until they are asked
+  to leave): it fits beside all holders, and beside the first waiter and those who stay when that comes in, and each one
+  in between either (1) still fits there too, or (2) can't come in with them, nor beside the one before it even if
+  nobody else held. The latter comes in a quantum later at the earliest, and then the one that passed has had its own.
+  Only the first PASSING_WAITERS are looked at, so that an event costs the same however many wait.
+- The one case in which a holder is revoked though nobody waits: holders have outgrown the device by more than a slack,
+  because footprints or others' memory grew, or the policy changed or a client came back holding. Then those whose
+  leaving frees something are revoked, the most recent first, until the rest fit. Assumed memory does not count here: an
+  assumption alone takes no lock away.
+- A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
+  leave for the first in the queue are killed.
 - While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.leaving import must_leave
+from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.passing import passing
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
+
+_BlockingFor = tuple[Client, bool, int, Policy, int]
+"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.
+
+Where all are the same, so are the blocking ones.
+"""
 
 
 class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
-    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, grace_seconds: float) -> None:
+    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings) -> None:
         self.uuid = uuid
         self.policy = policy
         self.quantum_seconds = quantum_seconds
-        self.total_bytes = 0
-        self.foreign_bytes = 0
+        self.ledger = Ledger()
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
-        self._grace_seconds = grace_seconds
+        self._settings = settings
         self._clients: dict[int, Client] = {}
         self._waiting: OrderedDict[int, Client] = OrderedDict()
-        # Every holder is in one of these. _blocking followed by _staying is in the order of the grants.
-        self._blocking = Group()
-        self._staying = Group()
+        # Every holder is in one of these. _longest followed by _others is in the order of the grants.
+        self._longest = Group()
+        """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
+        self._others = Group()
         self._leaving = Group()
         self._unresponsive = Group()
-        self._pinned_bytes = 0
-        self._measured_pinned_bytes = 0
+        self._blocking: list[Client] = []
+        """Those of the longest that must leave, in their order."""
+        self._blocking_for: _BlockingFor | None = None
+        """What ``_blocking`` was found for."""
         # The seconds are those of clients that are gone.
         self._grants = self._revokes = self._overdue = 0
         self._held_seconds = self._waited_seconds = 0.0
@@ -61,12 +85,12 @@ class Device:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
         self._revokes += revokes
         self._clients[client.number] = client
-        self._pinned_bytes += client.pinned_bytes
+        self.ledger.open(client.account)
         match client.state:
             case ClientState.WAITING:
                 self._waiting[client.number] = client
             case ClientState.HOLDING:
-                self._staying.append(client)
+                self._others.append(client)
             case ClientState.LEAVING:
                 self._leaving.append(client)
             case _:
@@ -78,56 +102,60 @@ class Device:
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
         if client.holds:
-            self._group(client).remove(client)
+            self._take_out(client)
         elif client.state is ClientState.WAITING:
             del self._waiting[client.number]
-        self._pinned_bytes -= client.pinned_bytes
-        if client.pinned_measured:
-            self._measured_pinned_bytes -= client.pinned_bytes
+        self.ledger.close(client.account)
         del self._clients[client.number]
 
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
         client.advance(Step.REQUESTED)
+        if not client.account.pinned_measured and client.account.pinned_bytes == 0:
+            # It was assumed to have no context; but whoever wants to work has one.
+            self.ledger.pin(client.account, self._settings.assumed_pinned_bytes, measured=False)
         client.since = now
         self._waiting[client.number] = client
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        self._group(client).remove(client)
+        self._take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
-        client.blocking = client.told = False
+        client.told = client.killed = False
         client.held_seconds += now - client.since
         client.since = now
 
     def resize(self, client: Client, footprint_bytes: int) -> None:
         """A client's footprint changed."""
-        if client.holds:
-            self._group(client).resize(client, footprint_bytes)
-        else:
-            client.footprint_bytes = footprint_bytes
+        group = self._group(client) if client.holds else None
+        if group is not None:
+            group.add_bytes(client, -1)
+        self.ledger.resize(client.account, footprint_bytes)
+        if group is not None:
+            group.add_bytes(client, 1)
 
-    def measure(self, client: Client, pinned_bytes: int) -> None:
-        """A client's pinned memory was measured."""
-        self._pinned_bytes += pinned_bytes - client.pinned_bytes
-        self._measured_pinned_bytes += pinned_bytes - (client.pinned_bytes if client.pinned_measured else 0)
-        client.pinned_bytes = pinned_bytes
-        client.pinned_measured = True
+    def pin(self, client: Client, pinned_bytes: int, *, measured: bool) -> None:
+        """A client's pinned memory was measured, or there is a better assumption."""
+        self.ledger.pin(client.account, pinned_bytes, measured=measured)
 
     # What is to be done.
 
     def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
         """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
+        if self._leaving.count:
+            self._report_unresponsive(now, actions)
         self._revoke_surplus(now, actions)
-        if not self.awaited:
-            self._admit(now, new_grant, actions)
-        moved = self._find_blocking()
-        if self._blocking.count and now >= self._quantum_end():
+        first = None if self.awaited else self._admit(now, new_grant, actions)
+        moved = self._find_blocking(first)
+        if first is not None:
+            self._let_pass(first, now, new_grant, actions)
+        if self._blocking and now >= self._quantum_end():
             self._revoke_blocking(now, actions)
         _tell(moved, len(self._waiting), actions)
-        self._report_unresponsive(now, actions)
+        if self._unresponsive.count and not self.awaited:
+            self._kill(actions)
         self.deadline = self._next_deadline()
         return actions
 
@@ -137,11 +165,11 @@ class Device:
         clients = tuple(client.snapshot(now, lines.get(client.number)) for client in self._clients.values())
         return DeviceSnapshot(
             device=self.uuid,
-            total_bytes=self.total_bytes,
-            foreign_bytes=self.foreign_bytes,
+            total_bytes=self.ledger.total_bytes,
+            foreign_bytes=self.ledger.foreign_bytes,
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
-            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking.count else None,
+            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking else None,
             recovering=self.awaited > 0,
             clients=clients,
             totals=Totals(
@@ -151,6 +179,7 @@ class Device:
                 held_seconds=self._held_seconds + sum(client.held_seconds for client in clients),
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
+            total_measured=self.ledger.total_measured,
         )
 
     def line(self, client: Client, now: float) -> Line | None:
@@ -158,60 +187,108 @@ class Device:
         return next((line for waiter, line in self._lines(now) if waiter is client), None)
 
     def _lines(self, now: float) -> Iterator[tuple[Client, Line]]:
-        groups = (self._unresponsive, self._leaving, self._blocking)
-        behind = tuple(Turn(client.number, now - client.since) for group in groups for client in group.clients())
+        ahead = (*self._unresponsive, *self._leaving, *self._blocking)
+        behind = tuple(Turn(client.number, now - client.since) for client in ahead)
         for position, client in enumerate(self._waiting.values(), start=1):
             yield client, Line(position, len(self._waiting), now - client.since, behind, self.awaited > 0)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
-        holders = (self._staying, self._blocking)
-        while not self._fits(holders, (), self._measured_pinned_bytes):
-            newest = (self._staying if self._staying.count else self._blocking).last()
-            self._revoke(newest, now, actions)
-
-    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        holders = (self._staying, self._blocking, self._leaving, self._unresponsive)
-        while self._waiting:
-            client = next(iter(self._waiting.values()))
-            if not self._fits(holders, (client,), self._pinned_bytes):
+        if not self._outgrown(self.ledger.slack_bytes):
+            return
+        for client in (*reversed(self._others), *reversed(self._longest)):
+            account = client.account
+            if self.policy is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
+                self._revoke(client, now, actions)
+            if not self._outgrown(0):
                 return
-            del self._waiting[client.number]
-            client.advance(Step.GRANTED)
-            client.grant = new_grant()
-            client.grants += 1
-            self._grants += 1
-            client.waited_seconds += now - client.since
-            client.since = now
-            self._staying.append(client)
-            actions.append(Grant(client.number, client.grant))
 
-    def _find_blocking(self) -> list[Client]:
-        """Finds anew which holders block the first waiter; returns those for which the answer changed."""
-        moved: list[Client] = []
-        first = None if self.awaited or not self._waiting else next(iter(self._waiting.values()))
-        staying = (self._staying,)
-        while self._blocking.count:
-            client = self._blocking.last()
-            if first is not None and not self._fits(staying, (client, first), self._pinned_bytes):
+    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Grants to waiters in their order; returns the first one that does not fit."""
+        holders = (self._longest, self._others, self._leaving, self._unresponsive)
+        while (first := self._first()) is not None and self._fits(holders, (first,)):
+            self._grant(first, now, new_grant, actions)
+        return first
+
+    def _first(self) -> Client | None:
+        """The first waiter that is not kept out by unresponsive holders alone."""
+        if not self._unresponsive.count:
+            return next(iter(self._waiting.values()), None)
+        if self.policy is Policy.EXCLUSIVE:
+            return None
+        return next((client for client in self._waiting.values() if self._fits((self._unresponsive,), (client,))), None)
+
+    def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        del self._waiting[client.number]
+        client.advance(Step.GRANTED)
+        client.grant = new_grant()
+        client.grants += 1
+        self._grants += 1
+        client.waited_seconds += now - client.since
+        client.since = now
+        self._others.append(client)
+        actions.append(Grant(client.number, client.grant))
+
+    def _find_blocking(self, first: Client | None) -> Sequence[Client]:
+        """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
+        stay = (self._others, self._unresponsive)
+        while self._longest.count:
+            client = self._longest.last()
+            if first is not None and not self._fits(stay, (client, first)):
                 break
-            self._blocking.remove(client)
-            self._staying.prepend(client)
+            self._longest.remove(client)
+            self._others.prepend(client)
+        while first is not None and self._others.count and not self._fits(stay, (first,)):
+            client = self._others.first()
+            self._others.remove(client)
+            self._longest.append(client)
+        if first is None or not self._longest.count:
+            return self._set_blocking(None, [])
+        movable = self._longest.movable_bytes + self._others.movable_bytes + self._unresponsive.movable_bytes
+        lacking = movable + first.account.movable_bytes - self.ledger.left_bytes
+        found_for = (first, first.account.is_known, lacking, self.policy, self._longest.changes)
+        if found_for == self._blocking_for:
+            return ()
+        return self._set_blocking(found_for, must_leave(self.policy, list(self._longest), lacking, first))
+
+    def _set_blocking(self, found_for: _BlockingFor | None, blocking: list[Client]) -> list[Client]:
+        # Those that left meanwhile block no more.
+        moved = [client for client in reversed(self._blocking) if client.blocking]
+        for client in moved:
             client.blocking = False
-            moved.append(client)
-        while first is not None and self._staying.count and not self._fits(staying, (first,), self._pinned_bytes):
-            client = self._staying.first()
-            self._staying.remove(client)
-            self._blocking.append(client)
+        for client in blocking:
             client.blocking = True
-            moved.append(client)
+        self._blocking_for = found_for
+        self._blocking = blocking
+        moved += blocking
         return moved
 
+    def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
+        if self.policy is not Policy.AUTO or len(self._waiting) == 1:
+            return
+        left_for_two = self.ledger.left_bytes - self._unresponsive.movable_bytes
+        left = left_for_two - self._longest.movable_bytes - self._others.movable_bytes
+        left_now = left - self._leaving.movable_bytes
+        if left_now < 0:
+            return
+        if self._longest.unknown or self._others.unknown or self._leaving.unknown or self._unresponsive.unknown:
+            return
+        waiters: Iterable[Client] = self._waiting.values()
+        if self._unresponsive.count:
+            waiters = (client for client in waiters if self._fits((self._unresponsive,), (client,)))
+        left_then = left - first.account.movable_bytes
+        for client in self._blocking:
+            left_then += client.account.movable_bytes
+        for client in passing(waiters, first, left_now, left_then, left_for_two):
+            self._grant(client, now, new_grant, actions)
+
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
-        while self._blocking.count:
-            self._revoke(self._blocking.first(), now, actions)
+        for client in self._blocking:
+            self._revoke(client, now, actions)
+        self._set_blocking(None, [])
 
     def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
-        self._group(client).remove(client)
+        self._take_out(client)
         client.advance(Step.REVOKED)
         client.revoked_at = now
         self._revokes += 1
@@ -221,7 +298,7 @@ class Device:
     def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
         while self._leaving.count:
             client = self._leaving.first()
-            if now < client.revoked_at + self._grace_seconds:
+            if now < client.revoked_at + self._settings.grace_seconds:
                 return
             self._leaving.remove(client)
             client.advance(Step.OVERDUE)
@@ -229,47 +306,75 @@ class Device:
             self._unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
 
+    def _kill(self, actions: list[Action]) -> None:
+        """Kills as few unresponsive holders as must go for the first in the queue; who was killed counts as gone."""
+        if self._settings.unresponsive is not Unresponsive.KILL or not self._waiting:
+            return
+        first = next(iter(self._waiting.values()))
+        alive = [client for client in self._unresponsive if not client.killed]
+        if not alive or self._fits((), (*alive, first)):
+            return
+        lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self.ledger.left_bytes
+        for client in must_leave(self.policy, alive, lacking, first):
+            client.killed = True
+            actions.append(Kill(client.number, client.grant))
+
     def _quantum_end(self) -> float:
-        return self._blocking.last().since + self.quantum_seconds
+        return self._longest.last().since + self.quantum_seconds
 
     def _next_deadline(self) -> float | None:
-        quantum_end = self._quantum_end() if self._blocking.count else None
+        quantum_end = self._quantum_end() if self._blocking else None
         if not self._leaving.count:
             return quantum_end
-        grace_end = self._leaving.first().revoked_at + self._grace_seconds
+        grace_end = self._leaving.first().revoked_at + self._settings.grace_seconds
         return grace_end if quantum_end is None else min(quantum_end, grace_end)
+
+    def _take_out(self, client: Client) -> None:
+        self._group(client).remove(client)
+        client.blocking = False
 
     def _group(self, client: Client) -> Group:
         match client.state:
             case ClientState.HOLDING:
-                return self._blocking if client.blocking else self._staying
+                return self._longest if client in self._longest else self._others
             case ClientState.LEAVING:
                 return self._leaving
             case _:
                 return self._unresponsive
 
-    def _fits(self, holders: tuple[Group, ...], others: tuple[Client, ...], pinned_bytes: int) -> bool:
-        """Whether these holders and the others may hold together while ``pinned_bytes`` are pinned."""
+    def _outgrown(self, slack_bytes: int) -> bool:
+        """Whether those who stay may not hold together for sure, by more than the slack."""
+        count = self._longest.count + self._others.count
+        if self.policy is Policy.OFF or count <= 1:
+            return False
+        if self.policy is Policy.EXCLUSIVE or self._longest.unknown or self._others.unknown:
+            return True
+        movable = self._longest.movable_bytes + self._others.movable_bytes
+        # Assumed memory counts as not there.
+        return movable > 0 and self.ledger.left_bytes + self.ledger.assumed_bytes - movable < -slack_bytes
+
+    def _fits(self, holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
+        """Whether these holders and the others may hold together."""
         policy = self.policy
         if policy is Policy.OFF:
             return True
-        count, unknown, needed = len(others), 0, pinned_bytes
+        count, unknown, movable = len(others), 0, 0
         for group in holders:
             count += group.count
             unknown += group.unknown
-            needed += group.footprint_bytes
+            movable += group.movable_bytes
         if count <= 1:
             return True
         if policy is Policy.EXCLUSIVE or unknown:
             return False
         for client in others:
-            if client.footprint_bytes is None:
+            if not client.account.is_known:
                 return False
-            needed += client.footprint_bytes
-        return needed <= self.total_bytes - self.foreign_bytes
+            movable += client.account.movable_bytes
+        return movable <= self.ledger.left_bytes
 
 
-def _tell(moved: list[Client], waiters: int, actions: list[Action]) -> None:
+def _tell(moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
     for client in moved:
         if client.state is ClientState.HOLDING and client.blocking is not client.told:
             client.told = client.blocking

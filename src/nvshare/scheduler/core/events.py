@@ -17,6 +17,15 @@ class Policy(Enum):
     """Everyone runs."""
 
 
+class Backend(Enum):
+    """Where a client's allocations are while it does not hold the lock."""
+
+    MANAGED = "managed"
+    """In unified memory: their pages give way to whoever holds."""
+    NATIVE = "native"
+    """On the device, always."""
+
+
 class ClaimedState(Enum):
     """The state that a client claims when it registers."""
 
@@ -31,8 +40,8 @@ class ClaimedState(Enum):
 class DeviceSeen:
     """A device became known, or its memory was measured anew.
 
-    ``total_bytes`` is 0 while unknown: then no two clients with memory are known to fit together. ``foreign_bytes`` is
-    used by processes that are no clients.
+    ``total_bytes`` is 0 where it can't be measured: then the clients' claims count, and without any no two clients with
+    memory are known to fit together. ``foreign_bytes`` is used by processes that are no clients.
     """
 
     device: str
@@ -48,6 +57,7 @@ class ClientRegistered:
     and DRAINING: the grant under which the client runs, 0 if it runs without one. ``recorded_grant`` is the grant of
     the HolderRecorded that this process is. A claim to hold is believed for that grant only; any other client that
     claims to hold must leave at once, and counts as a holder until it has, but not if it is ``doubted``.
+    ``device_bytes`` is the device's memory as the client says it, 0 if it does not.
     """
 
     client: int
@@ -57,6 +67,8 @@ class ClientRegistered:
     grant: int = 0
     recorded_grant: int | None = None
     doubted: bool = False
+    backend: Backend = Backend.MANAGED
+    device_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +118,14 @@ class PinnedMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class PinnedAssumed:
+    """A client's memory that is not in its footprint can't be measured; ``pinned_bytes`` is the best that is known."""
+
+    client: int
+    pinned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientGone:
     """A client's connection ended."""
 
@@ -137,6 +157,7 @@ Event = (
     | LockReleased
     | FootprintChanged
     | PinnedMeasured
+    | PinnedAssumed
     | ClientGone
     | PolicySet
     | QuantumSet

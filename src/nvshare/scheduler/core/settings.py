@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from nvshare.scheduler.core.events import Policy
@@ -18,6 +19,15 @@ SHORTEST_QUANTUM: Final = 0.01
 LONGEST_QUANTUM: Final = 86400.0
 
 
+class Unresponsive(Enum):
+    """What becomes of a holder that does not give the lock back in time."""
+
+    REPORT = "report"
+    """It is shown and logged; whoever does not fit beside it waits."""
+    KILL = "kill"
+    """It is also killed as soon as somebody waits who can't be admitted otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The scheduler's choices; policy and quantum are those of devices for which nothing else was set."""
@@ -25,5 +35,6 @@ class Settings:
     policy: Policy = Policy.AUTO
     quantum_seconds: float = 30.0
     grace_seconds: float = 10.0
-    """How long after a Revoke a holder is reported as unresponsive, once a grant."""
+    """How long after a Revoke a holder counts as unresponsive, once a grant."""
     assumed_pinned_bytes: int = ASSUMED_PINNED_BYTES
+    unresponsive: Unresponsive = Unresponsive.REPORT

@@ -92,3 +92,5 @@ class DeviceSnapshot:
     """Holders of the scheduler before this one are not back yet; nothing is granted before they are, or are dead."""
     clients: tuple[ClientSnapshot, ...]
     totals: Totals
+    total_measured: bool = True
+    """False: ``total_bytes`` is the least that a client claims, 0 if none does."""

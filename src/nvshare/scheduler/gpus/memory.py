@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
+from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured
+from nvshare.scheduler.core.settings import ASSUMED_PINNED_BYTES
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
 
 NATIVE = "native"
 """The backend whose allocations show in a process's bytes. Managed memory does not."""
@@ -18,8 +19,8 @@ class Usage:
 
     total_bytes: int
     used_bytes: int
-    processes: dict[int, int]
-    """Bytes by pid, of the processes for which NVML says it."""
+    processes: dict[int, int | None]
+    """Bytes by pid, of the processes that have a context; None where NVML does not say how many (MIG, WSL)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +33,31 @@ class Process:
 
 def measured(
     device: DeviceSnapshot, processes: Mapping[int, Process], usage: Usage
-) -> list[DeviceSeen | PinnedMeasured]:
+) -> list[DeviceSeen | PinnedMeasured | PinnedAssumed]:
     """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
-    ``processes`` are the clients' by number. A client that NVML does not list (its pid is hidden, or NVML can't say) is
-    assumed to use what it is charged.
+    ``processes`` are the clients' by number. A client whose bytes NVML does not give (its pid is hidden, or NVML can't
+    say them) is assumed to pin as much as any program does, but all of these together not more than what is in use and
+    not explained by others. One that idles and that NVML would list, as it lists other clients, has no context.
     """
+    # Pids that NVML sees from another namespace would match no client.
+    lists_clients = any(process.pid in usage.processes for process in processes.values())
     by_pid: dict[int, list[ClientSnapshot]] = {}
-    explained = hidden = 0
+    hidden: list[ClientSnapshot] = []
+    events: list[DeviceSeen | PinnedMeasured | PinnedAssumed] = []
+    explained = 0
     for client in device.clients:
         pid, backend = processes[client.client].pid, processes[client.client].backend
-        if pid in usage.processes:
+        if usage.processes.get(pid) is not None:
             by_pid.setdefault(pid, []).append(client)
             if backend != NATIVE:
                 explained += client.footprint_bytes or 0
+        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
+            events.extend(_assumed(client, 0))
         else:
-            hidden += (client.footprint_bytes or 0) + client.pinned_bytes
-    events: list[DeviceSeen | PinnedMeasured] = []
+            hidden.append(client)
     for pid, clients in by_pid.items():
-        used = usage.processes[pid]
+        used = usage.processes[pid] or 0
         explained += used
         # Usually one; more while a process that lost its connection has made a new one.
         listed = sum(client.footprint_bytes or 0 for client in clients if processes[client.client].backend == NATIVE)
@@ -60,10 +67,34 @@ def measured(
             for client in clients
             if not client.pinned_measured or client.pinned_bytes != share
         )
+    charged = _charge_hidden(hidden, processes, usage.used_bytes - explained, events)
     # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
-    others = sum(used for pid, used in usage.processes.items() if pid not in by_pid)
-    foreign = max(usage.used_bytes - explained - hidden, others - hidden, 0)
-    total = device.total_bytes or usage.total_bytes
-    if (total, foreign) != (device.total_bytes, device.foreign_bytes):
-        events.insert(0, DeviceSeen(device.device, total, foreign))
+    others = sum(used or 0 for pid, used in usage.processes.items() if pid not in by_pid)
+    foreign = max(usage.used_bytes - explained - charged, others - charged, 0)
+    if not device.total_measured or (usage.total_bytes, foreign) != (device.total_bytes, device.foreign_bytes):
+        events.insert(0, DeviceSeen(device.device, usage.total_bytes, foreign))
     return events
+
+
+def _charge_hidden(
+    hidden: list[ClientSnapshot],
+    processes: Mapping[int, Process],
+    unexplained: int,
+    events: list[DeviceSeen | PinnedMeasured | PinnedAssumed],
+) -> int:
+    """Assumes what clients pin whose bytes are not given; the answer is what all of them are charged with."""
+    for client in hidden:
+        if processes[client.client].backend == NATIVE:
+            unexplained -= client.footprint_bytes or 0
+        if client.pinned_measured:
+            unexplained -= client.pinned_bytes
+    unmeasured = [client for client in hidden if not client.pinned_measured]
+    most = min(ASSUMED_PINNED_BYTES, max(0, unexplained) // max(1, len(unmeasured)))
+    for client in unmeasured:
+        events.extend(_assumed(client, most))
+    return sum((each.footprint_bytes or 0) + (each.pinned_bytes if each.pinned_measured else most) for each in hidden)
+
+
+def _assumed(client: ClientSnapshot, pinned_bytes: int) -> list[PinnedAssumed]:
+    known = not client.pinned_measured and client.pinned_bytes == pinned_bytes
+    return [] if known else [PinnedAssumed(client.client, pinned_bytes)]

@@ -12,7 +12,7 @@ class NamedDevice:
 
     name: str
     total_bytes: int
-    """0: not known."""
+    """As NVML says it; 0: it does not."""
 
 
 def gpu_name(device_uuid: bytes) -> str:

@@ -42,8 +42,7 @@ def usage(uuid: str) -> Usage | None:
         running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     except pynvml.NVMLError:
         return None
-    processes = {process.pid: process.usedGpuMemory for process in running if process.usedGpuMemory is not None}
-    return Usage(memory.total, memory.used, processes)
+    return Usage(memory.total, memory.used, {process.pid: process.usedGpuMemory for process in running})
 
 
 def _gpus_of(handle: Any, index: int) -> list[Gpu]:

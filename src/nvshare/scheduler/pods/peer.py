@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +29,16 @@ class Peer:
     uid: int
     outside_pods: bool | None
     """Looked at for root only (False for others); None: it ended before it could be looked at."""
+    accepted_at: float = 0.0
+    """In seconds of CLOCK_BOOTTIME."""
 
 
 def peer_of(connection: socket.socket) -> Peer:
     """The peer of a connected Unix socket. Call it early: what /proc says is gone when the process is."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _gid = _CREDENTIALS.unpack(raw)
-    return Peer(pid, uid, outside_pods=uid == 0 and pid != 0 and is_outside_pods(pid, PROC))
+    accepted_at = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return Peer(pid, uid, uid == 0 and pid != 0 and is_outside_pods(pid, PROC), accepted_at)
 
 
 def may_command(peer: Peer) -> bool:

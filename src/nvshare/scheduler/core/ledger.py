@@ -1,0 +1,145 @@
+"""The ledger of one device: how much memory there is, whose it is, and how much is left beside whom.
+
+A client's memory has two parts. The *fixed* part is on the device whether the client holds the lock, waits or idles:
+what the driver pins for it (context, modules) and, with the native backend, its whole footprint. The *movable* part
+has to be on the device only while the client holds: the footprint with the managed backend, whose pages give way.
+
+So clients can hold together when the fixed memory of all clients, idle ones too, and the movable memory of those that
+hold are together not more than what other processes leave free. Nothing is counted twice, and nothing that an idle
+client keeps is promised to somebody else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from nvshare.scheduler.core.events import Backend
+
+SLACK_BYTES: Final = 256 << 20
+"""How far holders may outgrow the device before one of them is asked to leave, or SLACK_SHARE of it if that is more.
+
+Memory of others comes and goes in steps of this size (a CUDA context of a small program takes 200 to 300 MiB), and NVML
+and footprints are never of the same moment. Paging as much costs less than a hand-over back and forth. Grants have no
+slack.
+"""
+SLACK_SHARE: Final = 0.01
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One client's memory. Only the ledger in which it is open changes it."""
+
+    backend: Backend
+    footprint_bytes: int | None
+    """None: the client does not report it."""
+    pinned_bytes: int
+    pinned_measured: bool = False
+    """False: ``pinned_bytes`` is assumed."""
+    claimed_total_bytes: int = 0
+    """The device's memory as this client says it; 0: it does not."""
+
+    is_known: bool = field(init=False)
+    """Whether the footprint is known, so that it can be said who fits beside this client."""
+    movable_bytes: int = field(init=False)
+    """What has to be on the device only while the client holds; 0 while that is not known."""
+    fixed_bytes: int = field(init=False)
+    """What is on the device whatever the client does."""
+
+    def __post_init__(self) -> None:
+        self.split()
+
+    def split(self) -> None:
+        """Finds the parts anew, after the footprint or the pinned memory changed."""
+        self.is_known = self.footprint_bytes is not None
+        footprint_bytes = self.footprint_bytes or 0
+        if self.backend is Backend.NATIVE:
+            self.movable_bytes, self.fixed_bytes = 0, self.pinned_bytes + footprint_bytes
+        else:
+            self.movable_bytes, self.fixed_bytes = footprint_bytes, self.pinned_bytes
+
+
+class Ledger:
+    """The memory of one device and the sums of its clients' accounts.
+
+    Every operation takes constant time, but for the end of the client with the smallest claim: that takes as long as
+    there are different claims.
+    """
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        """The device's memory as measured, else the least that a present client claims; 0: nobody knows.
+
+        A client that claims too little only makes others take turns, and only while it is there.
+        """
+        self.foreign_bytes = 0
+        self.left_bytes = 0
+        """What is left beside the fixed memory of all clients; negative: so much is lacking."""
+        self.assumed_bytes = 0
+        """How much of the fixed memory is only assumed."""
+        self.slack_bytes = 0
+        """How much may be lacking before somebody is asked to leave for it; none where the total is not known."""
+        self._fixed_bytes = 0
+        self._measured_total_bytes = 0
+        self._claims: Counter[int] = Counter()
+        self._smallest_claim = 0
+
+    @property
+    def total_measured(self) -> bool:
+        """False: nothing but clients' claims is known of the device's memory."""
+        return self._measured_total_bytes > 0
+
+    def measure_device(self, total_bytes: int, foreign_bytes: int) -> None:
+        """The device was measured; ``total_bytes`` is 0 where that was not possible."""
+        self._measured_total_bytes = total_bytes
+        self.foreign_bytes = foreign_bytes
+        self._add_up()
+
+    def open(self, account: Account) -> None:
+        """A client came."""
+        claim = account.claimed_total_bytes
+        if claim > 0:
+            self._claims[claim] += 1
+            self._smallest_claim = min(claim, self._smallest_claim or claim)
+        self._count(account, 1)
+        self._add_up()
+
+    def close(self, account: Account) -> None:
+        """A client is gone, and what it had is free."""
+        claim = account.claimed_total_bytes
+        if claim > 0:
+            self._claims[claim] -= 1
+            if not self._claims[claim]:
+                del self._claims[claim]
+                if claim == self._smallest_claim:
+                    self._smallest_claim = min(self._claims, default=0)
+        self._count(account, -1)
+        self._add_up()
+
+    def resize(self, account: Account, footprint_bytes: int) -> None:
+        """A client's footprint changed."""
+        self._count(account, -1)
+        account.footprint_bytes = footprint_bytes
+        account.split()
+        self._count(account, 1)
+        self._add_up()
+
+    def pin(self, account: Account, pinned_bytes: int, *, measured: bool) -> None:
+        """What a client pins was measured, or a better assumption was found."""
+        self._count(account, -1)
+        account.pinned_bytes = pinned_bytes
+        account.pinned_measured = measured
+        account.split()
+        self._count(account, 1)
+        self._add_up()
+
+    def _count(self, account: Account, sign: int) -> None:
+        self._fixed_bytes += sign * account.fixed_bytes
+        if not account.pinned_measured:
+            self.assumed_bytes += sign * account.pinned_bytes
+
+    def _add_up(self) -> None:
+        self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
+        self.left_bytes = total - self.foreign_bytes - self._fixed_bytes
+        self.slack_bytes = max(SLACK_BYTES, int(total * SLACK_SHARE)) if total else 0

@@ -1,0 +1,151 @@
+"""A holder that does not give the lock back: who runs beside it, and when it is killed."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.settings import Unresponsive
+from tests.scheduler.core.transcript import replay
+
+STUCK = """
+    0    device 16
+    0    U comes 10
+    0    B comes 12
+    0    U asks            -> grant U
+    1    B asks            -> waiters U 1
+    30   timer             -> revoke U
+"""
+
+
+def test_whoever_fits_beside_it_runs() -> None:
+    """B can't come in while U is there, so it is passed over: C and D take turns. B is the first again when U goes."""
+    replay(
+        STUCK
+        + """
+        40   timer             -> unresponsive U 10
+        41   C comes 4
+        41   C asks            -> grant C
+        42   D comes 5
+        42   D asks            -> waiters C 2
+        71   timer             -> revoke C
+        72   C releases        -> grant D
+        72   C asks            -> waiters D 2
+        73   U goes            -> grant C
+        102  timer             -> revoke D
+        103  D releases        -> grant B
+        """,
+        Policy.AUTO,
+    )
+
+
+def test_nobody_leaves_for_a_waiter_that_it_keeps_out() -> None:
+    """C would delay B until U is unresponsive; from then on B waits for U alone, and C runs undisturbed."""
+    core = replay(
+        STUCK
+        + """
+        31   B has 14
+        35   C comes 4
+        35   C asks
+        40   timer             -> unresponsive U 10, grant C
+        """,
+        Policy.AUTO,
+    )
+    assert core.deadline() is None
+
+
+def test_report_is_all_by_default() -> None:
+    """It stays until it answers or ends."""
+    core = replay(STUCK + "40 timer -> unresponsive U 10", Policy.AUTO)
+    assert core.deadline() is None
+
+
+def test_kill_when_somebody_waits_for_it() -> None:
+    """Once, when the grace time has passed."""
+    core = replay(
+        STUCK
+        + """
+        40   timer             -> unresponsive U 10, kill U
+        41   B has 13
+        42   U goes            -> grant B
+        """,
+        Policy.AUTO,
+        unresponsive=Unresponsive.KILL,
+    )
+    assert core.deadline() is None
+
+
+def test_no_kill_while_nobody_needs_it() -> None:
+    """C runs beside it; only B, which can't, is a reason."""
+    replay(
+        """
+        0    device 16
+        0    U comes 10
+        0    C comes 4
+        0    B comes 12
+        0    U asks            -> grant U
+        1    B asks            -> waiters U 1
+        30   timer             -> revoke U
+        31   B goes
+        40   timer             -> unresponsive U 10
+        41   C asks            -> grant C
+        """,
+        Policy.AUTO,
+        unresponsive=Unresponsive.KILL,
+    )
+
+
+def test_kill_of_as_few_as_must_go() -> None:
+    """V alone is enough for B; when B grows, U must go too."""
+    replay(
+        """
+        0    device 16
+        0    U comes 4
+        0    V comes 6
+        0    B comes 13
+        0    U asks            -> grant U
+        1    V asks            -> grant V
+        2    B asks            -> waiters U 1, waiters V 1
+        31   timer             -> revoke U, revoke V
+        32   B has 12
+        41   timer             -> unresponsive U 10, unresponsive V 10, kill V
+        42   B has 13          -> kill U
+        43   V goes
+        44   U goes            -> grant B
+        """,
+        Policy.AUTO,
+        unresponsive=Unresponsive.KILL,
+    )
+
+
+def test_kill_under_exclusive() -> None:
+    """Nobody may run beside it, so the first waiter is reason enough."""
+    replay(
+        """
+        0    device 16
+        0    U comes 1
+        0    B comes 1
+        0    U asks            -> grant U
+        1    B asks            -> waiters U 1
+        30   timer             -> revoke U
+        40   timer             -> unresponsive U 10, kill U
+        41   U releases        -> grant B
+        41   U asks            -> waiters B 1
+        """,
+        unresponsive=Unresponsive.KILL,
+    )
+
+
+def test_off_lets_everybody_run_beside_it() -> None:
+    """Also beside one whose footprint is unknown."""
+    replay(
+        """
+        0    device 16
+        0    U comes ?
+        0    B comes 1
+        0    U asks            -> grant U
+        1    B asks            -> waiters U 1
+        30   timer             -> revoke U
+        40   timer             -> unresponsive U 10
+        41   policy off        -> grant B
+        """,
+        Policy.AUTO,
+    )
