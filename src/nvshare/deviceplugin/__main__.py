@@ -19,7 +19,7 @@ from nvshare.deviceplugin.install import InstallError, Library, install, read_li
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
 from nvshare.http import AddressError
-from nvshare.log import Log, LogFormat, make_log
+from nvshare.log import Log, LogFormat, LogLines, opened_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
 from nvshare.version import version
 
@@ -89,7 +89,8 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(configuration, _library(None), make_log(configuration.log_format)))
+        with opened_log(configuration.log_format, sys.stderr) as (log, lines):
+            asyncio.run(_run(configuration, _library(None), log, lines))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -114,7 +115,7 @@ def main() -> None:
     app(prog_name="nvshare-device-plugin")
 
 
-async def _run(configuration: Configuration, library: Library, plugin_log: Log) -> None:
+async def _run(configuration: Configuration, library: Library, log: Log, lines: LogLines) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
@@ -123,7 +124,7 @@ async def _run(configuration: Configuration, library: Library, plugin_log: Log) 
         configured=tuple(configuration.virtual_devices_per_gpu),
     )
     owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(configuration, selection, library, Nvml, owner, plugin_log).run()
+    await Plugin(configuration, selection, library, Nvml, owner, log, lines).run()
 
 
 def _configuration(flags: dict[str, Any], config: Path | None) -> Configuration:

@@ -23,7 +23,7 @@ from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.http import HttpServer
-from nvshare.log import Log
+from nvshare.log import Log, LogLines
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _CHECK_SECONDS = 1.0
@@ -42,11 +42,12 @@ class Plugin:
         open_nvml: Callable[[], GpuLibrary],
         owner: str,
         log: Log,
+        lines: LogLines,
     ) -> None:
-        """``owner`` is how this instance is called in another one's log. Needs a running event loop."""
+        """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
         self._configuration = configuration
         self._log = log
-        self._metrics = Metrics()
+        self._metrics = Metrics(lambda: lines.dropped)
         self._inventory = Inventory()
         run_dir = RunDir(configuration.run_dir)
         library_dir = library.folder(configuration.library_dir)

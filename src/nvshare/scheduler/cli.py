@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nvshare import paths
-from nvshare.log import LogFormat, make_log
+from nvshare.log import LogFormat, opened_log
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
@@ -128,7 +128,8 @@ def _scheduler(
         metrics_address,
     )
     try:
-        server.run(options, make_log(log_format))
+        with opened_log(log_format, sys.stderr) as (log, lines):
+            server.run(options, log, lines)
     except (RunDirError, server.StartError) as error:
         print(f"nvshare-scheduler: {error}", file=sys.stderr)
         raise typer.Exit(1) from error

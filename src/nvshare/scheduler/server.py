@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import grpc
 
 from nvshare.admin import admin_pb2_grpc
-from nvshare.log import Log
+from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
@@ -73,13 +73,13 @@ class StartError(Exception):
     """The scheduler can't start; the message says why and what to do."""
 
 
-def run(options: Options, log: Log) -> None:
-    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
+def run(options: Options, log: Log, lines: LogLines) -> None:
+    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't. ``lines`` are the log's."""
     with claimed(options.run_dir):
-        asyncio.run(_serve(options, log))
+        asyncio.run(_serve(options, log, lines))
 
 
-async def _serve(options: Options, log: Log) -> None:
+async def _serve(options: Options, log: Log, lines: LogLines) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -87,7 +87,7 @@ async def _serve(options: Options, log: Log) -> None:
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
-    running = _Running(options, log, loop, stop, found, nvml)
+    running = _Running(options, log, lines, loop, stop, found, nvml)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -140,6 +140,7 @@ class _Running:
         self,
         options: Options,
         log: Log,
+        lines: LogLines,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
@@ -149,6 +150,7 @@ class _Running:
         self._run_dir = run_dir
         self._loop = loop
         self._log = log
+        self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         self._marker = ClientsMarker(run_dir, log)
         core = Core(options.settings, loop.time(), recovering=self._marker.found)
@@ -258,6 +260,7 @@ class _Running:
             len(self._registrar.connections),
             Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
+            self._lines.dropped,
         )
 
     def _on_clients_changed(self, clients: int) -> None:

@@ -82,7 +82,9 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         "Times that new connections had to wait because there were no descriptors or no memory.",
     )
     pauses.add_metric([], snapshot.accept_pauses)
-    yield from (connections, drops, pauses)
+    dropped_lines = CounterMetricFamily("nvshare_scheduler_log_lines_dropped", "Log lines that stderr did not take.")
+    dropped_lines.add_metric([], snapshot.log_lines_dropped)
+    yield from (connections, drops, pauses, dropped_lines)
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:

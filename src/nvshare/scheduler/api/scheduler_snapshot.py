@@ -21,3 +21,5 @@ class SchedulerSnapshot:
     """Since the start."""
     accept_pauses: int
     """Since the start."""
+    log_lines_dropped: int
+    """Since the start."""
