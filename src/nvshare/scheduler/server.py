@@ -129,7 +129,7 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
-    def start(self) -> None: ...
+    async def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -208,7 +208,7 @@ class _Running:
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
         if self._probes is not None:
-            self._probes.start()
+            await self._probes.start()
             self._log.info("metrics", port=self._probes.port)
         admin_socket = self._run_dir.admin_socket
         try:
@@ -241,7 +241,7 @@ class _Running:
         self._service.stop()
         await self._grpc.stop(grace=0.5)
         if self._probes is not None:
-            await asyncio.to_thread(self._probes.stop)
+            self._probes.stop()
 
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
