@@ -73,6 +73,27 @@ async def test_off_and_on_again(dispatcher: Dispatcher) -> None:
     assert policies(dispatcher) == [Policy.OFF, Policy.EXCLUSIVE, Policy.AUTO]
 
 
+async def test_a_policy_chosen_for_one_device_while_off(dispatcher: Dispatcher) -> None:
+    """It stays when scheduling is switched on, and the other devices get back what they had."""
+    dispatcher.set_policy(Policy.EXCLUSIVE, SECOND)
+    dispatcher.switch_off()
+    dispatcher.make_known(LATER, 1)
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.OFF, Policy.OFF]
+    dispatcher.switch_on()
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.EXCLUSIVE, Policy.AUTO]
+
+
+async def test_off_again_after_a_choice(dispatcher: Dispatcher) -> None:
+    """A second ``off`` means all devices as well, and on brings the newest choices back."""
+    dispatcher.switch_off()
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
+    dispatcher.switch_off()
+    assert policies(dispatcher) == [Policy.OFF] * 2
+    dispatcher.switch_on()
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.AUTO]
+
+
 async def test_a_chosen_policy_ends_off(dispatcher: Dispatcher) -> None:
     """What the operator chose meanwhile stays when scheduling is switched on."""
     dispatcher.switch_off()

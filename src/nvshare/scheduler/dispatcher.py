@@ -11,7 +11,6 @@ from typing import Protocol
 from nvshare.log import Log
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.pods.description import Description
@@ -116,14 +115,15 @@ class Dispatcher:
         if known_bytes is None or (known_bytes == 0 and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
 
-    def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
-        """Adds a client of a known device; IllegalEvent when the core refuses it."""
+    def register(self, client: RegisteredClient, event: ClientRegistered, welcome: Callable[[], None]) -> None:
+        """Adds a client of a known device; IllegalEvent when the core refuses it.
+
+        ``welcome`` tells the client that it is registered: before anything else, and only when it is.
+        """
+        actions = self._core.handle(event, self._loop.time())
         self._clients[event.client] = client
-        try:
-            self.feed(event)
-        except IllegalEvent:
-            del self._clients[event.client]
-            raise
+        welcome()
+        self._follow(actions)
         self._clients_changed(len(self._clients))
 
     def remove(self, number: int) -> RegisteredClient:
@@ -142,9 +142,7 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        self._carry_out(self._core.handle(event, self._loop.time()))
-        self._arm()
-        self.announce()
+        self._follow(self._core.handle(event, self._loop.time()))
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
@@ -154,16 +152,21 @@ class Dispatcher:
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
-        """Sets a device's policy, or everyone's, and ends a ``switch_off``; InvalidCommandError if not allowed."""
+        """Sets a device's policy, or everyone's; InvalidCommandError if not allowed.
+
+        For that device, or for all, this is newer than a ``switch_off``: ``switch_on`` leaves it as it is.
+        """
         self._check_device(device)
-        self._switched_off.clear()
+        if device is None:
+            self._switched_off.clear()
+        elif self._switched_off:
+            self._switched_off[device] = policy
         self._apply(policy, device)
 
     def switch_off(self) -> None:
         """Sets the policy of all to ``off``, until ``switch_on``."""
-        if self._switched_off:
-            return
-        self._switched_off = self._core.policies()
+        if not self._switched_off:
+            self._switched_off = self._core.policies()
         self._apply(Policy.OFF, None)
 
     def switch_on(self) -> None:
@@ -198,6 +201,11 @@ class Dispatcher:
         if device is not None and device not in self._core.devices():
             known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
+
+    def _follow(self, actions: list[Action]) -> None:
+        self._carry_out(actions)
+        self._arm()
+        self.announce()
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:

@@ -48,7 +48,7 @@ def is_served(client: WireClient) -> float:
         (REGISTER + REGISTER, "a second time"),
         (REGISTER + 2 * wire.encode(wire.ReqLock()), "is illegal: client"),
         (REGISTER + wire.encode(wire.LockReleased(5)), "is illegal: client"),
-        (wire.encode(wire.Register(DEVICE, GIB, wire.State.HOLDING, grant=1 << 63)), "is illegal: "),
+        (wire.encode(wire.Register(DEVICE, GIB, wire.State.HOLDING, grant=1 << 63)), "no scheduler made a grant"),
         (legacy.encode(legacy.Message(legacy.LegacyType.REQ_LOCK)), "before REGISTER"),
         (legacy.encode(legacy.Message(legacy.LegacyType.LOCK_OK)), "only a scheduler sends"),
     ],
@@ -76,6 +76,14 @@ def test_unknown_version_is_refused_with_a_text(serve: Serve) -> None:
         client.receive()
     [line] = scheduler.logged("peer disconnected")
     assert line["reason"] == refusal.text
+
+
+def test_refused_before_it_is_welcomed(serve: Serve) -> None:
+    """A registration that the core refuses is answered with REFUSED alone, or the client would think it is in."""
+    client = serve().client()
+    client.send(wire.Register(DEVICE, GIB, wire.State.HOLDING, grant=1 << 63))
+    assert "no scheduler made a grant" in client.expect(wire.Refused).text
+    client.raw.wait_closed()
 
 
 def test_invented_devices_are_refused(serve: Serve) -> None:

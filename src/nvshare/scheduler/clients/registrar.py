@@ -95,12 +95,10 @@ class Registrar:
             self._dispatcher.make_known(device.name, device.total_bytes)
         except TooManyDevicesError as error:
             raise PeerError(str(error), Fault.DEVICE) from error
-        # The welcome is the first message to a client; a grant may follow at once.
-        connection.send(registration.welcome)
         try:
-            self._dispatcher.register(client, event)
+            self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
-            raise PeerError(str(error)) from error
+            raise PeerError(error.state) from error
         self._unregistered.end(connection)
 
         def described(description: Description) -> None:
