@@ -16,14 +16,12 @@ import h11
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 Reasons = Callable[[], Sequence[str]]
-CONNECTIONS = 32
-"""How many may be open at once: more than probe and scrape one program."""
 _SECONDS = 10.0
 """How long a connection may take."""
 _ACCEPTED = 8
 """How many are accepted at most in one pass of the event loop, and how many wait to be."""
-DESCRIPTORS = CONNECTIONS + _ACCEPTED + 1
-"""How many descriptors all this takes at most."""
+_DESCRIPTORS = 48
+"""Enough for more connections than probe and scrape one program."""
 _READ_BYTES = 4096
 _REQUEST_BYTES = 16384
 _PLAIN = "text/plain; charset=utf-8"
@@ -64,14 +62,16 @@ class HttpServer:
             self._socket.close()
             raise AddressError(f"{address}: {error.strerror}: choose another with --metrics-address") from error
         self._server: asyncio.Server | None = None
+        self._most = 0
         self._open: dict[asyncio.WriteTransport, None] = {}
 
     @property
     def port(self) -> int:
         return int(self._socket.getsockname()[1])
 
-    async def start(self) -> None:
-        """Answers from now on."""
+    async def start(self, descriptors: int = _DESCRIPTORS) -> None:
+        """Answers from now on, with so many descriptors; with very few, one connection at a time is served."""
+        self._most = max(descriptors - _ACCEPTED, 1)
         self._server = await asyncio.start_server(self._serve, sock=self._socket, backlog=_ACCEPTED)
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         transport = writer.transport
-        while len(self._open) >= CONNECTIONS:
+        while len(self._open) >= self._most:
             # It has had the longest time to ask; who asks honestly does so at once.
             oldest = next(iter(self._open))
             del self._open[oldest]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import secrets
 import signal
 import socket
@@ -21,6 +20,7 @@ from nvshare.admin import admin_pb2_grpc
 from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
+from nvshare.scheduler import descriptors
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
@@ -48,8 +48,6 @@ from nvshare.scheduler.worker import Worker
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
-_OWN_DESCRIPTORS = 64
-"""Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
-    async def start(self) -> None: ...
+    async def start(self, descriptors: int) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -201,15 +199,11 @@ class _Running:
         )
         self._grpc = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
-        self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
-        if self._probes is not None:
-            await self._probes.start()
-            self._log.info("metrics", port=self._probes.port)
         admin_socket = self._run_dir.admin_socket
         try:
             admin_socket.unlink(missing_ok=True)
@@ -218,6 +212,16 @@ class _Running:
         except (OSError, RuntimeError) as error:
             raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
         await self._grpc.start()
+        limit = descriptors.raise_limit()
+        shares = descriptors.shared_out(limit, descriptors.open_now(), probes=self._probes is not None)
+        self._registrar.room.most = shares.clients
+        if shares.clients < descriptors.FEW_CLIENTS:
+            self._log.warning(
+                "room for few clients: raise the limit of open files", connections=shares.clients, descriptors=limit
+            )
+        if self._probes is not None:
+            await self._probes.start(shares.probes)
+            self._log.info("metrics", port=self._probes.port)
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
             listening = listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
@@ -232,7 +236,7 @@ class _Running:
         self._unregistered.stop()
         self._half_frames.stop()
         self._dispatcher.stop()
-        for connection in list(self._registrar.connections):
+        for connection in self._registrar.room:
             connection.abandon()
         if not self._dispatcher.clients and self._loop.time() >= self._recovery_end:
             self._marker.remove()
@@ -249,7 +253,7 @@ class _Running:
         from nvshare.scheduler.api.probes import Probes
 
         try:
-            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot)
+            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot, self._crowded)
         except AddressError as error:
             raise StartError(str(error)) from error
 
@@ -257,11 +261,16 @@ class _Running:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
             {device: len(holdings) for device, holdings in self._allocations.without_client().items()},
-            len(self._registrar.connections),
+            self._registrar.room.count,
+            self._registrar.room.most,
             Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
             self._lines.dropped,
         )
+
+    def _crowded(self) -> str:
+        room = self._registrar.room
+        return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
     def _on_clients_changed(self, clients: int) -> None:
         if clients:
@@ -270,17 +279,14 @@ class _Running:
             self._idle.clients_changed(clients)
 
     def _has_room(self) -> bool:
-        return len(self._registrar.connections) < self._max_connections
+        return not self._registrar.room.full
 
     def _on_accepted(self, accepted: socket.socket) -> None:
         peer = peer_of(accepted)
+        # Our own probe connects only to see that it can: it must cost nobody a place.
+        if peer.pid == os.getpid() or not self._registrar.admits(peer):
+            accepted.close()
+            return
         self._registrar.accepted(
             Connection(accepted, peer, self._loop, self._sessions, self._registrar, self._half_frames, self._peer_log)
         )
-
-
-def _raise_descriptor_limit() -> int:
-    """Asks for as many descriptors as are allowed; the answer is how many these are."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else os.sysconf("SC_OPEN_MAX")

@@ -13,6 +13,7 @@ import pytest
 
 from nvshare.protocol import legacy, wire
 from tests.polling import poll_until
+from tests.scheduler.api.pages import figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, ClosedError, Scheduler, WireClient
 
 Serve = Callable[..., Scheduler]
@@ -130,7 +131,7 @@ def test_client_that_reads_nothing(serve: Serve) -> None:
         grant += 1
         if round_trip % 50 == 0:
             began = time.perf_counter()
-            scheduler.client().register(device_uuid=OTHER_DEVICE)
+            scheduler.client().register(device_uuid=OTHER_DEVICE).close()
             slowest = max(slowest, time.perf_counter() - began)
     assert slowest < 1
     assert scheduler.logged("peer disconnected")[0]["reason"] == "it reads nothing of what it is sent"
@@ -181,7 +182,7 @@ def test_ten_thousand_silent_connections(serve: Serve) -> None:
     connections = min(10_000, hard - 500)
     scheduler = serve("--policy", "exclusive")
     other = scheduler.client().register()
-    silent = [scheduler.client() for _ in range(connections)]
+    silent = scheduler.clients_of_others(connections // 100)
     silent[0].raw.send(REGISTER[:7])
     took = [is_served(other) for _ in range(200)]
     assert statistics.median(took) < 0.005
@@ -207,17 +208,60 @@ def is_closed(client: WireClient) -> bool:
         return False
 
 
+def room_in(scheduler: Scheduler) -> int:
+    """How many connections there can be, of a scheduler with few descriptors."""
+    [line] = scheduler.logged("room for few clients: raise the limit of open files")
+    return int(str(line["connections"]))
+
+
 def test_out_of_descriptors(serve: Serve) -> None:
-    """With no room for more connections, those that are there and the admin API are served; then new ones are."""
-    scheduler = serve("--policy", "exclusive", descriptors=128)
-    other = scheduler.client().register()
-    silent = [scheduler.client() for _ in range(150)]
-    newcomer = scheduler.client()
-    newcomer.send(wire.Register(DEVICE, GIB))
-    scheduler.logged("accepting paused")
-    is_served(other)
+    """With no room for more, those that are there and the admin API are served, and readiness says so; then more are.
+
+    One user has all here, for whom a tenth of the places is out of reach.
+    """
+    scheduler = serve("--policy", "exclusive", "--metrics-address=127.0.0.1:0", descriptors=128)
+    most = room_in(scheduler)
+    places = most - most // 10
+    clients = [client.register() for client in scheduler.clients_of_others(places, each=1)]
+    assert get(scheduler, "/readyz") == (503, f"{places} of {most} connections are in use: no room for more\n")
+    scheduler.client().raw.wait_closed()
+    assert f"its user has {places} of {most} connections" in str(scheduler.logged("peer turned away")[0]["reason"])
+    is_served(clients[0])
+    assert len(scheduler.states()) == places
+    clients.pop().close()
+    poll_until(lambda: len(scheduler.states()) == places - 1, "it is gone")
+    assert get(scheduler, "/readyz") == (200, "ok\n")
+    scheduler.client().register()
+    seen = figures(scheduler)
+    assert seen["nvshare_scheduler_connections_limit"] == most
+    assert seen['nvshare_scheduler_dropped_connections_total{reason="crowded"}'] == 1
+
+
+def test_silent_connections_make_room(serve: Serve) -> None:
+    """When all places are taken by connections that say nothing, whoever registers gets one at once."""
+    scheduler = serve("--metrics-address=127.0.0.1:0", descriptors=128)
+    silent = scheduler.clients_of_others(2, each=room_in(scheduler))
+    scheduler.client().register()
+    silent[0].raw.wait_closed()
     assert len(scheduler.states()) == 1
-    for client in silent:
-        client.close()
-    newcomer.expect(wire.SchedOn)
-    poll_until(lambda: len(scheduler.states()) == 2, "the newcomer is registered")
+
+
+def test_one_process_has_a_limit(serve: Serve) -> None:
+    """A process that connects without end leaves room for all others."""
+    scheduler = serve()
+    greedy = [scheduler.client() for _ in range(129)]
+    greedy[-1].raw.wait_closed()
+    assert "its process has 128" in str(scheduler.logged("peer turned away")[0]["reason"])
+    [other] = scheduler.clients_of_others(1, each=1)
+    other.register()
+    greedy[0].register()
+
+
+def test_sixty_four_descriptors(serve: Serve) -> None:
+    """That is enough to start and to serve some clients, the admin API and the pages, and it is told."""
+    scheduler = serve("--metrics-address=127.0.0.1:0", descriptors=64)
+    assert room_in(scheduler) >= 16
+    clients = [client.register() for client in scheduler.clients_of_others(16, each=1)]
+    assert len(scheduler.states()) == 16
+    assert get(scheduler, "/readyz") == (200, "ok\n")
+    is_served(clients[0])

@@ -68,6 +68,8 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
 def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     connections = GaugeMetricFamily("nvshare_scheduler_connections", "Open connections, registered or not.")
     connections.add_metric([], snapshot.connections)
+    limit = GaugeMetricFamily("nvshare_scheduler_connections_limit", "How many connections there can be.")
+    limit.add_metric([], snapshot.connections_limit)
     drops = CounterMetricFamily(
         "nvshare_scheduler_dropped_connections", "Peers that were disconnected because of a fault.", labels=["reason"]
     )
@@ -80,7 +82,7 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     pauses.add_metric([], snapshot.accept_pauses)
     dropped_lines = CounterMetricFamily("nvshare_scheduler_log_lines_dropped", "Log lines that stderr did not take.")
     dropped_lines.add_metric([], snapshot.log_lines_dropped)
-    yield from (connections, drops, pauses, dropped_lines)
+    yield from (connections, limit, drops, pauses, dropped_lines)
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:

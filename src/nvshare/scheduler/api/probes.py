@@ -32,11 +32,16 @@ class Probes:
         version: str,
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], SchedulerSnapshot],
+        crowded: Callable[[], str],
     ) -> None:
-        """Raises AddressError when nobody can listen at ``address``."""
+        """``crowded`` says why there is no room for one more client, and nothing when there is.
+
+        Raises AddressError when nobody can listen at ``address``.
+        """
         self._run_dir = run_dir
         self._loop = loop
         self._take = take
+        self._crowded = crowded
         self._writing = asyncio.Lock()
         self._latest: SchedulerSnapshot | None = None
         self._fresh_until = 0.0
@@ -51,9 +56,9 @@ class Probes:
         """Where it listens."""
         return self._server.port
 
-    async def start(self) -> None:
-        """Answers from now on."""
-        await self._server.start()
+    async def start(self, descriptors: int) -> None:
+        """Answers from now on, with at most so many descriptors."""
+        await self._server.start(descriptors)
 
     def stop(self) -> None:
         """Answers no more."""
@@ -74,7 +79,7 @@ class Probes:
 
     def _unready(self) -> list[str]:
         sockets = (self._run_dir.client_socket, self._run_dir.admin_socket)
-        return [reason for reason in map(_unreachable, sockets) if reason]
+        return [reason for reason in (*map(_unreachable, sockets), self._crowded()) if reason]
 
 
 def _unreachable(path: Path) -> str:

@@ -10,6 +10,7 @@ from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.clients.room import NoPlaceError, Room
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClientRegistered
 from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient, TooManyDevicesError
@@ -17,6 +18,7 @@ from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.description import Describe, Description, hinted
+from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.worker import Worker
 
 
@@ -42,12 +44,24 @@ class Registrar:
         self._describe = describe
         self._unregistered = unregistered
         self._log = log
-        self.connections: set[Connection] = set()
+        self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
+
+    def admits(self, peer: Peer) -> bool:
+        """Makes a place for one more connection of this peer; False, with one log line, when it gets none."""
+        try:
+            loser = self.room.make_place(peer.pid, peer.uid)
+        except NoPlaceError as error:
+            self.dropped(Fault.CROWDED)
+            self._log.warning("peer turned away", reason=str(error), pid=peer.pid, uid=peer.uid)
+            return False
+        if loser is not None:
+            loser.drop("it has not registered, and another one needs its place", Fault.CROWDED)
+        return True
 
     def accepted(self, connection: Connection) -> None:
         """A connection was accepted; its peer has to register in time."""
-        self.connections.add(connection)
+        self.room.add(connection, connection.peer.pid, connection.peer.uid)
         self._unregistered.begin(connection)
 
     def dropped(self, fault: Fault) -> None:
@@ -57,7 +71,7 @@ class Registrar:
     def forget(self, connection: Connection) -> None:
         """See ``connection.Owner``."""
         self._unregistered.end(connection)
-        self.connections.discard(connection)
+        self.room.remove(connection)
 
     def device(self, device_uuid: bytes, claimed_bytes: int) -> NamedDevice:
         """The device that a version 2 client names; its memory as NVML says, else as the client does."""
@@ -100,6 +114,7 @@ class Registrar:
         except IllegalEvent as error:
             raise PeerError(error.state) from error
         self._unregistered.end(connection)
+        self.room.registered(connection)
 
         def described(description: Description) -> None:
             self._dispatcher.described(event.client, description)
