@@ -26,6 +26,7 @@ from nvshare.scheduler.api.admin import AdminService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.clients.listener import Listener
 from nvshare.scheduler.clients.peer_log import PeerLog
@@ -163,6 +164,7 @@ class _Running:
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
+        self._reading = FairReading(loop)
         self._registrar = Registrar(
             self._dispatcher,
             found,
@@ -288,5 +290,14 @@ class _Running:
             accepted.close()
             return
         self._registrar.accepted(
-            Connection(accepted, peer, self._loop, self._sessions, self._registrar, self._half_frames, self._peer_log)
+            Connection(
+                accepted,
+                peer,
+                self._loop,
+                self._sessions,
+                self._registrar,
+                self._half_frames,
+                self._reading,
+                self._peer_log,
+            )
         )
