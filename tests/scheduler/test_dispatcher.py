@@ -11,7 +11,7 @@ from nvshare.log import Log
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import MAX_DEVICES, Dispatcher, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
 
@@ -49,14 +49,17 @@ async def test_the_first_known_size_counts(dispatcher: Dispatcher) -> None:
     assert sizes(dispatcher) == [16, 4]
 
 
-async def test_there_is_a_limit_of_devices(dispatcher: Dispatcher) -> None:
-    """One more is refused; those that are known stay."""
-    for number in range(MAX_DEVICES - 2):
-        dispatcher.make_known(f"GPU-{number}", 1)
-    with pytest.raises(TooManyDevicesError, match=str(MAX_DEVICES)):
-        dispatcher.make_known(LATER, 1)
-    dispatcher.make_known(FIRST, 1)
-    assert len(dispatcher.devices) == MAX_DEVICES
+async def test_a_device_is_forgotten(dispatcher: Dispatcher) -> None:
+    """It is as if it had never been there; one for which the operator chose something counts as used."""
+    dispatcher.switch_off()
+    assert not dispatcher.is_used(FIRST)
+    dispatcher.forget(FIRST)
+    assert dispatcher.devices == (SECOND,)
+    dispatcher.switch_on()
+    dispatcher.set_quantum(5, None)
+    assert not dispatcher.is_used(SECOND)
+    dispatcher.set_quantum(5, SECOND)
+    assert dispatcher.is_used(SECOND)
 
 
 async def test_off_and_on_again(dispatcher: Dispatcher) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,12 +12,18 @@ from typing import Protocol
 from nvshare.log import Log
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import ClientGone, ClientRegistered, DeviceSeen, Event, Policy, PolicySet, QuantumSet
+from nvshare.scheduler.core.events import (
+    ClientGone,
+    ClientRegistered,
+    DeviceForgotten,
+    DeviceSeen,
+    Event,
+    Policy,
+    PolicySet,
+    QuantumSet,
+)
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.pods.description import Description
-
-MAX_DEVICES = 256
-"""More than a node has, and few enough that clients which invent UUIDs do not fill the memory."""
 
 SHORTEST_QUANTUM = 0.01
 LONGEST_QUANTUM = 86400.0
@@ -28,10 +35,6 @@ class InvalidCommandError(Exception):
 
 class UnknownDeviceError(InvalidCommandError):
     """A command names a device that this scheduler does not know."""
-
-
-class TooManyDevicesError(Exception):
-    """One more device would be more than this scheduler knows; the message says how many."""
 
 
 class ActionReceiver(Protocol):
@@ -79,6 +82,10 @@ class Dispatcher:
         """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
+        self._clients_of: Counter[str] = Counter()
+        """How many clients each device has."""
+        self._chosen: set[str] = set()
+        """Devices for which the operator chose a policy or a quantum."""
 
     @property
     def clients(self) -> Mapping[int, RegisteredClient]:
@@ -108,12 +115,23 @@ class Dispatcher:
         return next(self._numbers)
 
     def make_known(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, or its memory (0: unknown) if only that was not; may raise TooManyDevicesError."""
+        """Makes a device known, or its memory (0: unknown) if only that was not."""
         known_bytes = self._core.total_bytes(device)
-        if known_bytes is None and len(self._core.devices()) >= MAX_DEVICES:
-            raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
         if known_bytes is None or (known_bytes == 0 and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
+
+    def knows(self, device: str) -> bool:
+        """Whether a device was made known."""
+        return self._core.total_bytes(device) is not None
+
+    def is_used(self, device: str) -> bool:
+        """Whether a device has clients, or the operator chose something for it alone."""
+        return device in self._chosen or self._clients_of[device] > 0
+
+    def forget(self, device: str) -> None:
+        """A device that is not used is not known any more."""
+        self.feed(DeviceForgotten(device))
+        self._switched_off.pop(device, None)
 
     def register(self, client: RegisteredClient, event: ClientRegistered, welcome: Callable[[], None]) -> None:
         """Adds a client of a known device; IllegalEvent when the core refuses it.
@@ -122,6 +140,7 @@ class Dispatcher:
         """
         actions = self._core.handle(event, self._loop.time())
         self._clients[event.client] = client
+        self._clients_of[client.device] += 1
         welcome()
         self._follow(actions)
         self._clients_changed(len(self._clients))
@@ -129,6 +148,9 @@ class Dispatcher:
     def remove(self, number: int) -> RegisteredClient:
         """A client's connection ended; returns what was known of it."""
         client = self._clients.pop(number)
+        self._clients_of[client.device] -= 1
+        if not self._clients_of[client.device]:
+            del self._clients_of[client.device]
         self.feed(ClientGone(number))
         self._clients_changed(len(self._clients))
         return client
@@ -147,7 +169,7 @@ class Dispatcher:
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
         check_quantum(seconds)
-        self._check_device(device)
+        self._choose(device)
         self.feed(QuantumSet(seconds, device))
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
@@ -156,7 +178,7 @@ class Dispatcher:
 
         For that device, or for all, this is newer than a ``switch_off``: ``switch_on`` leaves it as it is.
         """
-        self._check_device(device)
+        self._choose(device)
         if device is None:
             self._switched_off.clear()
         elif self._switched_off:
@@ -197,10 +219,14 @@ class Dispatcher:
                 receiver.set_scheduling(on=False)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
-    def _check_device(self, device: str | None) -> None:
-        if device is not None and device not in self._core.devices():
+    def _choose(self, device: str | None) -> None:
+        """The operator chooses something for a device, or for all (None); UnknownDeviceError if it is unknown."""
+        if device is None:
+            return
+        if not self.knows(device):
             known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
+        self._chosen.add(device)
 
     def _follow(self, actions: list[Action]) -> None:
         self._carry_out(actions)

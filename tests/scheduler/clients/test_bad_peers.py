@@ -6,12 +6,16 @@ import itertools
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
 from nvshare.protocol import legacy, wire
+from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus.queries import Gpu
 from tests.polling import poll_until
 from tests.scheduler.api.pages import figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, ClosedError, Scheduler, WireClient
@@ -87,15 +91,47 @@ def test_refused_before_it_is_welcomed(serve: Serve) -> None:
     client.raw.wait_closed()
 
 
-def test_invented_devices_are_refused(serve: Serve) -> None:
-    """A client that makes up device after device is stopped at a number that no node has."""
+def invented(number: int) -> bytes:
+    """A UUID that no device has."""
+    return number.to_bytes(16, "big")
+
+
+def test_invented_devices_leave_room(serve: Serve) -> None:
+    """Without NVML a process can name some devices and no more, and those that nobody uses any more make room."""
     scheduler = serve()
-    for number in range(256):
-        scheduler.client().register(device_uuid=number.to_bytes(16, "big"))
+    clients = [scheduler.client().register(device_uuid=invented(number)) for number in range(64)]
     client = scheduler.client()
-    client.send(wire.Register((256).to_bytes(16, "big"), GIB))
-    assert "256 devices" in client.expect(wire.Refused).text
+    client.send(wire.Register(invented(64), GIB))
+    assert "its process named 64 devices" in client.expect(wire.Refused).text
     client.raw.wait_closed()
+    for process in range(6):
+        for number, other in enumerate(scheduler.clients_of_others(1, each=60), 100 * process + 100):
+            other.register(device_uuid=invented(number))
+            other.close()
+    [real] = scheduler.clients_of_others(1, each=1)
+    real.register(device_uuid=DEVICE)
+    assert len(scheduler.status().devices) <= 128
+    clients[0].lock()
+
+
+def test_devices_that_nvml_does_not_know(serve: Serve, environment: dict[str, str]) -> None:
+    """With NVML an invented device is refused, however many are; the real one has room for everybody."""
+    scheduler = serve(environment=environment)
+    for number in range(130):
+        client = scheduler.client()
+        client.send(wire.Register(invented(number), GIB))
+        assert "NVML shows no device GPU-0000" in client.expect(wire.Refused).text
+        client.raw.wait_closed()
+    real, *_others = queries.by_bytes(discovered(environment))
+    scheduler.client().register(device_uuid=real).lock()
+    assert len(scheduler.status().devices) == 1
+
+
+def discovered(environment: dict[str, str]) -> list[Gpu]:
+    """The GPUs of this environment."""
+    script = "import sys; from nvshare.scheduler.gpus.queries import discover; print(*(g.uuid for g in discover()))"
+    said = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    return [Gpu(uuid, "", 0) for uuid in said.stdout.split()]
 
 
 def test_frame_that_is_cut_off(serve: Serve) -> None:

@@ -14,6 +14,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -110,6 +111,8 @@ class Oracle:
             case DeviceSeen(uuid, total_bytes, foreign_bytes):
                 device = self.devices.setdefault(uuid, ModelDevice(self.policy, self.quantum_seconds))
                 device.total_bytes, device.foreign_bytes = total_bytes, foreign_bytes
+            case DeviceForgotten(uuid):
+                assert not self.devices.pop(uuid).clients
             case ClientRegistered():
                 self._registered(event, now)
             case LockRequested(number):

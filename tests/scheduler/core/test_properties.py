@@ -15,6 +15,7 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -112,6 +113,13 @@ class CoreMachine(RuleBasedStateMachine):
     def measure_device(self, device: str, total: int, foreign: int) -> None:
         self.handle(DeviceSeen(device, total * GIB, foreign * GIB))
 
+    @rule(device=st.sampled_from(DEVICES))
+    def forget_device(self, device: str) -> None:
+        """One that nobody uses is forgotten, and comes back as if it had never been there."""
+        if not self.oracle.devices[device].clients:
+            self.handle(DeviceForgotten(device))
+            self.handle(DeviceSeen(device, DEVICE_BYTES))
+
     @rule(slot=SLOT, answers=st.booleans())
     def read(self, slot: int, answers: bool) -> None:
         """A client reads one message; ``answers``: it answers a Revoke even of a grant that it gave back already."""
@@ -164,7 +172,9 @@ class CoreMachine(RuleBasedStateMachine):
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
             events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
-        for device in self.oracle.devices.values():
+        events.append(DeviceForgotten("GPU-unknown"))
+        for uuid, device in self.oracle.devices.items():
+            events += [DeviceForgotten(uuid)] if device.clients else []
             events += [LockRequested(client.number) for client in [*device.queue, *device.holders]]
             events += [LockReleased(client.number, self.oracle.last_grant + 1) for client in device.clients]
         return events

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -11,9 +12,10 @@ from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.clients.room import NoPlaceError, Room
+from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClientRegistered
-from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.gpus.queries import Gpu
@@ -29,6 +31,7 @@ class Registrar:
         self,
         dispatcher: Dispatcher,
         gpus: Mapping[bytes, Gpu],
+        look_again: Callable[[], None],
         legacy_device: str | None,
         epoch: int,
         worker: Worker,
@@ -36,9 +39,12 @@ class Registrar:
         unregistered: Deadlines[Connection],
         log: PeerLog,
     ) -> None:
+        """``gpus``: those that NVML knows now; ``look_again`` has it asked anew."""
         self.epoch = epoch
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._look_again = look_again
+        self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
         self._worker = worker
         self._describe = describe
@@ -77,16 +83,16 @@ class Registrar:
         """The device that a version 2 client names; its memory as NVML says, else as the client does."""
         gpu = self._gpus.get(device_uuid)
         if gpu is not None:
-            return NamedDevice(gpu.uuid, gpu.total_bytes)
-        return NamedDevice(names.gpu_name(device_uuid), claimed_bytes)
+            return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
+        return NamedDevice(names.gpu_name(device_uuid), claimed_bytes, listed=False)
 
     def legacy_device(self) -> NamedDevice:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
-            return self.device(names.device_bytes(self._legacy_device), 0)
+            return replace(self.device(names.device_bytes(self._legacy_device), 0), listed=True)
         match list(self._gpus.values()):
             case [gpu]:
-                return NamedDevice(gpu.uuid, gpu.total_bytes)
+                return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
             case []:
                 reason = "NVML knows no GPU here"
             case several:
@@ -105,10 +111,9 @@ class Registrar:
             connection.peer.pid,
             hinted(connection.peer, registration.hints),
         )
-        try:
-            self._dispatcher.make_known(device.name, device.total_bytes)
-        except TooManyDevicesError as error:
-            raise PeerError(str(error), Fault.DEVICE) from error
+        if not device.listed and not self._dispatcher.knows(device.name):
+            self._add_unlisted(device.name, connection.peer)
+        self._dispatcher.make_known(device.name, device.total_bytes)
         try:
             self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
@@ -129,6 +134,17 @@ class Registrar:
             )
 
         self._worker.submit(lambda: self._describe(connection.peer, registration.hints), described)
+
+    def _add_unlisted(self, device: str, peer: Peer) -> None:
+        if self._gpus:
+            # It may have been added or split since NVML was asked; the client tries again in some seconds.
+            self._look_again()
+            raise PeerError(f"NVML shows no device {device} to this scheduler", Fault.DEVICE)
+        try:
+            for forgotten in self._unlisted.add(device, peer.pid, peer.uid):
+                self._dispatcher.forget(forgotten)
+        except TooManyDevicesError as error:
+            raise PeerError(str(error), Fault.DEVICE) from error
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""

@@ -16,6 +16,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -62,6 +63,8 @@ class Core:
                 return self._register(event, now)
             case DeviceSeen():
                 return self._see_device(event, now)
+            case DeviceForgotten():
+                return self._forget_device(event)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
             case _:
@@ -159,6 +162,13 @@ class Core:
         device.total_bytes = event.total_bytes
         device.foreign_bytes = event.foreign_bytes
         return self._reconcile(device, now)
+
+    def _forget_device(self, event: DeviceForgotten) -> list[Action]:
+        if self._known(event.device, event).in_use:
+            raise IllegalEvent(f"device {event.device} has clients", event)
+        del self._devices[event.device]
+        self._deadlines.pop(event.device, None)
+        return []
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
         chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]

@@ -52,6 +52,11 @@ class Device:
         self._grants = self._revokes = self._overdue = 0
         self._held_seconds = self._waited_seconds = 0.0
 
+    @property
+    def in_use(self) -> bool:
+        """Whether it has clients."""
+        return bool(self._clients)
+
     # What happened.
 
     def add(self, client: Client) -> None:

@@ -13,6 +13,8 @@ class NamedDevice:
     name: str
     total_bytes: int
     """0: not known."""
+    listed: bool
+    """It is there, as NVML or the operator says; False: only the client says so."""
 
 
 def gpu_name(device_uuid: bytes) -> str:
