@@ -214,9 +214,12 @@ class Scheduler:
         self._clients.append(client)
         return client
 
-    def clients_of_others(self, count: int, each: int = 100) -> list[WireClient]:
-        """Connections of this many other processes, ``each`` of them, which live as long as this scheduler's test."""
-        others = OtherProcesses(self.run_dir.client_socket, count, each)
+    def clients_of_others(self, count: int, each: int = 100, *arguments: str) -> list[WireClient]:
+        """Connections of this many other processes, ``each`` of them, which live as long as this scheduler's test.
+
+        ``arguments`` make the processes' command lines longer.
+        """
+        others = OtherProcesses(self.run_dir.client_socket, count, each, *arguments)
         self._others.append(others)
         clients = [WireClient(connection) for connection in others.connections]
         self._clients += clients

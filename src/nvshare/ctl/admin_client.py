@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 
+from nvshare import admin_channel
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
@@ -22,7 +23,7 @@ RPC_TIMEOUT = 10.0
 def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
     """The admin API of the scheduler of ``run_dir``. A call that fails inside the block ends it with CommandError."""
     probe(run_dir.admin_socket)
-    with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}") as channel:
+    with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}", admin_channel.OPTIONS) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.RpcError as error:

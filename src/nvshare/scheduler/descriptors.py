@@ -11,8 +11,8 @@ _OWN = 32
 """Of the admin API, kubelet, files in /proc."""
 _PROBES = 48
 """Of those who probe and scrape."""
-_MOST_CLIENTS = 32768
-"""A status with so many clients still fits a message of the admin API; see ``nvshare.admin_messages``."""
+MOST_CLIENTS = 16384
+"""A status with so many clients fits ``nvshare.admin_channel.LARGEST_ANSWER``."""
 FEW_CLIENTS = 64
 """An administrator should hear of it when there is room for fewer."""
 
@@ -42,4 +42,4 @@ def shared_out(limit: int, used: int, *, probes: bool) -> Shares:
     left = max(limit - used, 0)
     for_probes = min(_PROBES, left // 4) if probes else 0
     own = min(_OWN, left // 4)
-    return Shares(min(max(left - own - for_probes, 1), _MOST_CLIENTS), for_probes)
+    return Shares(min(max(left - own - for_probes, 1), MOST_CLIENTS), for_probes)

@@ -12,6 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from nvshare.scheduler.api.admin import AdminService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.descriptions import Descriptions
 from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.clients.listener import Listener
@@ -42,8 +44,10 @@ from nvshare.scheduler.gpus import queries
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
+from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
+from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.run_dir import RunDirError, claimed, listen
 from nvshare.scheduler.worker import Worker
 
@@ -177,8 +181,9 @@ class _Running:
             self._look_again,
             options.legacy_device,
             secrets.randbits(64) | 1,
-            Worker(loop, "describe"),
-            describe,
+            Descriptions(
+                loop, Worker(loop, "describe"), partial(describe, names=RememberedNames(pod_names.names_of).names_of)
+            ),
             self._unregistered,
             self._peer_log,
         )

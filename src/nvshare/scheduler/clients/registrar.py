@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.descriptions import Descriptions
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
@@ -19,9 +20,8 @@ from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.gpus.queries import Gpu
-from nvshare.scheduler.pods.description import Describe, Description, hinted
+from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
-from nvshare.scheduler.worker import Worker
 
 
 class Registrar:
@@ -34,8 +34,7 @@ class Registrar:
         look_again: Callable[[], None],
         legacy_device: str | None,
         epoch: int,
-        worker: Worker,
-        describe: Describe,
+        descriptions: Descriptions,
         unregistered: Deadlines[Connection],
         log: PeerLog,
     ) -> None:
@@ -46,8 +45,7 @@ class Registrar:
         self._look_again = look_again
         self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
-        self._worker = worker
-        self._describe = describe
+        self._descriptions = descriptions
         self._unregistered = unregistered
         self._log = log
         self.room = Room[Connection](0)
@@ -133,7 +131,7 @@ class Registrar:
                 claimed=event.claimed.value,
             )
 
-        self._worker.submit(lambda: self._describe(connection.peer, registration.hints), described)
+        self._descriptions.ask(event.client, connection.peer, registration.hints, described)
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus:
@@ -148,5 +146,7 @@ class Registrar:
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
-        shown = self._dispatcher.remove(number).description
+        client = self._dispatcher.remove(number)
+        self._descriptions.forget(number, client.pid)
+        shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

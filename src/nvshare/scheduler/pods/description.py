@@ -10,7 +10,7 @@ from nvshare.paths import HOST_LOGS
 from nvshare.scheduler.pods import cgroups
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.pods.peer import PROC, Peer, command_of
-from nvshare.scheduler.pods.pod_names import names_of
+from nvshare.scheduler.pods.pod_names import NamesOf, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ Describe = Callable[[Peer, Hints], Description]
 """Runs in a worker thread, once for each client; may read files and raises nothing."""
 
 
-def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS) -> Description:
+def describe(
+    peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS, names: NamesOf = names_of
+) -> Description:
     """What the kernel says; what the client says where its pid namespace hides it.
 
     The names of a pod and a container are those that kubelet gave to their logs. A pod whose names are not found there
@@ -45,7 +47,9 @@ def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS
     known = hinted(peer, hints)
     if not peer.pid:
         return known
-    return replace(known, command=command_of(peer.pid, proc) or known.command, identity=_identity(peer.pid, proc, logs))
+    return replace(
+        known, command=command_of(peer.pid, proc) or known.command, identity=_identity(peer.pid, proc, logs, names)
+    )
 
 
 def hinted(peer: Peer, hints: Hints) -> Description:
@@ -55,7 +59,7 @@ def hinted(peer: Peer, hints: Hints) -> Description:
     return Description(peer.pid or hints.pid, hints.command, identity)
 
 
-def _identity(pid: int, proc: Path, logs: Path) -> Identity:
+def _identity(pid: int, proc: Path, logs: Path, names_of: NamesOf) -> Identity:
     try:
         place = cgroups.place_of((proc / str(pid) / "cgroup").read_text())
     except (OSError, UnicodeDecodeError):
