@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import os
 import secrets
 import signal
@@ -54,8 +53,6 @@ from nvshare.scheduler.worker import Worker
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 5.0
-"""NVML is asked no more often for a device that it did not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
     log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
 
 
-async def _discover(worker: Worker, log: Log) -> dict[bytes, Gpu]:
+async def _discover(worker: Worker, log: Log) -> Mapping[bytes, Gpu]:
     answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
     worker.submit(queries.discover, lambda found: None if answer.done() else answer.set_result(found))
     try:
@@ -149,7 +146,7 @@ class _Running:
         lines: LogLines,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
-        found: dict[bytes, Gpu],
+        found: Mapping[bytes, Gpu],
         nvml: Worker,
     ) -> None:
         run_dir = options.run_dir
@@ -172,13 +169,9 @@ class _Running:
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
         self._reading = FairReading(loop)
-        self._nvml = nvml
-        self._gpus = found
-        self._looked_at = -math.inf
         self._registrar = Registrar(
             self._dispatcher,
-            self._gpus,
-            self._look_again,
+            found,
             options.legacy_device,
             secrets.randbits(64) | 1,
             Descriptions(
@@ -191,14 +184,14 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(
-            loop, nvml, self._dispatcher, lambda: frozenset(gpu.uuid for gpu in self._gpus.values())
-        )
+        known = frozenset(gpu.uuid for gpu in found.values())
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known)
         self._idle = (
             None
             if options.exit_when_idle is None
             else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
+        products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
@@ -209,7 +202,7 @@ class _Running:
             log,
         )
         self._service = AdminService(
-            self._dispatcher, self._allocations.without_client, self._products, options.version, loop.time()
+            self._dispatcher, self._allocations.without_client, products, options.version, loop.time()
         )
         self._grpc = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
@@ -281,15 +274,6 @@ class _Running:
             sum(listener.pauses for listener in self._listeners),
             self._lines.dropped,
         )
-
-    def _products(self) -> Mapping[str, str]:
-        return {gpu.uuid: gpu.product for gpu in self._gpus.values()}
-
-    def _look_again(self) -> None:
-        now = self._loop.time()
-        if now >= self._looked_at + _LOOK_AGAIN_SECONDS:
-            self._looked_at = now
-            self._nvml.submit(queries.discover, lambda found: self._gpus.update(queries.by_bytes(found or ())))
 
     def _crowded(self) -> str:
         room = self._registrar.room

@@ -30,7 +30,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self,
         dispatcher: Dispatcher,
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
-        products: Callable[[], Mapping[str, str]],
+        products: Mapping[str, str],
         version: str,
         started_at: float,
     ) -> None:
@@ -105,13 +105,12 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
         unused = self._unused()
-        products = self._products()
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
             devices=[
-                status.device_message(each, products.get(each.device, ""), clients, unused.get(each.device, ()))
+                status.device_message(each, self._products.get(each.device, ""), clients, unused.get(each.device, ()))
                 for each in self._dispatcher.snapshot()
             ],
         )

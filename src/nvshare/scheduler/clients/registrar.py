@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
@@ -31,18 +31,15 @@ class Registrar:
         self,
         dispatcher: Dispatcher,
         gpus: Mapping[bytes, Gpu],
-        look_again: Callable[[], None],
         legacy_device: str | None,
         epoch: int,
         descriptions: Descriptions,
         unregistered: Deadlines[Connection],
         log: PeerLog,
     ) -> None:
-        """``gpus``: those that NVML knows now; ``look_again`` has it asked anew."""
         self.epoch = epoch
         self._dispatcher = dispatcher
         self._gpus = gpus
-        self._look_again = look_again
         self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
         self._descriptions = descriptions
@@ -135,8 +132,6 @@ class Registrar:
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus:
-            # It may have been added or split since NVML was asked; the client tries again in some seconds.
-            self._look_again()
             raise PeerError(f"NVML shows no device {device} to this scheduler", Fault.DEVICE)
         try:
             for forgotten in self._unlisted.add(device, peer.pid, peer.uid):

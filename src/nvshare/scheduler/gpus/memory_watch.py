@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import memory, queries
@@ -17,13 +16,9 @@ class MemoryWatch:
     """NVML is asked in a worker; while an answer is outstanding nothing more is asked."""
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        worker: Worker,
-        dispatcher: Dispatcher,
-        known: Callable[[], frozenset[str]],
+        self, loop: asyncio.AbstractEventLoop, worker: Worker, dispatcher: Dispatcher, known: frozenset[str]
     ) -> None:
-        """``known``: the devices that NVML knows now."""
+        """``known``: the devices that NVML knows."""
         self._loop = loop
         self._worker = worker
         self._dispatcher = dispatcher
@@ -35,7 +30,7 @@ class MemoryWatch:
         self._timer.cancel()
 
     def _ask(self) -> None:
-        devices = sorted({client.device for client in self._dispatcher.clients.values()} & self._known())
+        devices = sorted({client.device for client in self._dispatcher.clients.values()} & self._known)
         if devices:
             self._worker.submit(lambda: {device: queries.usage(device) for device in devices}, self._answered)
         else:
