@@ -57,13 +57,18 @@ class RunDir:
 
     @property
     def pid_file(self) -> Path:
-        """The running scheduler's pid; locked with flock(2) for as long as it lives."""
+        """The running scheduler's pid, for people and scripts; what is locked is the run directory itself."""
         return self.root / "scheduler.pid"
 
     @property
-    def clients_marker(self) -> Path:
-        """Exists while clients may outlive the scheduler that they are registered with."""
-        return self.root / "clients-remain"
+    def holder_record(self) -> Path:
+        """Who holds what, for the scheduler after this one."""
+        return self.root / "holders"
+
+    @property
+    def choices(self) -> Path:
+        """What the operator set while a scheduler ran, for the scheduler after it."""
+        return self.root / "choices.json"
 
     @property
     def log_file(self) -> Path:

@@ -128,5 +128,6 @@ def example() -> admin_pb2.Status:
         policy="exclusive",
         quantum_seconds=2.5,
         recovering=True,
+        awaited=[admin_pb2.AwaitedHolder(pid=4194303, command="python3")],
     )
     return admin_pb2.Status(version="0.2.0", scheduler_pid=977, uptime_seconds=3600.0, devices=[busy, quiet])

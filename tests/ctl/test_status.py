@@ -31,6 +31,7 @@ DOCUMENT = {
             "quantum_seconds": 30.0,
             "quantum_left_seconds": 12.25,
             "recovering": False,
+            "awaited": [],
             "clients": [
                 {
                     "id": 1,
@@ -86,6 +87,7 @@ DOCUMENT = {
             "quantum_seconds": 2.5,
             "quantum_left_seconds": None,
             "recovering": True,
+            "awaited": [{"pid": 4194303, "command": "python3"}],
             "clients": [],
             "allocations_without_client": [],
         },
@@ -123,7 +125,7 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
         "1h 02m",
         "20m 34s",
         "17.8 s",
-        "recovering",
+        "recovering: waits for pid 4194303 (python3)",
         "vision/own-preload/c, 1 virtual device",
         "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
     ):

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import structlog
 
 from nvshare.log import Log
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Policy
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import Dispatcher
+from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import HolderRecord
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
 
 
 @pytest.fixture
-async def dispatcher() -> Dispatcher:
+async def dispatcher(tmp_path: Path) -> Dispatcher:
     """A dispatcher that knows two devices, one of them of unknown size."""
     loop = asyncio.get_running_loop()
-    core = Core(Settings(policy=Policy.AUTO), loop.time(), recovering=False)
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
-    dispatcher = Dispatcher(core, loop, log, lambda _clients: None)
+    settings = Settings(policy=Policy.AUTO)
+    record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", settings, log)
+    dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None)
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)
     return dispatcher
@@ -50,16 +58,41 @@ async def test_the_first_known_size_counts(dispatcher: Dispatcher) -> None:
 
 
 async def test_a_device_is_forgotten(dispatcher: Dispatcher) -> None:
-    """It is as if it had never been there; one for which the operator chose something counts as used."""
+    """It is as if it had never been there, except that what the operator chose for it counts when it comes back."""
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
     dispatcher.switch_off()
     assert not dispatcher.is_used(FIRST)
     dispatcher.forget(FIRST)
     assert dispatcher.devices == (SECOND,)
     dispatcher.switch_on()
-    dispatcher.set_quantum(5, None)
-    assert not dispatcher.is_used(SECOND)
-    dispatcher.set_quantum(5, SECOND)
-    assert dispatcher.is_used(SECOND)
+    dispatcher.make_known(FIRST, 16)
+    assert policies(dispatcher) == [Policy.AUTO, Policy.EXCLUSIVE]
+
+
+async def test_no_welcome_for_who_is_refused(dispatcher: Dispatcher) -> None:
+    """The welcome comes before a grant, and not at all when the core refuses the client."""
+    said: list[str] = []
+    client = RegisteredClient(Receiver(said), FIRST, 2, "native", 0, Description(0, "", Identity()), 0)
+    event = ClientRegistered(1, FIRST, 0, ClaimedState.WAITING)
+    dispatcher.register(client, event, lambda: said.append("welcome"))
+    assert said == ["welcome", "Grant"]
+    with pytest.raises(IllegalEvent):
+        dispatcher.register(client, event, lambda: said.append("welcome"))
+    assert said == ["welcome", "Grant"]
+    assert list(dispatcher.clients) == [1]
+
+
+class Receiver:
+    """A client that writes down what it is told."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        self._said.append(type(action).__name__)
+
+    def set_scheduling(self, on: bool) -> None:
+        self._said.append(f"scheduling {on}")
 
 
 async def test_off_and_on_again(dispatcher: Dispatcher) -> None:

@@ -208,9 +208,9 @@ class Scheduler:
         # The socket of a scheduler that ended refuses.
         return scheduler_process.accepts(self.run_dir.legacy_socket)
 
-    def client(self) -> WireClient:
-        """A connection that says nothing yet."""
-        client = WireClient(self.run_dir.client_socket)
+    def client(self, connected: socket.socket | None = None) -> WireClient:
+        """A connection that says nothing yet; ``connected``: a socket that is connected already."""
+        client = WireClient(connected or self.run_dir.client_socket)
         self._clients.append(client)
         return client
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19nvshare/admin/admin.proto\x12\x10nvshare.admin.v1\"\x12\n\x10GetStatusRequest\"2\n\x12WatchStatusRequest\x12\x1c\n\x14min_interval_seconds\x18\x01 \x01(\x01\"9\n\x11SetQuantumRequest\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12\x13\n\x0b\x64\x65vice_uuid\x18\x02 \x01(\t\"7\n\x10SetPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_uuid\x18\x02 \x01(\t\"s\n\x06Status\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\rscheduler_pid\x18\x02 \x01(\x03\x12\x16\n\x0euptime_seconds\x18\x03 \x01(\x01\x12)\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x18.nvshare.admin.v1.Device\"\xb6\x02\n\x06\x44\x65vice\x12\x0c\n\x04uuid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x15\n\rforeign_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06policy\x18\x05 \x01(\t\x12\x17\n\x0fquantum_seconds\x18\x06 \x01(\x01\x12!\n\x14quantum_left_seconds\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nrecovering\x18\x08 \x01(\x08\x12)\n\x07\x63lients\x18\t \x03(\x0b\x32\x18.nvshare.admin.v1.Client\x12@\n\x1a\x61llocations_without_client\x18\n \x03(\x0b\x32\x1c.nvshare.admin.v1.AllocationB\x17\n\x15_quantum_left_seconds\"\x87\x02\n\x06\x43lient\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x17\n\x0f\x66ootprint_bytes\x18\x05 \x01(\x04\x12\x14\n\x0cpinned_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cheld_seconds\x18\x07 \x01(\x01\x12\x16\n\x0ewaited_seconds\x18\x08 \x01(\x01\x12\x0e\n\x06grants\x18\t \x01(\x04\x12\x0f\n\x07\x62\x61\x63kend\x18\n \x01(\t\x12\x18\n\x10protocol_version\x18\x0b \x01(\x05\x12,\n\x08identity\x18\x0c \x01(\x0b\x32\x1a.nvshare.admin.v1.Identity\"M\n\x08Identity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03pod\x18\x02 \x01(\t\x12\x11\n\tcontainer\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\"V\n\nAllocation\x12,\n\x08identity\x18\x01 \x01(\x0b\x32\x1a.nvshare.admin.v1.Identity\x12\x1a\n\x12virtual_device_ids\x18\x02 \x03(\t2\xbb\x02\n\x05\x41\x64min\x12I\n\tGetStatus\x12\".nvshare.admin.v1.GetStatusRequest\x1a\x18.nvshare.admin.v1.Status\x12O\n\x0bWatchStatus\x12$.nvshare.admin.v1.WatchStatusRequest\x1a\x18.nvshare.admin.v1.Status0\x01\x12K\n\nSetQuantum\x12#.nvshare.admin.v1.SetQuantumRequest\x1a\x18.nvshare.admin.v1.Status\x12I\n\tSetPolicy\x12\".nvshare.admin.v1.SetPolicyRequest\x1a\x18.nvshare.admin.v1.Statusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19nvshare/admin/admin.proto\x12\x10nvshare.admin.v1\"\x12\n\x10GetStatusRequest\"2\n\x12WatchStatusRequest\x12\x1c\n\x14min_interval_seconds\x18\x01 \x01(\x01\"9\n\x11SetQuantumRequest\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12\x13\n\x0b\x64\x65vice_uuid\x18\x02 \x01(\t\"7\n\x10SetPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_uuid\x18\x02 \x01(\t\"s\n\x06Status\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\rscheduler_pid\x18\x02 \x01(\x03\x12\x16\n\x0euptime_seconds\x18\x03 \x01(\x01\x12)\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x18.nvshare.admin.v1.Device\"\xe8\x02\n\x06\x44\x65vice\x12\x0c\n\x04uuid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x15\n\rforeign_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06policy\x18\x05 \x01(\t\x12\x17\n\x0fquantum_seconds\x18\x06 \x01(\x01\x12!\n\x14quantum_left_seconds\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nrecovering\x18\x08 \x01(\x08\x12)\n\x07\x63lients\x18\t \x03(\x0b\x32\x18.nvshare.admin.v1.Client\x12@\n\x1a\x61llocations_without_client\x18\n \x03(\x0b\x32\x1c.nvshare.admin.v1.Allocation\x12\x30\n\x07\x61waited\x18\x14 \x03(\x0b\x32\x1f.nvshare.admin.v1.AwaitedHolderB\x17\n\x15_quantum_left_seconds\"-\n\rAwaitedHolder\x12\x0b\n\x03pid\x18\x01 \x01(\x03\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\t\"\x87\x02\n\x06\x43lient\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x17\n\x0f\x66ootprint_bytes\x18\x05 \x01(\x04\x12\x14\n\x0cpinned_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cheld_seconds\x18\x07 \x01(\x01\x12\x16\n\x0ewaited_seconds\x18\x08 \x01(\x01\x12\x0e\n\x06grants\x18\t \x01(\x04\x12\x0f\n\x07\x62\x61\x63kend\x18\n \x01(\t\x12\x18\n\x10protocol_version\x18\x0b \x01(\x05\x12,\n\x08identity\x18\x0c \x01(\x0b\x32\x1a.nvshare.admin.v1.Identity\"M\n\x08Identity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03pod\x18\x02 \x01(\t\x12\x11\n\tcontainer\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\"V\n\nAllocation\x12,\n\x08identity\x18\x01 \x01(\x0b\x32\x1a.nvshare.admin.v1.Identity\x12\x1a\n\x12virtual_device_ids\x18\x02 \x03(\t2\xbb\x02\n\x05\x41\x64min\x12I\n\tGetStatus\x12\".nvshare.admin.v1.GetStatusRequest\x1a\x18.nvshare.admin.v1.Status\x12O\n\x0bWatchStatus\x12$.nvshare.admin.v1.WatchStatusRequest\x1a\x18.nvshare.admin.v1.Status0\x01\x12K\n\nSetQuantum\x12#.nvshare.admin.v1.SetQuantumRequest\x1a\x18.nvshare.admin.v1.Status\x12I\n\tSetPolicy\x12\".nvshare.admin.v1.SetPolicyRequest\x1a\x18.nvshare.admin.v1.Statusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,13 +42,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATUS']._serialized_start=235
   _globals['_STATUS']._serialized_end=350
   _globals['_DEVICE']._serialized_start=353
-  _globals['_DEVICE']._serialized_end=663
-  _globals['_CLIENT']._serialized_start=666
-  _globals['_CLIENT']._serialized_end=929
-  _globals['_IDENTITY']._serialized_start=931
-  _globals['_IDENTITY']._serialized_end=1008
-  _globals['_ALLOCATION']._serialized_start=1010
-  _globals['_ALLOCATION']._serialized_end=1096
-  _globals['_ADMIN']._serialized_start=1099
-  _globals['_ADMIN']._serialized_end=1414
+  _globals['_DEVICE']._serialized_end=713
+  _globals['_AWAITEDHOLDER']._serialized_start=715
+  _globals['_AWAITEDHOLDER']._serialized_end=760
+  _globals['_CLIENT']._serialized_start=763
+  _globals['_CLIENT']._serialized_end=1026
+  _globals['_IDENTITY']._serialized_start=1028
+  _globals['_IDENTITY']._serialized_end=1105
+  _globals['_ALLOCATION']._serialized_start=1107
+  _globals['_ALLOCATION']._serialized_end=1193
+  _globals['_ADMIN']._serialized_start=1196
+  _globals['_ADMIN']._serialized_end=1511
 # @@protoc_insertion_point(module_scope)

@@ -145,6 +145,7 @@ class Device(_message.Message):
     RECOVERING_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_WITHOUT_CLIENT_FIELD_NUMBER: _builtins.int
+    AWAITED_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -155,12 +156,16 @@ class Device(_message.Message):
     quantum_left_seconds: _builtins.float
     """Absent while nobody's quantum runs out."""
     recovering: _builtins.bool
-    """True while clients of a former scheduler have time to come back."""
+    """True while holders of a former scheduler are neither back nor dead; nothing is granted before that."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___Client]: ...
     @_builtins.property
     def allocations_without_client(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
         """Containers that hold a virtual device of this GPU but have no client on it."""
+
+    @_builtins.property
+    def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___AwaitedHolder]:
+        """While recovering: the holders that the device waits for."""
 
     def __init__(
         self,
@@ -175,16 +180,40 @@ class Device(_message.Message):
         recovering: _builtins.bool = ...,
         clients: _abc.Iterable[Global___Client] | None = ...,
         allocations_without_client: _abc.Iterable[Global___Allocation] | None = ...,
+        awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_quantum_left_seconds", b"_quantum_left_seconds", "quantum_left_seconds", b"quantum_left_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__quantum_left_seconds: _TypeAlias = _typing.Literal["quantum_left_seconds"]  # noqa: Y015
     _WhichOneofArgType__quantum_left_seconds: _TypeAlias = _typing.Literal["_quantum_left_seconds", b"_quantum_left_seconds"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__quantum_left_seconds) -> _WhichOneofReturnType__quantum_left_seconds | None: ...
 
 Global___Device: _TypeAlias = Device  # noqa: Y015
+
+@_typing.final
+class AwaitedHolder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PID_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    pid: _builtins.int
+    """0: its pid namespace hides it."""
+    command: _builtins.str
+    def __init__(
+        self,
+        *,
+        pid: _builtins.int = ...,
+        command: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "pid", b"pid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AwaitedHolder: _TypeAlias = AwaitedHolder  # noqa: Y015
 
 @_typing.final
 class Client(_message.Message):

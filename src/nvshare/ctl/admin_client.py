@@ -14,6 +14,7 @@ from nvshare import admin_channel
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
+from nvshare.unix_sockets import distrust, grpc_address
 
 RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
@@ -22,8 +23,10 @@ RPC_TIMEOUT = 10.0
 @contextmanager
 def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
     """The admin API of the scheduler of ``run_dir``. A call that fails inside the block ends it with CommandError."""
+    if reason := distrust(run_dir.root):
+        raise CommandError(f"{reason}; a scheduler there is not asked; choose another --run-dir")
     probe(run_dir.admin_socket)
-    with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}", admin_channel.OPTIONS) as channel:
+    with grpc.insecure_channel(grpc_address(run_dir.admin_socket), admin_channel.OPTIONS) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.RpcError as error:

@@ -15,7 +15,7 @@ _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
 
 With a short quantum each client runs soon; with a long one less time is lost at the hand-overs. \
-It lasts until the scheduler ends.
+It outlives the scheduler, until it is set again or one is started with another --quantum.
 
 [bold]Examples:[/bold]
 

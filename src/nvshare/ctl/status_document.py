@@ -29,8 +29,18 @@ def to_status(document: Document) -> admin_pb2.Status:
 
 def _to_device(document: Document) -> admin_pb2.Device:
     return admin_pb2.Device(
-        **_fields(admin_pb2.Device, document, clients=_to_client, allocations_without_client=_to_allocation)
+        **_fields(
+            admin_pb2.Device,
+            document,
+            clients=_to_client,
+            allocations_without_client=_to_allocation,
+            awaited=_to_awaited,
+        )
     )
+
+
+def _to_awaited(document: Document) -> admin_pb2.AwaitedHolder:
+    return admin_pb2.AwaitedHolder(**_fields(admin_pb2.AwaitedHolder, document))
 
 
 def _to_client(document: Document) -> admin_pb2.Client:
@@ -68,6 +78,7 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "quantum_seconds": device.quantum_seconds,
         "quantum_left_seconds": left,
         "recovering": device.recovering,
+        "awaited": [{"pid": holder.pid, "command": holder.command} for holder in device.awaited],
         "clients": [_of_client(client) for client in device.clients],
         "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
     }

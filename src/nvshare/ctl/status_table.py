@@ -35,8 +35,9 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     yield Text("  ").join([name, Text(device.uuid)])
     yield _memory(device)
     yield Text.assemble(("turns   ", "dim"), _turns(device))
-    if device.recovering:
-        yield Text("        recovering: the former scheduler's clients have time to come back", "yellow")
+    for holder in device.awaited:
+        whom = f"pid {holder.pid}" if holder.pid else "a process that can't be seen"
+        yield Text(f"        recovering: waits for {whom} ({_short_paths(holder.command) or '?'})", "yellow")
 
 
 def _memory(device: admin_pb2.Device) -> Text:

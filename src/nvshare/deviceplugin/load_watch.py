@@ -14,6 +14,7 @@ from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.deviceplugin.preference import Load
 from nvshare.log import Log
+from nvshare.unix_sockets import grpc_address
 
 FRESH_SECONDS = 5.0
 _POLL_SECONDS = 2.0
@@ -43,7 +44,7 @@ class LoadWatch:
 
     async def run(self) -> None:
         """Asks the scheduler again and again, until cancelled."""
-        async with grpc.aio.insecure_channel(f"unix:{self._socket}", admin_channel.OPTIONS) as channel:
+        async with grpc.aio.insecure_channel(grpc_address(self._socket), admin_channel.OPTIONS) as channel:
             stub = AdminStub(channel)
             while True:
                 try:

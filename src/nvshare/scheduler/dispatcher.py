@@ -13,20 +13,23 @@ from nvshare.log import Log
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
+    ClaimedState,
     ClientGone,
     ClientRegistered,
     DeviceForgotten,
     DeviceSeen,
     Event,
+    HolderDied,
+    LockReleased,
     Policy,
     PolicySet,
     QuantumSet,
 )
+from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.pods.description import Description
-
-SHORTEST_QUANTUM = 0.01
-LONGEST_QUANTUM = 86400.0
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import Holder, HolderRecord
 
 
 class InvalidCommandError(Exception):
@@ -59,6 +62,10 @@ class RegisteredClient:
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description
+    started: int = 0
+    """When its process started, as ``recovery.processes.start_time`` says."""
+    recorded_grant: int = 0
+    """The grant for which it is in the record of holders; 0: it is not."""
 
 
 class Dispatcher:
@@ -69,23 +76,28 @@ class Dispatcher:
         core: Core,
         loop: asyncio.AbstractEventLoop,
         log: Log,
+        record: HolderRecord,
+        choices: Choices,
         clients_changed: Callable[[int], None],
     ) -> None:
-        """``clients_changed`` is called with the number of clients whenever it changed."""
+        """``record`` is told who holds before that one is; ``choices`` what the operator sets.
+
+        ``clients_changed`` is called with the number of clients whenever it changed.
+        """
         self._core = core
         self._loop = loop
         self._log = log
+        self._record = record
+        self._choices = choices
         self._clients_changed = clients_changed
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
-        self._switched_off: dict[str | None, Policy] = {}
+        self._switched_off = choices.policies_before_off
         """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
         self._clients_of: Counter[str] = Counter()
         """How many clients each device has."""
-        self._chosen: set[str] = set()
-        """Devices for which the operator chose a policy or a quantum."""
 
     @property
     def clients(self) -> Mapping[int, RegisteredClient]:
@@ -119,19 +131,23 @@ class Dispatcher:
         known_bytes = self._core.total_bytes(device)
         if known_bytes is None or (known_bytes == 0 and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
+        if known_bytes is None:
+            if device in self._choices.policies:
+                self.feed(PolicySet(self._choices.policies[device], device))
+            if device in self._choices.quanta:
+                self.feed(QuantumSet(self._choices.quanta[device], device))
 
     def knows(self, device: str) -> bool:
         """Whether a device was made known."""
         return self._core.total_bytes(device) is not None
 
     def is_used(self, device: str) -> bool:
-        """Whether a device has clients, or the operator chose something for it alone."""
-        return device in self._chosen or self._clients_of[device] > 0
+        """Whether a device has clients."""
+        return self._clients_of[device] > 0
 
     def forget(self, device: str) -> None:
-        """A device that is not used is not known any more."""
+        """A device that is not used is not known any more; what the operator chose for it counts if it comes back."""
         self.feed(DeviceForgotten(device))
-        self._switched_off.pop(device, None)
 
     def register(self, client: RegisteredClient, event: ClientRegistered, welcome: Callable[[], None]) -> None:
         """Adds a client of a known device; IllegalEvent when the core refuses it.
@@ -141,6 +157,11 @@ class Dispatcher:
         actions = self._core.handle(event, self._loop.time())
         self._clients[event.client] = client
         self._clients_of[client.device] += 1
+        if event.recorded_grant is not None:
+            if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING) and event.grant == event.recorded_grant:
+                client.recorded_grant = event.grant
+            else:
+                self._record.released(event.recorded_grant)
         welcome()
         self._follow(actions)
         self._clients_changed(len(self._clients))
@@ -151,9 +172,15 @@ class Dispatcher:
         self._clients_of[client.device] -= 1
         if not self._clients_of[client.device]:
             del self._clients_of[client.device]
+        self._record.released(client.recorded_grant)
         self.feed(ClientGone(number))
         self._clients_changed(len(self._clients))
         return client
+
+    def holder_died(self, grant: int) -> None:
+        """A holder that is recorded, and was not back yet, runs no more."""
+        self._record.released(grant)
+        self.feed(HolderDied(grant))
 
     def described(self, number: int, description: Description) -> None:
         """It is now known who a client is; the client may be gone."""
@@ -164,13 +191,18 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        self._follow(self._core.handle(event, self._loop.time()))
+        actions = self._core.handle(event, self._loop.time())
+        if isinstance(event, LockReleased):
+            self._released(self._clients[event.client], event.grant)
+        self._follow(actions)
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
         check_quantum(seconds)
-        self._choose(device)
+        self._check_device(device)
         self.feed(QuantumSet(seconds, device))
+        self._choices.quantum_set(seconds, device)
+        self._choices.save()
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
@@ -178,24 +210,31 @@ class Dispatcher:
 
         For that device, or for all, this is newer than a ``switch_off``: ``switch_on`` leaves it as it is.
         """
-        self._choose(device)
+        self._check_device(device)
         if device is None:
             self._switched_off.clear()
         elif self._switched_off:
             self._switched_off[device] = policy
         self._apply(policy, device)
+        self._choices.save()
 
     def switch_off(self) -> None:
         """Sets the policy of all to ``off``, until ``switch_on``."""
         if not self._switched_off:
-            self._switched_off = self._core.policies()
+            self._switched_off.update(self._core.policies())
         self._apply(Policy.OFF, None)
+        self._choices.save()
 
     def switch_on(self) -> None:
         """Sets the policies as they were before ``switch_off``; nothing if that was not called."""
-        former, self._switched_off = self._switched_off, {}
+        former = dict(self._switched_off)
+        self._switched_off.clear()
         for device, policy in former.items():
-            self._apply(policy, device)
+            if device is None or device in self._core.devices():
+                self._apply(policy, device)
+            else:
+                self._choices.policy_set(policy, device)
+        self._choices.save()
 
     def announce(self) -> None:
         """Wakes the watchers: something changed."""
@@ -217,16 +256,13 @@ class Dispatcher:
         if policy is Policy.OFF:
             for receiver in receivers:
                 receiver.set_scheduling(on=False)
+        self._choices.policy_set(policy, device)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
-    def _choose(self, device: str | None) -> None:
-        """The operator chooses something for a device, or for all (None); UnknownDeviceError if it is unknown."""
-        if device is None:
-            return
-        if not self.knows(device):
+    def _check_device(self, device: str | None) -> None:
+        if device is not None and not self.knows(device):
             known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
-        self._chosen.add(device)
 
     def _follow(self, actions: list[Action]) -> None:
         self._carry_out(actions)
@@ -236,18 +272,32 @@ class Dispatcher:
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case ReportUnresponsive(client, grant, overdue_seconds):
-                    shown = self._clients[client].description
+                case ReportUnresponsive(number, grant, overdue_seconds):
+                    shown = self._clients[number].description
                     self._log.warning(
                         "holder does not give the lock back",
-                        client=client,
+                        client=number,
                         pid=shown.pid,
                         command=shown.command,
                         grant=grant,
                         overdue_seconds=round(overdue_seconds, 3),
                     )
+                case Grant(number, grant):
+                    client = self._clients[number]
+                    self._held(client, grant)
+                    client.receiver.deliver(action)
                 case _:
                     self._clients[action.client].receiver.deliver(action)
+
+    def _held(self, client: RegisteredClient, grant: int) -> None:
+        shown = client.description
+        self._record.granted(Holder(client.device, grant, client.pid, client.started, shown.command))
+        client.recorded_grant = grant
+
+    def _released(self, client: RegisteredClient, grant: int) -> None:
+        if grant == client.recorded_grant:
+            self._record.released(grant)
+            client.recorded_grant = 0
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,11 +35,12 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.clients_marker import ClientsMarker
 from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import HolderRecorded
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus import names, queries
+from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
@@ -47,8 +48,12 @@ from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
-from nvshare.scheduler.run_dir import RunDirError, claimed, listen
+from nvshare.scheduler.recovery.awaited import Awaited
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.scheduler.worker import Worker
+from nvshare.unix_sockets import grpc_address
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
@@ -78,11 +83,11 @@ class StartError(Exception):
 
 def run(options: Options, log: Log, lines: LogLines) -> None:
     """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't. ``lines`` are the log's."""
-    with claimed(options.run_dir):
-        asyncio.run(_serve(options, log, lines))
+    with claimed(options.run_dir) as claim:
+        asyncio.run(_serve(options, claim, log, lines))
 
 
-async def _serve(options: Options, log: Log, lines: LogLines) -> None:
+async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -90,7 +95,8 @@ async def _serve(options: Options, log: Log, lines: LogLines) -> None:
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
-    running = _Running(options, log, lines, loop, stop, found, nvml)
+    record = _open_record(options.run_dir, log)
+    running = _Running(options, claim, log, lines, loop, stop, found, nvml, record)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -100,13 +106,22 @@ async def _serve(options: Options, log: Log, lines: LogLines) -> None:
             "ready",
             version=options.version,
             run_dir=str(options.run_dir.root),
-            policy=options.settings.policy.value,
-            quantum_seconds=options.settings.quantum_seconds,
+            policy=running.settings.policy.value,
+            quantum_seconds=running.settings.quantum_seconds,
             gpus=len(found),
         )
         await stop.wait()
     finally:
         await running.close()
+
+
+def _open_record(run_dir: RunDir, log: Log) -> HolderRecord:
+    try:
+        return HolderRecord(run_dir.holder_record, log)
+    except OSError as error:
+        raise RunDirError(
+            f"cannot write {run_dir.holder_record}: {error.strerror}; make room there or choose another --run-dir"
+        ) from error
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -142,24 +157,29 @@ class _Running:
     def __init__(
         self,
         options: Options,
+        claim: Claim,
         log: Log,
         lines: LogLines,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
         nvml: Worker,
+        record: HolderRecord,
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
+        self._claim = claim
         self._loop = loop
         self._log = log
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
-        self._marker = ClientsMarker(run_dir, log)
-        core = Core(options.settings, loop.time(), recovering=self._marker.found)
-        # Until then clients of the scheduler before this one may still come back.
-        self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed)
+        self._record = record
+        choices = Choices(run_dir.choices, options.settings, log)
+        self.settings = choices.settings
+        """Those that count until the operator sets others."""
+        self._dispatcher = Dispatcher(Core(self.settings), loop, log, record, choices, self._on_clients_changed)
+        former = [holder for each in record.found if (holder := self._await(each, found)) is not None]
+        self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
@@ -169,29 +189,30 @@ class _Running:
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
         self._reading = FairReading(loop)
+        known = KnownGpus.of(found)
+        self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
             self._dispatcher,
-            found,
+            self._gpus,
             options.legacy_device,
             secrets.randbits(64) | 1,
             Descriptions(
                 loop, Worker(loop, "describe"), partial(describe, names=RememberedNames(pod_names.names_of).names_of)
             ),
             self._unregistered,
+            self._awaited,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        known = frozenset(gpu.uuid for gpu in found.values())
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.products)
         self._idle = (
             None
             if options.exit_when_idle is None
             else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
-        products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
@@ -202,7 +223,12 @@ class _Running:
             log,
         )
         self._service = AdminService(
-            self._dispatcher, self._allocations.without_client, products, options.version, loop.time()
+            self._dispatcher,
+            self._allocations.without_client,
+            known.products,
+            self._awaited.on,
+            options.version,
+            loop.time(),
         )
         self._grpc = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
@@ -212,12 +238,13 @@ class _Running:
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
         admin_socket = self._run_dir.admin_socket
+        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
+        made = admin_socket.with_name("new.sock")
         try:
-            admin_socket.unlink(missing_ok=True)
-            self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
-            admin_socket.chmod(0o600)
-        except (OSError, RuntimeError) as error:
+            self._grpc.add_insecure_port(grpc_address(made))
+        except RuntimeError as error:
             raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
+        self._claim.publish(made, admin_socket, 0o600)
         await self._grpc.start()
         limit = descriptors.raise_limit()
         shares = descriptors.shared_out(limit, descriptors.open_now(), probes=self._probes is not None)
@@ -230,7 +257,7 @@ class _Running:
             await self._probes.start(shares.probes)
             self._log.info("metrics", port=self._probes.port)
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
-            listening = listen(path, 0o666)
+            listening = self._claim.listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
 
     async def close(self) -> None:
@@ -239,14 +266,14 @@ class _Running:
         for listener in self._listeners:
             listener.close()
         self._memory.stop()
+        self._gpus.stop()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
         self._dispatcher.stop()
         for connection in self._registrar.room:
             connection.abandon()
-        if not self._dispatcher.clients and self._loop.time() >= self._recovery_end:
-            self._marker.remove()
+        self._awaited.stop()
         if self._idle is not None:
             self._idle.close()
         self._service.stop()
@@ -264,6 +291,20 @@ class _Running:
         except AddressError as error:
             raise StartError(str(error)) from error
 
+    def _await(self, recorded: Holder, found: Mapping[bytes, Gpu]) -> Holder | None:
+        """Tells the core of a holder of the scheduler before this one, under its device's name of today."""
+        try:
+            device_uuid = names.device_bytes(recorded.device)
+            gpu = found.get(device_uuid)
+            device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
+            self._dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)
+        except ValueError as error:
+            self._log.warning("a recorded holder is not waited for", device=recorded.device, reason=str(error))
+            self._record.released(recorded.grant)
+            return None
+        self._dispatcher.feed(HolderRecorded(device, recorded.grant))
+        return replace(recorded, device=device)
+
     def _snapshot(self) -> SchedulerSnapshot:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
@@ -280,8 +321,6 @@ class _Running:
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
     def _on_clients_changed(self, clients: int) -> None:
-        if clients:
-            self._marker.set()
         if self._idle is not None:
             self._idle.clients_changed(clients)
 

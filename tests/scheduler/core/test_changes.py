@@ -104,7 +104,7 @@ def test_a_new_quantum_counts_for_the_present_turn() -> None:
 
 def test_devices_do_not_know_of_each_other() -> None:
     """A choice for one device leaves the other alone; a choice for all counts for those to come."""
-    core = Core(Settings(policy=Policy.EXCLUSIVE), 0.0, recovering=False)
+    core = Core(Settings(policy=Policy.EXCLUSIVE))
     for device in ("GPU-a", "GPU-b"):
         core.handle(DeviceSeen(device, 16 * GIB), 0.0)
     for client, device in enumerate(("GPU-a", "GPU-a", "GPU-b", "GPU-b")):
@@ -175,7 +175,7 @@ def test_a_forgotten_device() -> None:
         """
         0   device 16
         0   A comes 4
-        1   forget device       -> illegal: device GPU-a has clients
+        1   forget device       -> illegal: device GPU-a is in use
         2   A goes
         3   forget device
         4   forget device       -> illegal: device GPU-a is unknown

@@ -14,6 +14,7 @@ from nvshare.scheduler.api import status
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.pods.allocations import Holding
+from nvshare.scheduler.recovery.record import Holder
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -31,16 +32,19 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         dispatcher: Dispatcher,
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
         products: Mapping[str, str],
+        awaited: Callable[[str], Sequence[Holder]],
         version: str,
         started_at: float,
     ) -> None:
         """``unused``: the holdings that have no client, by device; ``products``: the maker's name of a device, by UUID.
 
+        ``awaited``: the holders of a former scheduler that a device waits for.
         ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
         self._products = products
+        self._awaited = awaited
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -110,7 +114,13 @@ class AdminService(admin_pb2_grpc.AdminServicer):
             scheduler_pid=os.getpid(),
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
             devices=[
-                status.device_message(each, self._products.get(each.device, ""), clients, unused.get(each.device, ()))
+                status.device_message(
+                    each,
+                    self._products.get(each.device, ""),
+                    clients,
+                    unused.get(each.device, ()),
+                    self._awaited(each.device),
+                )
                 for each in self._dispatcher.snapshot()
             ],
         )

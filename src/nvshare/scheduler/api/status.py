@@ -9,12 +9,20 @@ from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
 from nvshare.scheduler.dispatcher import RegisteredClient
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.recovery.record import Holder
 
 
 def device_message(
-    snapshot: DeviceSnapshot, product: str, clients: Mapping[int, RegisteredClient], unused: Iterable[Holding]
+    snapshot: DeviceSnapshot,
+    product: str,
+    clients: Mapping[int, RegisteredClient],
+    unused: Iterable[Holding],
+    awaited: Iterable[Holder],
 ) -> admin_pb2.Device:
-    """A device, its clients and its ``unused`` holdings; ``product``: the maker's name of it, empty if unknown."""
+    """A device, its clients, its ``unused`` holdings and the holders that it waits for.
+
+    ``product``: the maker's name of it, empty if unknown.
+    """
     return admin_pb2.Device(
         uuid=snapshot.device,
         name=product,
@@ -26,6 +34,7 @@ def device_message(
         recovering=snapshot.recovering,
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
+        awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
@@ -15,13 +14,15 @@ from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.clients.room import NoPlaceError, Room
 from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClientRegistered
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
 from nvshare.scheduler.gpus import names
+from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
-from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
+from nvshare.scheduler.recovery.awaited import Awaited, Process
+from nvshare.scheduler.recovery.processes import start_time
 
 
 class Registrar:
@@ -30,11 +31,12 @@ class Registrar:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        gpus: Mapping[bytes, Gpu],
+        gpus: Inventory,
         legacy_device: str | None,
         epoch: int,
         descriptions: Descriptions,
         unregistered: Deadlines[Connection],
+        awaited: Awaited,
         log: PeerLog,
     ) -> None:
         self.epoch = epoch
@@ -44,6 +46,7 @@ class Registrar:
         self._legacy_device = legacy_device
         self._descriptions = descriptions
         self._unregistered = unregistered
+        self._awaited = awaited
         self._log = log
         self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
@@ -76,7 +79,7 @@ class Registrar:
 
     def device(self, device_uuid: bytes, claimed_bytes: int) -> NamedDevice:
         """The device that a version 2 client names; its memory as NVML says, else as the client does."""
-        gpu = self._gpus.get(device_uuid)
+        gpu = self._gpus.find(device_uuid)
         if gpu is not None:
             return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
         return NamedDevice(names.gpu_name(device_uuid), claimed_bytes, listed=False)
@@ -85,7 +88,7 @@ class Registrar:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
             return replace(self.device(names.device_bytes(self._legacy_device), 0), listed=True)
-        match list(self._gpus.values()):
+        match self._gpus.all():
             case [gpu]:
                 return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
             case []:
@@ -105,10 +108,15 @@ class Registrar:
             registration.backend,
             connection.peer.pid,
             hinted(connection.peer, registration.hints),
+            start_time(connection.peer.pid),
         )
         if not device.listed and not self._dispatcher.knows(device.name):
             self._add_unlisted(device.name, connection.peer)
         self._dispatcher.make_known(device.name, device.total_bytes)
+        holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
+        process = Process(device.name, client.pid, client.started)
+        standing = self._awaited.standing(process, event.grant if holds else None)
+        event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
         try:
             self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
@@ -131,7 +139,7 @@ class Registrar:
         self._descriptions.ask(event.client, connection.peer, registration.hints, described)
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
-        if self._gpus:
+        if self._gpus.all():
             raise PeerError(f"NVML shows no device {device} to this scheduler", Fault.DEVICE)
         try:
             for forgotten in self._unlisted.add(device, peer.pid, peer.uid):

@@ -13,6 +13,7 @@ The rules, which hold after every event:
 - The one case in which a holder is revoked though nobody waits: holders no longer fit together, because footprints
   grew, others' memory grew, the policy changed or a client came back holding. Then the most recent holder is revoked,
   until the rest fit. Assumed pinned memory does not count here: an assumption alone takes no lock away.
+- While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Device:
         self.foreign_bytes = 0
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
+        self.awaited = 0
+        """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self._grace_seconds = grace_seconds
         self._clients: dict[int, Client] = {}
         self._waiting: OrderedDict[int, Client] = OrderedDict()
@@ -54,13 +57,14 @@ class Device:
 
     @property
     def in_use(self) -> bool:
-        """Whether it has clients."""
-        return bool(self._clients)
+        """Whether it has clients, or waits for holders of the scheduler before this one."""
+        return bool(self._clients or self.awaited)
 
     # What happened.
 
-    def add(self, client: Client) -> None:
-        """A client appeared, in whatever state it claims."""
+    def add(self, client: Client, revokes: int) -> None:
+        """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
+        self._revokes += revokes
         self._clients[client.number] = client
         self._pinned_bytes += client.pinned_bytes
         match client.state:
@@ -68,6 +72,8 @@ class Device:
                 self._waiting[client.number] = client
             case ClientState.HOLDING:
                 self._staying.append(client)
+            case ClientState.LEAVING:
+                self._leaving.append(client)
             case _:
                 pass
 
@@ -116,16 +122,13 @@ class Device:
 
     # What is to be done.
 
-    def reconcile(self, now: float, recovering: bool, new_grant: Callable[[], int]) -> list[Action]:
-        """Makes the state follow the rules again; returns the actions that this takes.
-
-        While ``recovering`` nothing is granted and no holder is blocking.
-        """
+    def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
+        """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
         self._revoke_surplus(now, actions)
-        if not recovering:
+        if not self.awaited:
             self._admit(now, new_grant, actions)
-        moved = self._find_blocking(recovering)
+        moved = self._find_blocking()
         if self._blocking.count and now >= self._quantum_end():
             self._revoke_blocking(now, actions)
         _tell(moved, len(self._waiting), actions)
@@ -133,7 +136,7 @@ class Device:
         self.deadline = self._next_deadline()
         return actions
 
-    def snapshot(self, now: float, recovering: bool) -> DeviceSnapshot:
+    def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
         clients = tuple(client.snapshot(now) for client in self._clients.values())
         return DeviceSnapshot(
@@ -143,7 +146,7 @@ class Device:
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
             quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking.count else None,
-            recovering=recovering,
+            recovering=self.awaited > 0,
             clients=clients,
             totals=Totals(
                 grants=self._grants,
@@ -176,10 +179,10 @@ class Device:
             self._staying.append(client)
             actions.append(Grant(client.number, client.grant))
 
-    def _find_blocking(self, recovering: bool) -> list[Client]:
+    def _find_blocking(self) -> list[Client]:
         """Finds anew which holders block the first waiter; returns those for which the answer changed."""
         moved: list[Client] = []
-        first = None if recovering or not self._waiting else next(iter(self._waiting.values()))
+        first = None if self.awaited or not self._waiting else next(iter(self._waiting.values()))
         staying = (self._staying,)
         while self._blocking.count:
             client = self._blocking.last()

@@ -62,5 +62,6 @@ class DeviceSnapshot:
     quantum_left_seconds: float | None
     """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
     recovering: bool
+    """Holders of the scheduler before this one are not back yet; nothing is granted before they are, or are dead."""
     clients: tuple[ClientSnapshot, ...]
     totals: Totals

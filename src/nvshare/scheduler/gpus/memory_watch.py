@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import memory, queries
@@ -16,9 +17,9 @@ class MemoryWatch:
     """NVML is asked in a worker; while an answer is outstanding nothing more is asked."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, worker: Worker, dispatcher: Dispatcher, known: frozenset[str]
+        self, loop: asyncio.AbstractEventLoop, worker: Worker, dispatcher: Dispatcher, known: Mapping[str, object]
     ) -> None:
-        """``known``: the devices that NVML knows."""
+        """``known``: the devices that NVML knows; there may be more later."""
         self._loop = loop
         self._worker = worker
         self._dispatcher = dispatcher
@@ -30,7 +31,7 @@ class MemoryWatch:
         self._timer.cancel()
 
     def _ask(self) -> None:
-        devices = sorted({client.device for client in self._dispatcher.clients.values()} & self._known)
+        devices = sorted({client.device for client in self._dispatcher.clients.values()} & self._known.keys())
         if devices:
             self._worker.submit(lambda: {device: queries.usage(device) for device in devices}, self._answered)
         else:

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/trust.h"
 #include "process/config.h"
 #include "process/files.h"
 
@@ -27,13 +28,11 @@ void nvs_connection_close(struct nvs_connection *connection)
 	connection->broken = false;
 }
 
-bool nvs_connection_open(struct nvs_connection *connection)
+static bool open_at(struct nvs_connection *connection, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path),
-		       "the path is copied as it is");
-	memcpy(address.sun_path, nvs_config()->socket_path, sizeof(address.sun_path));
+	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
 	nvs_files_lock();
 	connection->socket =
 		nvs_file_move(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -43,6 +42,27 @@ bool nvs_connection_open(struct nvs_connection *connection)
 		return true;
 	nvs_connection_close(connection);
 	return false;
+}
+
+bool nvs_connection_open(struct nvs_connection *connection)
+{
+	const char *path = nvs_config()->socket_path;
+
+	if (nvs_distrust(path) || !open_at(connection, path))
+		return false;
+	if (nvs_trust_peer(path, connection->socket))
+		return true;
+	nvs_connection_close(connection);
+	return false;
+}
+
+bool nvs_connection_answers(const char *path)
+{
+	struct nvs_connection connection = { .socket = -1 };
+	bool answers = open_at(&connection, path);
+
+	nvs_connection_close(&connection);
+	return answers;
 }
 
 /*

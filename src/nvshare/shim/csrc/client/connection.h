@@ -25,8 +25,10 @@ enum nvs_received {
 	NVS_RECEIVED_END = 3,	   /* the scheduler is gone */
 };
 
-/* False: nobody listens at the configured path; there is no connection. */
+/* False: nobody whom we believe listens at the configured path; there is no connection. */
 bool nvs_connection_open(struct nvs_connection *connection);
+/* Whether anybody listens at a path. */
+bool nvs_connection_answers(const char *path);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/connection.h"
+#include "client/trust.h"
 #include "gate/device.h"
 #include "memory/memory.h"
 #include "process/config.h"
@@ -57,6 +59,21 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
 }
 
+/*
+ * The original's socket is beside the folder of ours, which serves both. Who starts just now may
+ * have opened one of them only.
+ */
+static bool original_answers(const char *path, char original[])
+{
+	const char *ours = strstr(path, "client/scheduler.sock");
+
+	if (!ours)
+		return false;
+	memcpy(original, path, (size_t)(ours - path));
+	strcpy(original + (ours - path), "scheduler.sock");
+	return nvs_connection_answers(original) && !nvs_connection_answers(path);
+}
+
 static void warn_missing(void)
 {
 	static const char *const what[] = {
@@ -65,8 +82,18 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
 
-	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
-		what[nvs_config()->on_missing]);
+	const char *path = nvs_config()->socket_path, *distrust = nvs_distrust(path);
+	char original[sizeof(nvs_config()->socket_path)];
+
+	if (distrust)
+		nvs_log("no scheduler is believed at %s, because %s; %s", path, distrust,
+			what[nvs_config()->on_missing]);
+	else if (original_answers(path, original))
+		nvs_log("no scheduler at %s; that of the original nvshare, which listens at %s, "
+			"can't serve this library: start nvshare-scheduler instead of it; %s",
+			path, original, what[nvs_config()->on_missing]);
+	else
+		nvs_log("no scheduler at %s; %s", path, what[nvs_config()->on_missing]);
 }
 
 static void warn_bad_frame(const struct nvs_frame *frame)
