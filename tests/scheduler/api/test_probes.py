@@ -126,7 +126,8 @@ def test_many_scrapes_do_not_hold_up_the_lock(serve: Serve) -> None:
         enough.set()
         for thread in threads:
             thread.join()
-    assert figures(scheduler)[f'nvshare_grants_total{{gpu="{GPU}"}}'] == 20
+    grants = f'nvshare_grants_total{{gpu="{GPU}"}}'
+    poll_until(lambda: figures(scheduler)[grants] == 20, "a new snapshot is taken", TIMEOUT_SECONDS)
 
 
 def test_peers_that_say_nothing(serve: Serve) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,11 +67,10 @@ class Probes:
 
     async def _metrics(self) -> bytes:
         async with self._writing:
-            began = self._loop.time()
-            if began >= self._fresh_until:
+            if self._loop.time() >= self._fresh_until:
+                began = time.thread_time()
                 self._latest = self._take()
-                now = self._loop.time()
-                self._fresh_until = now + (now - began) * _PAUSE_PER_COST
+                self._fresh_until = self._loop.time() + (time.thread_time() - began) * _PAUSE_PER_COST
             return await asyncio.to_thread(generate_latest, self._registry)
 
     def _snapshot(self) -> SchedulerSnapshot:
