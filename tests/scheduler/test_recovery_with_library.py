@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nvshare import simgpu
-from nvshare.paths import LD_PRELOAD, RUN_DIR, RunDir
+from nvshare.paths import LD_PRELOAD, ON_MISSING, RUN_DIR, RunDir
 from nvshare.simgpu import record
 from nvshare.simgpu.turns import overlaps
 from tests.conftest import SOURCE_ROOT, Libraries
@@ -19,7 +19,7 @@ from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
 
 Serve = Callable[..., Scheduler]
-Start = Callable[[float, int], "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 LONG_KERNEL_SECONDS = 5.0
 """Longer than the two seconds that a scheduler once gave its predecessor's clients."""
@@ -45,9 +45,9 @@ def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Sta
     }
     with ExitStack() as stack:
 
-        def begin(seconds: float, kernels: int) -> subprocess.Popen[str]:
+        def begin(seconds: float, kernels: int, **more: str) -> subprocess.Popen[str]:
             command = [sys.executable, "-c", PROGRAM, str(seconds), str(kernels)]
-            process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(command, env=variables | more, stdout=subprocess.PIPE, text=True)
             stack.enter_context(process)
             stack.callback(process.kill)
             return process
@@ -70,6 +70,20 @@ def test_nobody_runs_beside_a_kernel_that_outlives_the_scheduler(serve: Serve, s
     scheduler.kill()
     scheduler = serve(*options)
     assert [program.wait(60) for program in (waiter, holder)] == [0, 0]
+    spans = record.read(tmp_path / "simgpu", 0)
+    assert len([span for span in spans if span.name == "nvs_spin"]) == 5
+    assert overlaps(spans) == []
+
+
+def test_who_ran_without_a_scheduler_drains_before_others_run(serve: Serve, start: Start, tmp_path: Path) -> None:
+    """It holds by no record, so it must leave at once; its kernel is waited for all the same."""
+    alone = start(3.0, 2, **{ON_MISSING: "run"})
+    assert alone.stdout is not None
+    assert alone.stdout.readline() == "launched\n"
+    scheduler = serve("--policy", "exclusive")
+    poll_until(lambda: list(scheduler.states().values()) == ["holding"], "it is registered", 20)
+    other = start(0.05, 3)
+    assert [program.wait(60) for program in (other, alone)] == [0, 0]
     spans = record.read(tmp_path / "simgpu", 0)
     assert len([span for span in spans if span.name == "nvs_spin"]) == 5
     assert overlaps(spans) == []
