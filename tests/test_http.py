@@ -1,14 +1,14 @@
-"""Probes and metrics over HTTP."""
+"""Probes and metrics over HTTP, in an event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.exposition import generate_latest
 
 from nvshare.http import AddressError, HttpServer, is_address
 
@@ -18,73 +18,123 @@ class Pages:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.unhealthy: list[str] = []
         self.unready: list[str] = []
         self.notes: list[str] = []
-        self.server = HttpServer(
-            "127.0.0.1:0", self.registry, lambda: self.unhealthy, lambda: self.unready, lambda: self.notes
-        )
-        self.server.start()
+        self.server = HttpServer("127.0.0.1:0", self.metrics, lambda: self.unready, lambda: self.notes)
 
-    def get(self, path: str) -> tuple[int, str]:
+    async def metrics(self) -> bytes:
+        return generate_latest(self.registry)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.server.port)
+
+    async def ask(self, request: bytes) -> bytes:
+        """Everything that is answered to these bytes."""
+        reader, writer = await self.connect()
+        writer.write(request)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=10) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        answer = await self.ask(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert f"content-length: {len(body)}".encode() in head.lower()
+        return int(head.split()[1]), body.decode()
 
 
 @pytest.fixture
-def pages() -> Iterator[Pages]:
+async def pages() -> AsyncIterator[Pages]:
     served = Pages()
+    await served.server.start()
     yield served
     served.server.stop()
 
 
-def test_all_is_well(pages: Pages) -> None:
+async def test_all_is_well(pages: Pages) -> None:
     """Both probes say ok."""
-    assert pages.get("/healthz") == (200, "ok\n")
-    assert pages.get("/readyz") == (200, "ok\n")
+    assert await pages.get("/healthz") == (200, "ok\n")
+    assert await pages.get("/readyz") == (200, "ok\n")
 
 
-def test_reasons_are_told(pages: Pages) -> None:
+async def test_reasons_are_told(pages: Pages) -> None:
     """A probe that fails says why, one reason a line; the other is not touched."""
     pages.unready = ["no library", "no scheduler"]
-    assert pages.get("/readyz") == (503, "no library\nno scheduler\n")
-    assert pages.get("/healthz") == (200, "ok\n")
+    assert await pages.get("/readyz") == (503, "no library\nno scheduler\n")
+    assert await pages.get("/healthz") == (200, "ok\n")
     pages.notes = ["GPU-a: XID 79"]
-    assert pages.get("/readyz") == (503, "no library\nno scheduler\nGPU-a: XID 79\n")
+    assert await pages.get("/readyz") == (503, "no library\nno scheduler\nGPU-a: XID 79\n")
     pages.unready = []
-    assert pages.get("/readyz") == (200, "ok\nGPU-a: XID 79\n")
-    pages.unhealthy = ["stuck"]
-    assert pages.get("/healthz") == (503, "stuck\n")
+    assert await pages.get("/readyz") == (200, "ok\nGPU-a: XID 79\n")
 
 
-def test_metrics(pages: Pages) -> None:
+async def test_metrics(pages: Pages) -> None:
     """The registry's figures of now, in Prometheus' format."""
     gauge = Gauge("height", "How high.", registry=pages.registry)
     for height in (1.5, 2.5):
         gauge.set(height)
-        status, text = pages.get("/metrics")
+        status, text = await pages.get("/metrics?name[]=height")
         assert status == 200
         assert f"\nheight {height}\n" in text
 
 
-def test_other_pages(pages: Pages) -> None:
+async def test_other_pages(pages: Pages) -> None:
     """An unknown page says which there are."""
-    status, text = pages.get("/")
+    status, text = await pages.get("/")
     assert status == 404
     assert "/metrics, /healthz, /readyz" in text
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (b"HEAD /healthz HTTP/1.1\r\nHost: here\r\n\r\n", b"HTTP/1.1 200 "),
+        (b"POST /healthz HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 405 "),
+        (b"nonsense\r\n\r\n", b"HTTP/1.1 400 "),
+        (b"GET /healthz HTTP/1.1\r\nHost: here\r\nX: " + 20000 * b"x", b"HTTP/1.1 431 "),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", b"HTTP/1.1 200 "),
+    ],
+)
+async def test_other_requests(pages: Pages, request_: bytes, answer: bytes) -> None:
+    """Each gets its answer, and the connection ends."""
+    assert (await pages.ask(request_)).startswith(answer)
+
+
+async def test_the_oldest_makes_room(pages: Pages) -> None:
+    """However many connect and say nothing: the next one is served, and the oldest one is gone."""
+    silent = [await pages.connect() for _ in range(40)]
+    assert await pages.get("/healthz") == (200, "ok\n")
+    assert await silent[0][0].read() == b""
+    silent[-1][1].write(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
+    assert (await silent[-1][0].read()).endswith(b"ok\n")
+    for _reader, writer in silent:
+        writer.close()
+
+
+async def test_stopped(pages: Pages) -> None:
+    """Who is connected is told by the end of the connection, and nobody can connect any more."""
+    reader, writer = await pages.connect()
+    assert await pages.get("/healthz") == (200, "ok\n")
+    port = pages.server.port
+    pages.server.stop()
+    assert await reader.read() == b""
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
 def test_address_in_use() -> None:
     """A taken port is an error at once, not a server that nobody reaches."""
+
+    async def nothing() -> bytes:
+        return b""
+
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(AddressError, match=r"in use.*--metrics-address"),
     ):
-        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", CollectorRegistry(), list, list, list)
+        HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", nothing, list, list)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,29 @@
-"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served by threads beside a program's event loop."""
+"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served in a program's event loop.
+
+h11 knows HTTP. Here is what a page is, and that whoever connects can take neither time nor descriptors from the
+program: a connection asks for one page and has a few seconds for it, and when there are too many the oldest one goes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
-import threading
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET6
-from socketserver import TCPServer
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+import h11
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 Reasons = Callable[[], Sequence[str]]
+_SECONDS = 10.0
+"""How long a connection may take."""
+_ACCEPTED = 8
+"""How many are accepted at most in one pass of the event loop, and how many wait to be."""
+_DESCRIPTORS = 48
+"""Enough for more connections than probe and scrape one program."""
+_READ_BYTES = 4096
+_REQUEST_BYTES = 16384
 _PLAIN = "text/plain; charset=utf-8"
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):[0-9]{1,5}")
 
@@ -27,79 +37,103 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None and int(text.rpartition(":")[2]) <= 65535
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        """Binds without looking up the host's name, which could take as long as a slow name server does."""
-        TCPServer.server_bind(self)
-
-
-class _ServerV6(_Server):
-    address_family = AF_INET6
-
-
 class HttpServer:
     """The probes and metrics of one program."""
 
-    def __init__(
-        self, address: str, registry: CollectorRegistry, unhealthy: Reasons, unready: Reasons, notes: Reasons
-    ) -> None:
-        """``address`` is HOST:PORT. ``unhealthy`` and ``unready`` say why not, and nothing when all is well.
+    def __init__(self, address: str, metrics: Callable[[], Awaitable[bytes]], unready: Reasons, notes: Reasons) -> None:
+        """``address`` is HOST:PORT. ``metrics`` are in Prometheus' format.
 
-        ``notes`` are shown with the readiness and don't change it: an unhealthy GPU must not stop an update of all
-        nodes. They are called in threads of the server. Raises AddressError when the address can't be listened on.
+        ``unready`` says why not, and nothing when all is well. ``notes`` are shown with that and don't change it: an
+        unhealthy GPU must not stop an update of all nodes. Who gets an answer at all knows that the program's event
+        loop runs: that is health. Raises AddressError when the address can't be listened on.
         """
-        pages = {
-            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
-            "/healthz": lambda: _verdict(unhealthy(), []),
-            "/readyz": lambda: _verdict(unready(), notes()),
-        }
+        self._metrics = metrics
+        self._unready = unready
+        self._notes = notes
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._server = (_ServerV6 if ":" in host else _Server)((host, int(port)), _handler(pages))
+            self._socket.bind((host, int(port)))
+            # Now, because two may be bound to one address until one of them listens.
+            self._socket.listen(_ACCEPTED)
         except OSError as error:
+            self._socket.close()
             raise AddressError(f"{address}: {error.strerror}: choose another with --metrics-address") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._most = 0
+        self._open: dict[asyncio.WriteTransport, None] = {}
 
     @property
     def port(self) -> int:
-        return int(self._server.server_address[1])
+        return int(self._socket.getsockname()[1])
 
-    def start(self) -> None:
-        self._thread.start()
+    async def start(self, descriptors: int = _DESCRIPTORS) -> None:
+        """Answers from now on, with so many descriptors; with very few, one connection at a time is served."""
+        self._most = max(descriptors - _ACCEPTED, 1)
+        self._server = await asyncio.start_server(self._serve, sock=self._socket, backlog=_ACCEPTED)
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        """Answers no more."""
+        if self._server is None:
+            self._socket.close()
+            return
+        self._server.close()
+        for transport in self._open:
+            transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        transport = writer.transport
+        while len(self._open) >= self._most:
+            # It has had the longest time to ask; who asks honestly does so at once.
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.abort()
+        self._open[transport] = None
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await self._answer(reader, writer)
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            transport.abort()
+            self._open.pop(transport, None)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_REQUEST_BYTES)
+        head = False
+        try:
+            while (event := connection.next_event()) is h11.NEED_DATA:
+                connection.receive_data(await reader.read(_READ_BYTES))
+            if not isinstance(event, h11.Request):
+                return
+            head = event.method == b"HEAD"
+            status, content_type, body = await self._page(event)
+        except h11.RemoteProtocolError as error:
+            status, content_type, body = HTTPStatus(error.error_status_hint), _PLAIN, f"{error}\n".encode()
+        headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), ("Connection", "close")]
+        begin = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+        for answer in (begin, h11.Data(data=b"" if head else body), h11.EndOfMessage()):
+            writer.write(connection.send(answer) or b"")
+        await writer.drain()
+
+    async def _page(self, request: h11.Request) -> tuple[HTTPStatus, str, bytes]:
+        if request.method not in (b"GET", b"HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, _PLAIN, b"only GET\n"
+        match request.target.partition(b"?")[0]:
+            case b"/metrics":
+                return HTTPStatus.OK, CONTENT_TYPE_LATEST, await self._metrics()
+            case b"/healthz":
+                return _verdict([], [])
+            case b"/readyz":
+                return _verdict(self._unready(), self._notes())
+            case _:
+                return HTTPStatus.NOT_FOUND, _PLAIN, b"here are /metrics, /healthz, /readyz\n"
 
 
 def _verdict(reasons: Sequence[str], notes: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
     return status, _PLAIN, ("\n".join([*(reasons or ["ok"]), *notes]) + "\n").encode()
-
-
-def _handler(pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        # A client that sends nothing must not hold its thread for ever.
-        timeout = 10
-
-        def do_GET(self) -> None:
-            page = pages.get(self.path.partition("?")[0])
-            if page is None:
-                allowed = ", ".join(pages)
-                status, content_type, body = HTTPStatus.NOT_FOUND, _PLAIN, f"here are {allowed}\n".encode()
-            else:
-                status, content_type, body = page()
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Probes come every few seconds: no line for each."""
-
-    return Handler

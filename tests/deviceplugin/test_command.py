@@ -115,7 +115,7 @@ async def test_library_missing_then_installed(
         status, reasons = await page(plugin, "/readyz")
         assert status == 503
         assert "is missing on the host" in reasons
-        assert plugin.said("install-library")
+        await until(lambda: plugin.said("install-library"), "it says what to do")
         await asyncio.to_thread(install, node, surroundings)
         await until(lambda: kubelet.healthy == ALL, "all devices are healthy")
         assert (await page(plugin, "/readyz"))[0] == 200
@@ -159,6 +159,11 @@ async def test_node_without_gpus(kubelet: FakeKubelet, start: Callable[..., Plug
     assert await asyncio.to_thread(plugin.terminate) == 0
 
 
+def found(plugin: PluginProcess) -> list[str]:
+    """The GPUs that it says it has found."""
+    return [line["gpu"] for line in plugin.lines() if line["event"] == "GPU found"]
+
+
 async def test_simulated_gpus(
     node: Node,
     surroundings: dict[str, str],
@@ -175,7 +180,8 @@ async def test_simulated_gpus(
         **simgpu.environment(simulated, "2x1GiB"),
     )
     await until(lambda: kubelet.healthy == 6, "the simulated GPUs are known", timeout=30)
-    first, second = [line["gpu"] for line in plugin.lines() if line["event"] == "GPU found"]
+    await until(lambda: len(found(plugin)) == 2, "it says which they are")
+    first, second = found(plugin)
     assert set(kubelet.devices) == {f"{gpu}__{ordinal}" for gpu in (first, second) for ordinal in (1, 2, 3)}
     assert not plugin.said("no error events")
     with (simulated / "events").open("a") as events:

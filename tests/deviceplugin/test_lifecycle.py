@@ -43,7 +43,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.inventory.publish(SNAPSHOT)
-        self.metrics = Metrics()
+        self.metrics = Metrics(int)
         self.lifecycle = Lifecycle(
             self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=self.timing
         )

@@ -10,7 +10,7 @@ from nvshare.deviceplugin.metrics import Metrics
 
 def test_metrics() -> None:
     """Health and count of each GPU, problems, and the process's own figures."""
-    metrics = Metrics()
+    metrics = Metrics(int)
     metrics.show(Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 5, "XID 79"))))
     metrics.problem("library", True)
     text = generate_latest(metrics.registry).decode()

@@ -40,7 +40,7 @@ class Bench:
     ) -> None:
         self.clock = clock
         self.inventory = Inventory()
-        self.metrics = Metrics()
+        self.metrics = Metrics(int)
         self.log = CapturingLogger()
         self.host = HostProblems()
         self.monitor = Monitor(

@@ -9,10 +9,14 @@ import pytest
 import structlog
 
 from nvshare.log import Log
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Policy
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import MAX_DEVICES, Dispatcher, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import HolderRecord
 
@@ -53,14 +57,42 @@ async def test_the_first_measured_size_counts(dispatcher: Dispatcher) -> None:
     assert sizes(dispatcher) == [16, 4]
 
 
-async def test_there_is_a_limit_of_devices(dispatcher: Dispatcher) -> None:
-    """One more is refused; those that are known stay."""
-    for number in range(MAX_DEVICES - 2):
-        dispatcher.make_known(f"GPU-{number}", 1)
-    with pytest.raises(TooManyDevicesError, match=str(MAX_DEVICES)):
-        dispatcher.make_known(LATER, 1)
-    dispatcher.make_known(FIRST, 1)
-    assert len(dispatcher.devices) == MAX_DEVICES
+async def test_a_device_is_forgotten(dispatcher: Dispatcher) -> None:
+    """It is as if it had never been there, except that what the operator chose for it counts when it comes back."""
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
+    dispatcher.switch_off()
+    assert not dispatcher.is_used(FIRST)
+    dispatcher.forget(FIRST)
+    assert dispatcher.devices == (SECOND,)
+    dispatcher.switch_on()
+    dispatcher.make_known(FIRST, 16)
+    assert policies(dispatcher) == [Policy.AUTO, Policy.EXCLUSIVE]
+
+
+async def test_no_welcome_for_who_is_refused(dispatcher: Dispatcher) -> None:
+    """The welcome comes before a grant, and not at all when the core refuses the client."""
+    said: list[str] = []
+    client = RegisteredClient(Receiver(said), FIRST, 2, "native", 0, Description(0, "", Identity()), 0)
+    event = ClientRegistered(1, FIRST, 0, ClaimedState.WAITING)
+    dispatcher.register(client, event, lambda: said.append("welcome"))
+    assert said == ["welcome", "Grant"]
+    with pytest.raises(IllegalEvent):
+        dispatcher.register(client, event, lambda: said.append("welcome"))
+    assert said == ["welcome", "Grant"]
+    assert list(dispatcher.clients) == [1]
+
+
+class Receiver:
+    """A client that writes down what it is told."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        self._said.append(type(action).__name__)
+
+    def set_scheduling(self, on: bool) -> None:
+        self._said.append(f"scheduling {on}")
 
 
 async def test_off_and_on_again(dispatcher: Dispatcher) -> None:
@@ -75,6 +107,27 @@ async def test_off_and_on_again(dispatcher: Dispatcher) -> None:
     dispatcher.set_policy(Policy.OFF, FIRST)
     dispatcher.switch_on()
     assert policies(dispatcher) == [Policy.OFF, Policy.EXCLUSIVE, Policy.AUTO]
+
+
+async def test_a_policy_chosen_for_one_device_while_off(dispatcher: Dispatcher) -> None:
+    """It stays when scheduling is switched on, and the other devices get back what they had."""
+    dispatcher.set_policy(Policy.EXCLUSIVE, SECOND)
+    dispatcher.switch_off()
+    dispatcher.make_known(LATER, 1)
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.OFF, Policy.OFF]
+    dispatcher.switch_on()
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.EXCLUSIVE, Policy.AUTO]
+
+
+async def test_off_again_after_a_choice(dispatcher: Dispatcher) -> None:
+    """A second ``off`` means all devices as well, and on brings the newest choices back."""
+    dispatcher.switch_off()
+    dispatcher.set_policy(Policy.EXCLUSIVE, FIRST)
+    dispatcher.switch_off()
+    assert policies(dispatcher) == [Policy.OFF] * 2
+    dispatcher.switch_on()
+    assert policies(dispatcher) == [Policy.EXCLUSIVE, Policy.AUTO]
 
 
 async def test_a_chosen_policy_ends_off(dispatcher: Dispatcher) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -13,11 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 
 from nvshare import paths
+from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.protocol import wire
 from tests.polling import poll_until
+from tests.scheduler.api.pages import fetch
 from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -165,6 +170,45 @@ def test_log_that_nobody_reads_any_more(run_dir: paths.RunDir) -> None:
         client.connect(str(root / "client" / "scheduler.sock"))
         client.sendall(wire.encode(wire.Register(DEVICE, GIB)))
         assert len(client.recv(wire.FRAME_BYTES)) == wire.FRAME_BYTES
+    process.terminate()
+    assert process.wait(TIMEOUT_SECONDS) == 0
+
+
+def test_log_that_nobody_reads_now(run_dir: paths.RunDir) -> None:
+    """A pipe that is full stops the lines, not the scheduler: it serves, counts what it drops, and tells it later."""
+    root = run_dir.root / "run"
+    options = ["--run-dir", root, "--log-format", "json", "--metrics-address", "127.0.0.1:0"]
+    process = subprocess.Popen([sys.executable, "-m", "nvshare.scheduler", *options], stderr=subprocess.PIPE, text=True)
+    try:
+        serves_although_nobody_reads(process, root)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def serves_although_nobody_reads(process: subprocess.Popen[str], root: Path) -> None:
+    """See above; the process has just been started."""
+    assert process.stderr is not None
+    lines = map(json.loads, iter(process.stderr.readline, ""))
+    port = next(line["port"] for line in lines if line["event"] == "metrics")
+    next(line for line in lines if line["event"] == "ready")
+    fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    with grpc.insecure_channel(f"unix:{root}/admin/admin.sock") as channel:
+        admin = admin_pb2_grpc.AdminStub(channel)
+        for seconds in range(1, 1200):
+            admin.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=TIMEOUT_SECONDS)
+    _status, text = fetch(port, "/metrics")
+    dropped = re.search(r"^nvshare_scheduler_log_lines_dropped_total (\d+)", text, re.MULTILINE)
+    assert dropped
+    written = []
+    while (line := next(lines))["event"] == "quantum set":
+        written.append(line["seconds"])
+    assert line["event"] == "log lines were dropped: stderr did not take them"
+    assert (line["lines"], len(written) + line["lines"]) == (int(float(dropped[1])), 1199)
+    fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    with grpc.insecure_channel(f"unix:{root}/admin/admin.sock") as channel:
+        for seconds in range(1, 100):
+            admin_pb2_grpc.AdminStub(channel).SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds))
     process.terminate()
     assert process.wait(TIMEOUT_SECONDS) == 0
 

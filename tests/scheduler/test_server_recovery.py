@@ -231,7 +231,9 @@ def test_a_scheduler_that_sees_no_pids(
     poll_until(lambda: is_free(scheduler), "it has ended")
     scheduler = serve("--policy", "exclusive")
     scheduler.client().register(state=wire.State.WAITING).expect(wire.LockOk)
-    [line] = [line for line in scheduler.log() if "can't be seen" in str(line["event"])]
+    [line] = poll_until(
+        lambda: [line for line in scheduler.log() if "can't be seen" in str(line["event"])], "it says so"
+    )
     assert (line["level"], line["grant"]) == ("warning", grant)
 
 

@@ -21,6 +21,7 @@ from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.protocol.legacy import LegacyType, Message
 from tests.polling import poll_until
+from tests.scheduler.other_processes import OtherProcesses
 
 TIMEOUT_SECONDS = 20.0
 """Seconds after which something that must happen counts as not happening."""
@@ -39,13 +40,13 @@ class ClosedError(Exception):
 class _Socket:
     """A connected socket that is read in messages of one size."""
 
-    def __init__(self, path: Path | socket.socket, size: int) -> None:
-        """``path`` may be a socket that is connected already."""
-        if isinstance(path, socket.socket):
-            self.socket = path
-        else:
+    def __init__(self, end: Path | socket.socket, size: int) -> None:
+        """``end``: where to connect, or what is connected already."""
+        if isinstance(end, Path):
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.socket.connect(os.fspath(path))
+            self.socket.connect(os.fspath(end))
+        else:
+            self.socket = end
         self._size = size
         self._received = b""
 
@@ -81,8 +82,8 @@ class _Socket:
 class WireClient:
     """A version 2 client."""
 
-    def __init__(self, path: Path | socket.socket) -> None:
-        self.raw = _Socket(path, wire.FRAME_BYTES)
+    def __init__(self, end: Path | socket.socket) -> None:
+        self.raw = _Socket(end, wire.FRAME_BYTES)
         self.client_id = 0
         self.epoch = 0
 
@@ -177,6 +178,7 @@ class Scheduler:
                 env={**os.environ, **(environment or {})},
             )
         self._clients: list[WireClient | LegacyClient] = []
+        self._others: list[OtherProcesses] = []
         self._channel: grpc.Channel | None = None
 
     def __enter__(self) -> Self:
@@ -193,6 +195,8 @@ class Scheduler:
     ) -> None:
         for client in self._clients:
             client.close()
+        for others in self._others:
+            others.end()
         if self._channel is not None:
             self._channel.close()
         if self.process.poll() is None:
@@ -209,6 +213,17 @@ class Scheduler:
         client = WireClient(connected or self.run_dir.client_socket)
         self._clients.append(client)
         return client
+
+    def clients_of_others(self, count: int, each: int = 100, *arguments: str) -> list[WireClient]:
+        """Connections of this many other processes, ``each`` of them, which live as long as this scheduler's test.
+
+        ``arguments`` make the processes' command lines longer.
+        """
+        others = OtherProcesses(self.run_dir.client_socket, count, each, *arguments)
+        self._others.append(others)
+        clients = [WireClient(connection) for connection in others.connections]
+        self._clients += clients
+        return clients
 
     def legacy_client(self, path: Path | None = None) -> LegacyClient:
         """A version 1 connection, by default at the original's path, that says nothing yet."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 
+from nvshare import admin_channel
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
@@ -26,7 +27,7 @@ def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator
     A call that fails inside the block ends it with CommandError.
     """
     path = _find(run_dirs, only_to_read)
-    with grpc.insecure_channel(grpc_address(path)) as channel:
+    with grpc.insecure_channel(grpc_address(path), admin_channel.OPTIONS) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.RpcError as error:

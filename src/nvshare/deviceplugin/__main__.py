@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Never
 
@@ -19,7 +20,7 @@ from nvshare.deviceplugin.install import InstallError, Library, install, read_li
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
 from nvshare.http import AddressError
-from nvshare.log import Log, LogFormat, LogLevel, make_log
+from nvshare.log import Log, LogFormat, LogLevel, LogLines, opened_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
 from nvshare.program import complain, run_program
 from nvshare.version import version
@@ -94,7 +95,8 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(configuration, _library(None), make_log(configuration.log_format, configuration.log_level)))
+        with opened_log(configuration.log_format, configuration.log_level, sys.stderr) as (log, lines):
+            asyncio.run(_run(configuration, _library(None), log, lines))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -119,7 +121,7 @@ def main() -> None:
     run_program(NAME, lambda: app(prog_name=NAME))
 
 
-async def _run(configuration: Configuration, library: Library, plugin_log: Log) -> None:
+async def _run(configuration: Configuration, library: Library, log: Log, lines: LogLines) -> None:
     selection = Selection(
         visible=os.environ.get(NVIDIA_VISIBLE_DEVICES),
         mounted=_mounted(),
@@ -128,7 +130,7 @@ async def _run(configuration: Configuration, library: Library, plugin_log: Log) 
         configured=tuple(configuration.virtual_devices_per_gpu),
     )
     owner = os.environ.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(configuration, selection, library, Nvml, owner, plugin_log).run()
+    await Plugin(configuration, selection, library, Nvml, owner, log, lines).run()
 
 
 def _configuration(flags: dict[str, Any], config: Path | None) -> Configuration:

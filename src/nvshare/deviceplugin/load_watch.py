@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 
+from nvshare import admin_channel
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.deviceplugin.preference import Load
@@ -43,7 +44,7 @@ class LoadWatch:
 
     async def run(self) -> None:
         """Asks the scheduler again and again, until cancelled."""
-        async with grpc.aio.insecure_channel(grpc_address(self._socket)) as channel:
+        async with grpc.aio.insecure_channel(grpc_address(self._socket), admin_channel.OPTIONS) as channel:
             stub = AdminStub(channel)
             while True:
                 try:

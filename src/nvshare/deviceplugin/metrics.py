@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from nvshare.deviceplugin.devices import Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0)
 
 
+class _LogLines(Collector):
+    def __init__(self, dropped: Callable[[], int]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "nvshare_plugin_log_lines_dropped", "Log lines that stderr did not take.", value=self._dropped()
+        )
+
+
 class Metrics:
     """The plugin's metrics in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_lines_dropped: Callable[[], int]) -> None:
+        """``log_lines_dropped``: how many lines of the log were not written."""
         self.registry = CollectorRegistry()
+        self.registry.register(_LogLines(log_lines_dropped))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._devices = Gauge(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from prometheus_client.exposition import generate_latest
 
 from nvshare.deviceplugin.allocation import Injection, Mount
 from nvshare.deviceplugin.configuration import Configuration
@@ -23,11 +24,10 @@ from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.http import HttpServer
-from nvshare.log import Log
+from nvshare.log import Log, LogLines
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _CHECK_SECONDS = 1.0
-_STUCK_SECONDS = 15.0
 _NVML_STOP_SECONDS = 2.0
 
 
@@ -42,11 +42,12 @@ class Plugin:
         open_nvml: Callable[[], GpuLibrary],
         owner: str,
         log: Log,
+        lines: LogLines,
     ) -> None:
-        """``owner`` is how this instance is called in another one's log. Needs a running event loop."""
+        """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
         self._configuration = configuration
         self._log = log
-        self._metrics = Metrics()
+        self._metrics = Metrics(lambda: lines.dropped)
         self._inventory = Inventory()
         run_dir = RunDir(configuration.run_dir)
         library_dir = library.folder(configuration.library_dir)
@@ -73,18 +74,16 @@ class Plugin:
         )
         self._loop = asyncio.get_running_loop()
         self._nvml = NvmlThread(open_nvml, self._post)
-        self._alive_at = time.monotonic()
 
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT; raises AddressError when the metrics address can't be used."""
         server = HttpServer(
             self._configuration.metrics_address,
-            self._metrics.registry,
-            self._stuck,
+            lambda: asyncio.to_thread(generate_latest, self._metrics.registry),
             self._unready,
             self._monitor.sick_gpus,
         )
-        server.start()
+        await server.start()
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, stopped, number)
@@ -121,7 +120,6 @@ class Plugin:
 
     async def _check(self) -> None:
         while True:
-            self._alive_at = time.monotonic()
             self._monitor.check_host()
             self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
             await asyncio.sleep(_CHECK_SECONDS)
@@ -136,12 +134,8 @@ class Plugin:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._monitor.handle, event)
 
-    def _stuck(self) -> list[str]:
-        silent = time.monotonic() - self._alive_at
-        return [f"the event loop has not run for {silent:.0f} s"] if silent > _STUCK_SECONDS else []
-
     def _unready(self) -> list[str]:
-        reasons = self._stuck() + self._monitor.problems()
+        reasons = self._monitor.problems()
         if self._inventory.snapshot.offers and not self._lifecycle.ready:
             reasons.append(f"not registered with kubelet: {self._lifecycle.state}")
         return reasons

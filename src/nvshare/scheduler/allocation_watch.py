@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nvshare.log import Log
-from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.pods.allocations import Holding, without_client
@@ -84,6 +84,6 @@ class AllocationWatch:
         try:
             device = self._device(names.device_bytes(holding.device))
             self._dispatcher.make_known(device.name, device.total_bytes)
-        except (ValueError, TooManyDevicesError):
+        except ValueError:
             return None
         return replace(holding, device=device.name)

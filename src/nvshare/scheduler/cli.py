@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from nvshare import paths
 from nvshare.command_classes import Command
-from nvshare.log import LogFormat, LogLevel, make_log
+from nvshare.log import LogFormat, LogLevel, opened_log
 from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
@@ -148,10 +149,7 @@ def _scheduler(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    log = make_log(log_format, log_level)
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
-    if any(answers(other) for other in others):
-        log.warning("another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root))
     options = server.Options(
         chosen,
         Settings(policy=policy, quantum_seconds=quantum, grace_seconds=grace, unresponsive=unresponsive),
@@ -163,7 +161,12 @@ def _scheduler(
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     try:
-        server.run(options, log)
+        with opened_log(log_format, log_level, sys.stderr) as (log, lines):
+            if any(answers(other) for other in others):
+                log.warning(
+                    "another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root)
+                )
+            server.run(options, log, lines)
     except (RunDirError, server.StartError) as error:
         complain("nvshare-scheduler", str(error))
         raise typer.Exit(1) from error

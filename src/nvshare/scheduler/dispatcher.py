@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,11 +12,11 @@ from typing import Protocol
 from nvshare.log import Log
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     HolderDied,
@@ -30,9 +31,6 @@ from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
 
-MAX_DEVICES = 256
-"""More than a node has, and few enough that clients which invent UUIDs do not fill the memory."""
-
 _NOTICES = 4
 """Different notices of a client that are kept: a program has few, and one that is wrong fills no memory."""
 
@@ -43,10 +41,6 @@ class InvalidCommandError(Exception):
 
 class UnknownDeviceError(InvalidCommandError):
     """A command names a device that this scheduler does not know."""
-
-
-class TooManyDevicesError(Exception):
-    """One more device would be more than this scheduler knows; the message says how many."""
 
 
 class ActionReceiver(Protocol):
@@ -119,6 +113,8 @@ class Dispatcher:
         """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
         self._watchers: set[asyncio.Event] = set()
+        self._clients_of: Counter[str] = Counter()
+        """How many clients each device has."""
 
     @property
     def clients(self) -> Mapping[int, RegisteredClient]:
@@ -152,13 +148,8 @@ class Dispatcher:
         return next(self._numbers)
 
     def make_known(self, device: str, total_bytes: int) -> None:
-        """Makes a device known, or its memory as NVML says it (0: it does not) if only that was not.
-
-        May raise TooManyDevicesError.
-        """
+        """Makes a device known, or its memory as NVML says it (0: it does not) if only that was not."""
         measured = self._core.is_measured(device)
-        if measured is None and len(self._core.devices()) >= MAX_DEVICES:
-            raise TooManyDevicesError(f"this scheduler knows {MAX_DEVICES} devices already")
         if measured is None or (not measured and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
         if measured is None:
@@ -167,24 +158,41 @@ class Dispatcher:
             if device in self._choices.quanta:
                 self.feed(QuantumSet(self._choices.quanta[device], device))
 
-    def register(self, client: RegisteredClient, event: ClientRegistered) -> None:
-        """Adds a client of a known device; IllegalEvent when the core refuses it."""
+    def knows(self, device: str) -> bool:
+        """Whether a device was made known."""
+        return self._core.is_measured(device) is not None
+
+    def is_used(self, device: str) -> bool:
+        """Whether a device has clients."""
+        return self._clients_of[device] > 0
+
+    def forget(self, device: str) -> None:
+        """A device that is not used is not known any more; what the operator chose for it counts if it comes back."""
+        self.feed(DeviceForgotten(device))
+
+    def register(self, client: RegisteredClient, event: ClientRegistered, welcome: Callable[[], None]) -> None:
+        """Adds a client of a known device; IllegalEvent when the core refuses it.
+
+        ``welcome`` tells the client that it is registered: before anything else, and only when it is.
+        """
+        actions = self._handle(event)
         self._clients[event.client] = client
-        try:
-            self.feed(event)
-        except IllegalEvent:
-            del self._clients[event.client]
-            raise
+        self._clients_of[client.device] += 1
         if event.recorded_grant is not None:
             if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING) and event.grant == event.recorded_grant:
                 client.recorded_grant = event.grant
             else:
                 self._record.released(event.recorded_grant)
+        welcome()
+        self._follow(actions)
         self._clients_changed(len(self._clients))
 
     def remove(self, number: int) -> RegisteredClient:
         """A client's connection ended; returns what was known of it."""
         client = self._clients[number]
+        self._clients_of[client.device] -= 1
+        if not self._clients_of[client.device]:
+            del self._clients_of[client.device]
         self._record.released(client.recorded_grant)
         self.feed(ClientGone(number))
         del self._clients[number]
@@ -219,16 +227,10 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        now = self._loop.time()
-        actions = self._core.handle(event, now)
-        self._log.debug("happened", what=event)
-        if self._observe is not None:
-            self._observe(event, actions, now)
+        actions = self._handle(event)
         if isinstance(event, LockReleased):
             self._released(self._clients[event.client], event.grant)
-        self._carry_out(actions)
-        self._arm()
-        self.announce()
+        self._follow(actions)
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
@@ -240,17 +242,22 @@ class Dispatcher:
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
-        """Sets a device's policy, or everyone's, and ends a ``switch_off``; InvalidCommandError if not allowed."""
+        """Sets a device's policy, or everyone's; InvalidCommandError if not allowed.
+
+        For that device, or for all, this is newer than a ``switch_off``: ``switch_on`` leaves it as it is.
+        """
         self._check_device(device)
-        self._switched_off.clear()
+        if device is None:
+            self._switched_off.clear()
+        elif self._switched_off:
+            self._switched_off[device] = policy
         self._apply(policy, device)
         self._choices.save()
 
     def switch_off(self) -> None:
         """Sets the policy of all to ``off``, until ``switch_on``."""
-        if self._switched_off:
-            return
-        self._switched_off.update(self._core.policies())
+        if not self._switched_off:
+            self._switched_off.update(self._core.policies())
         self._apply(Policy.OFF, None)
         self._choices.save()
 
@@ -289,9 +296,22 @@ class Dispatcher:
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
     def _check_device(self, device: str | None) -> None:
-        if device is not None and device not in self._core.devices():
+        if device is not None and not self.knows(device):
             known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
+
+    def _handle(self, event: Event) -> list[Action]:
+        now = self._loop.time()
+        actions = self._core.handle(event, now)
+        self._log.debug("happened", what=event)
+        if self._observe is not None:
+            self._observe(event, actions, now)
+        return actions
+
+    def _follow(self, actions: list[Action]) -> None:
+        self._carry_out(actions)
+        self._arm()
+        self.announce()
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:

@@ -40,13 +40,22 @@ class IdleExit:
         self._timer = None
         try:
             lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except FileNotFoundError:  # the run directory was removed: nobody can find this scheduler any more
+        except (FileNotFoundError, NotADirectoryError):
+            # The run directory was removed: nobody can find this scheduler any more.
             self._end()
+            return
+        except OSError:
+            # There are no descriptors now, or the disk is full.
+            self._try_later()
             return
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:
+            # A program holds it, or there are no locks now.
             os.close(lock)
-            self._timer = self._loop.call_later(_RETRY_SECONDS, self._try)
+            self._try_later()
             return
         self._end()
+
+    def _try_later(self) -> None:
+        self._timer = self._loop.call_later(_RETRY_SECONDS, self._try)

@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import secrets
 import signal
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import grpc
-
 from nvshare import display
-from nvshare.admin import admin_pb2_grpc
-from nvshare.log import Log
+from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
+from nvshare.scheduler import descriptors
+from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.api.admin import AdminService, PublicStatusService, StatusService
+from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.descriptions import Descriptions
+from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.clients.listener import Listener
 from nvshare.scheduler.clients.peer_log import PeerLog
@@ -37,21 +38,22 @@ from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event, HolderRecorded
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names, queries
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
+from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
+from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
 from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
-from nvshare.unix_sockets import grpc_address
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
@@ -60,8 +62,6 @@ _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
 _PUBLIC_CALLS = 16
 """Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
-_OWN_DESCRIPTORS = 64
-"""Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ class StartError(Exception):
     """The scheduler can't start; the message says why and what to do."""
 
 
-def run(options: Options, log: Log) -> None:
-    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
+def run(options: Options, log: Log, lines: LogLines) -> None:
+    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't. ``lines`` are the log's."""
     with claimed(options.run_dir) as claim:
-        asyncio.run(_serve(options, claim, log))
+        asyncio.run(_serve(options, claim, log, lines))
 
 
-async def _serve(options: Options, claim: Claim, log: Log) -> None:
+async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -102,7 +102,7 @@ async def _serve(options: Options, claim: Claim, log: Log) -> None:
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
     record = _open_record(options.run_dir, log)
-    running = _Running(options, claim, log, loop, stop, found, nvml, record)
+    running = _Running(options, claim, log, lines, loop, stop, found, nvml, record)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -154,38 +154,8 @@ class _ProbesServer(Protocol):
     @property
     def port(self) -> int: ...
     def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None: ...
-    def start(self) -> None: ...
+    async def start(self, descriptors: int) -> None: ...
     def stop(self) -> None: ...
-
-
-class _AdminServer:
-    """The admin API, or a part of it, at one socket."""
-
-    def __init__(self, service: StatusService, claim: Claim, at_once: int | None) -> None:
-        """``at_once``: how many calls may be going on."""
-        self._service = service
-        self._claim = claim
-        self._grpc = grpc.aio.server(maximum_concurrent_rpcs=at_once)
-        admin_pb2_grpc.add_AdminServicer_to_server(service, self._grpc)
-
-    def listen(self, path: Path, mode: int) -> None:
-        """Makes a socket of this mode."""
-        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
-        made = path.with_name("new.sock")
-        try:
-            self._grpc.add_insecure_port(grpc_address(made))
-        except RuntimeError as error:
-            raise RunDirError(f"cannot serve {path}: {error}; choose another --run-dir") from error
-        self._claim.publish(made, path, mode)
-
-    async def start(self) -> None:
-        """Answers from now on."""
-        await self._grpc.start()
-
-    async def stop(self) -> None:
-        """Answers no more; who watches sees the end."""
-        self._service.stop()
-        await self._grpc.stop(grace=0.5)
 
 
 class _Running:
@@ -196,6 +166,7 @@ class _Running:
         options: Options,
         claim: Claim,
         log: Log,
+        lines: LogLines,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
@@ -208,6 +179,7 @@ class _Running:
         self._loop = loop
         self._telling = False
         self._log = log
+        self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         self._record = record
         choices = Choices(run_dir.choices, options.settings, log)
@@ -229,6 +201,7 @@ class _Running:
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
+        self._reading = FairReading(loop)
         known = KnownGpus.of(found)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
@@ -236,8 +209,9 @@ class _Running:
             self._gpus,
             options.legacy_device,
             secrets.randbits(64) | 1,
-            Worker(loop, "describe"),
-            describe,
+            Descriptions(
+                loop, Worker(loop, "describe"), partial(describe, names=RememberedNames(pod_names.names_of).names_of)
+            ),
             self._unregistered,
             self._awaited,
             self._peer_log,
@@ -262,7 +236,7 @@ class _Running:
             log,
         )
         self._admin, self._public = (
-            _AdminServer(
+            AdminServer(
                 service(
                     self._dispatcher,
                     self._allocations.without_client,
@@ -279,17 +253,23 @@ class _Running:
         )
         for gpu in known.by_uuid.values():
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
-        self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
-        if self._probes is not None:
-            self._probes.start()
-            self._log.info("metrics", port=self._probes.port)
         self._admin.listen(self._run_dir.admin_socket, 0o600)
         self._public.listen(self._run_dir.status_socket, 0o666)
         await asyncio.gather(self._admin.start(), self._public.start())
+        limit = descriptors.raise_limit()
+        shares = descriptors.shared_out(limit, descriptors.open_now(), probes=self._probes is not None)
+        self._registrar.room.most = shares.clients
+        if shares.clients < descriptors.FEW_CLIENTS:
+            self._log.warning(
+                "room for few clients: raise the limit of open files", connections=shares.clients, descriptors=limit
+            )
+        if self._probes is not None:
+            await self._probes.start(shares.probes)
+            self._log.info("metrics", port=self._probes.port)
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
             listening = self._claim.listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
@@ -308,14 +288,14 @@ class _Running:
         self._unregistered.stop()
         self._half_frames.stop()
         self._dispatcher.stop()
-        for connection in list(self._registrar.connections):
+        for connection in self._registrar.room:
             connection.abandon()
         self._awaited.stop()
         if self._idle is not None:
             self._idle.close()
         await asyncio.gather(self._admin.stop(), self._public.stop())
         if self._probes is not None:
-            await asyncio.to_thread(self._probes.stop)
+            self._probes.stop()
 
     def _words(self) -> str:
         """What the scheduler does now, for whoever asks systemd."""
@@ -333,7 +313,13 @@ class _Running:
 
         try:
             return Probes(
-                address, options.run_dir, options.version, self._loop, self._snapshot, lambda: self._dispatcher.clients
+                address,
+                options.run_dir,
+                options.version,
+                self._loop,
+                self._snapshot,
+                lambda: self._dispatcher.clients,
+                self._crowded,
             )
         except AddressError as error:
             raise StartError(str(error)) from error
@@ -345,7 +331,7 @@ class _Running:
             gpu = found.get(device_uuid)
             device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
             self._dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)
-        except (ValueError, TooManyDevicesError) as error:
+        except ValueError as error:
             self._log.warning("a recorded holder is not waited for", device=recorded.device, reason=str(error))
             self._record.released(recorded.grant)
             return None
@@ -356,10 +342,16 @@ class _Running:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
             {device: len(holdings) for device, holdings in self._allocations.without_client().items()},
-            len(self._registrar.connections),
+            self._registrar.room.count,
+            self._registrar.room.most,
             Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
+            self._lines.dropped,
         )
+
+    def _crowded(self) -> str:
+        room = self._registrar.room
+        return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
     def _on_clients_changed(self, clients: int) -> None:
         if not self._telling:
@@ -369,17 +361,23 @@ class _Running:
             self._idle.clients_changed(clients)
 
     def _has_room(self) -> bool:
-        return len(self._registrar.connections) < self._max_connections
+        return not self._registrar.room.full
 
     def _on_accepted(self, accepted: socket.socket) -> None:
         peer = peer_of(accepted)
+        # Our own probe connects only to see that it can: it must cost nobody a place.
+        if peer.pid == os.getpid() or not self._registrar.admits(peer):
+            accepted.close()
+            return
         self._registrar.accepted(
-            Connection(accepted, peer, self._loop, self._sessions, self._registrar, self._half_frames, self._peer_log)
+            Connection(
+                accepted,
+                peer,
+                self._loop,
+                self._sessions,
+                self._registrar,
+                self._half_frames,
+                self._reading,
+                self._peer_log,
+            )
         )
-
-
-def _raise_descriptor_limit() -> int:
-    """Asks for as many descriptors as are allowed; the answer is how many these are."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else os.sysconf("SC_OPEN_MAX")

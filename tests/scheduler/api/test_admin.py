@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +17,10 @@ import grpc
 import pytest
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
+from nvshare.admin_channel import LARGEST_ANSWER
 from nvshare.protocol import wire
+from nvshare.scheduler.descriptors import MOST_CLIENTS
+from tests.polling import poll_until
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -202,3 +208,40 @@ def test_only_the_owner_gets_near(serve: Serve) -> None:
         )
     }
     assert list(modes.values()) == [0o700, 0o600, 0o755, 0o666, 0o666, 0o755, 0o666]
+
+
+def test_very_long_command_lines(serve: Serve, environment: dict[str, str]) -> None:
+    """1200 clients whose command lines have 4 KiB: each is cut, and nvshare-ctl shows all."""
+    scheduler = serve()
+    for client in scheduler.clients_of_others(12, 100, *("argument" * 64 for _ in range(8))):
+        client.register()
+
+    def shown() -> list[admin_pb2.Client]:
+        return list(scheduler.status().devices[0].clients)
+
+    poll_until(lambda: all(client.command.endswith("…") for client in shown()), "everybody is described")
+    assert len(shown()) == 1200
+    assert max(len(client.command.encode()) for client in shown()) < 300
+    command = [sys.executable, "-m", "nvshare.ctl", "status", "-o", "json", "--run-dir", scheduler.run_dir.root]
+    answer = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
+    assert len(json.loads(answer.stdout)["devices"][0]["clients"]) == 1200
+
+
+def test_the_largest_status_fits() -> None:
+    """A client of which everything is as long as it can be, as often as there can be clients."""
+    longest = "\N{REPLACEMENT CHARACTER}"
+    client = admin_pb2.Client(
+        id=2**64 - 1,
+        pid=2**31,
+        command=257 * longest,
+        state="unresponsive",
+        footprint_bytes=2**64 - 1,
+        pinned_bytes=2**64 - 1,
+        held_seconds=1,
+        waited_seconds=1,
+        grants=2**64 - 1,
+        backend="managed",
+        protocol_version=2,
+        identity=admin_pb2.Identity(namespace=63 * "n", pod=253 * "p", container=63 * "c", source="kubelet"),
+    )
+    assert client.ByteSize() * MOST_CLIENTS < LARGEST_ANSWER

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
+import psutil
 import pytest
 
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
-from nvshare.scheduler.api.probes import Probes
 from tests.polling import poll_until
-from tests.scheduler.api.pages import fetch, figures, get
+from tests.scheduler.api.pages import figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -49,7 +49,6 @@ def test_a_device_in_figures(serve: Serve) -> None:
         f'nvshare_grants_total{{gpu="{GPU}"}}': 1,
         f'nvshare_revokes_total{{gpu="{GPU}"}}': 1,
         f'nvshare_allocations_without_client{{gpu="{GPU}"}}': 0,
-        "nvshare_scheduler_responding": 1,
         "nvshare_scheduler_connections": 2,
     }
     poll_until(lambda: expected.items() <= figures(scheduler).items(), "the figures are right", TIMEOUT_SECONDS)
@@ -99,6 +98,8 @@ def test_probes(serve: Serve) -> None:
     assert get(scheduler, "/healthz") == (200, "ok\n")
     assert get(scheduler, "/readyz") == (200, "ok\n")
     poll_until(lambda: figures(scheduler)["nvshare_scheduler_connections"] == 0, "the probe hung up", TIMEOUT_SECONDS)
+    scheduler.client().register()
+    scheduler.logged("client registered")
     assert not [line for line in scheduler.log() if line["level"] == "warning"]
     scheduler.run_dir.client_socket.unlink()
     assert get(scheduler, "/healthz") == (200, "ok\n")
@@ -128,7 +129,25 @@ def test_many_scrapes_do_not_hold_up_the_lock(serve: Serve) -> None:
         enough.set()
         for thread in threads:
             thread.join()
-    assert figures(scheduler)[f'nvshare_grants_total{{gpu="{GPU}"}}'] == 20
+    grants = f'nvshare_grants_total{{gpu="{GPU}"}}'
+    poll_until(lambda: figures(scheduler)[grants] == 20, "a new snapshot is taken", TIMEOUT_SECONDS)
+
+
+def test_peers_that_say_nothing(serve: Serve) -> None:
+    """Very many connections that ask for no page take no threads and few descriptors; a page is served beside them."""
+    scheduler = serve(SERVED, descriptors=256)
+    (line,) = scheduler.logged("metrics")
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(str(line["port"])))))
+        assert get(scheduler, "/readyz") == (200, "ok\n")
+        process = psutil.Process(scheduler.process.pid)
+        assert process.num_threads() < 50
+        assert len(process.net_connections("tcp")) <= 1 + 48
+        client = scheduler.client().register()
+        client.lock()
+    scheduler.logged("client registered")
+    assert not [line for line in scheduler.log() if line["level"] != "info"]
 
 
 def test_it_ends_while_it_is_asked(serve: Serve) -> None:
@@ -137,25 +156,6 @@ def test_it_ends_while_it_is_asked(serve: Serve) -> None:
     (line,) = scheduler.logged("metrics")
     with socket.create_connection(("127.0.0.1", int(str(line["port"])))):
         assert scheduler.terminate() == 0
-
-
-def test_a_loop_that_is_stuck(run_dir: RunDir) -> None:
-    """Both probes say so; the metrics say that and nothing that they do not know."""
-    loop = asyncio.new_event_loop()
-    probes = Probes("127.0.0.1:0", run_dir, "1.2.3", loop, pytest.fail, dict)
-    probes.start()
-    try:
-        reason = "the event loop does not answer within 2 s"
-        assert fetch(probes.port, "/healthz") == (503, reason + "\n")
-        assert reason in fetch(probes.port, "/readyz")[1]
-        status, text = fetch(probes.port, "/metrics")
-        assert status == 200
-        assert "\nnvshare_scheduler_responding 0.0\n" in text
-        assert "nvshare_holders" not in text
-        assert 'nvshare_scheduler_info{version="1.2.3"} 1.0' in text
-    finally:
-        probes.stop()
-        loop.close()
 
 
 def refused(run_dir: RunDir, address: str) -> subprocess.CompletedProcess[str]:

@@ -6,13 +6,18 @@ import itertools
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
 from nvshare.protocol import legacy, wire
+from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.gpus.queries import Gpu
 from tests.polling import poll_until
+from tests.scheduler.api.pages import figures, get
 from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, ClosedError, Scheduler, WireClient
 
 Serve = Callable[..., Scheduler]
@@ -80,15 +85,47 @@ def test_unknown_version_is_refused_with_a_text(serve: Serve) -> None:
     assert line["reason"] == refusal.text
 
 
-def test_invented_devices_are_refused(serve: Serve) -> None:
-    """A client that makes up device after device is stopped at a number that no node has."""
+def invented(number: int) -> bytes:
+    """A UUID that no device has."""
+    return number.to_bytes(16, "big")
+
+
+def test_invented_devices_leave_room(serve: Serve) -> None:
+    """Without NVML a process can name some devices and no more, and those that nobody uses any more make room."""
     scheduler = serve()
-    for number in range(256):
-        scheduler.client().register(device_uuid=number.to_bytes(16, "big"))
+    clients = [scheduler.client().register(device_uuid=invented(number)) for number in range(64)]
     client = scheduler.client()
-    client.send(wire.Register((256).to_bytes(16, "big"), GIB))
-    assert "256 devices" in client.expect(wire.Refused).text
+    client.send(wire.Register(invented(64), GIB))
+    assert "its process named 64 devices" in client.expect(wire.Refused).text
     client.raw.wait_closed()
+    for process in range(6):
+        for number, other in enumerate(scheduler.clients_of_others(1, each=60), 100 * process + 100):
+            other.register(device_uuid=invented(number))
+            other.close()
+    [real] = scheduler.clients_of_others(1, each=1)
+    real.register(device_uuid=DEVICE)
+    assert len(scheduler.status().devices) <= 128
+    clients[0].lock()
+
+
+def test_devices_that_nvml_does_not_know(serve: Serve, environment: dict[str, str]) -> None:
+    """With NVML an invented device is refused, however many are; the real one has room for everybody."""
+    scheduler = serve(environment=environment)
+    for number in range(130):
+        client = scheduler.client()
+        client.send(wire.Register(invented(number), GIB))
+        assert "NVML shows no device GPU-0000" in client.expect(wire.Refused).text
+        client.raw.wait_closed()
+    real, *_others = queries.by_bytes(discovered(environment))
+    scheduler.client().register(device_uuid=real).lock()
+    assert {device.uuid for device in scheduler.status().devices} == {gpu.uuid for gpu in discovered(environment)}
+
+
+def discovered(environment: dict[str, str]) -> list[Gpu]:
+    """The GPUs of this environment."""
+    script = "import sys; from nvshare.scheduler.gpus.queries import discover; print(*(g.uuid for g in discover()))"
+    said = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    return [Gpu(uuid, "", 0) for uuid in said.stdout.split()]
 
 
 def test_frame_that_is_cut_off(serve: Serve) -> None:
@@ -124,7 +161,7 @@ def test_client_that_reads_nothing(serve: Serve) -> None:
         grant += 1
         if round_trip % 50 == 0:
             began = time.perf_counter()
-            scheduler.client().register(device_uuid=OTHER_DEVICE)
+            scheduler.client().register(device_uuid=OTHER_DEVICE).close()
             slowest = max(slowest, time.perf_counter() - began)
     assert slowest < 1
     assert scheduler.logged("peer disconnected")[0]["reason"] == "it reads nothing of what it is sent"
@@ -163,7 +200,7 @@ def test_garbage(serve: Serve, seed: int) -> None:
             client.close()
         slowest = max(slowest, is_served(other))
     assert slowest < 1
-    assert scheduler.process.poll() is None
+    assert scheduler.terminate() == 0
     assert not [line for line in scheduler.log() if line["event"] == "a bug in the scheduler"]
 
 
@@ -175,7 +212,7 @@ def test_ten_thousand_silent_connections(serve: Serve) -> None:
     connections = min(10_000, hard - 500)
     scheduler = serve("--policy", "exclusive")
     other = scheduler.client().register()
-    silent = [scheduler.client() for _ in range(connections)]
+    silent = scheduler.clients_of_others(connections // 100)
     silent[0].raw.send(REGISTER[:7])
     took = [is_served(other) for _ in range(200)]
     assert statistics.median(took) < 0.005
@@ -201,17 +238,60 @@ def is_closed(client: WireClient) -> bool:
         return False
 
 
+def room_in(scheduler: Scheduler) -> int:
+    """How many connections there can be, of a scheduler with few descriptors."""
+    [line] = scheduler.logged("room for few clients: raise the limit of open files")
+    return int(str(line["connections"]))
+
+
 def test_out_of_descriptors(serve: Serve) -> None:
-    """With no room for more connections, those that are there and the admin API are served; then new ones are."""
-    scheduler = serve("--policy", "exclusive", descriptors=128)
-    other = scheduler.client().register()
-    silent = [scheduler.client() for _ in range(150)]
-    newcomer = scheduler.client()
-    newcomer.send(wire.Register(DEVICE, GIB))
-    scheduler.logged("accepting paused")
-    is_served(other)
+    """With no room for more, those that are there and the admin API are served, and readiness says so; then more are.
+
+    One user has all here, for whom a tenth of the places is out of reach.
+    """
+    scheduler = serve("--policy", "exclusive", "--metrics-address=127.0.0.1:0", descriptors=128)
+    most = room_in(scheduler)
+    places = most - most // 10
+    clients = [client.register() for client in scheduler.clients_of_others(places, each=1)]
+    assert get(scheduler, "/readyz") == (503, f"{places} of {most} connections are in use: no room for more\n")
+    scheduler.client().raw.wait_closed()
+    assert f"its user has {places} of {most} connections" in str(scheduler.logged("peer turned away")[0]["reason"])
+    is_served(clients[0])
+    assert len(scheduler.states()) == places
+    clients.pop().close()
+    poll_until(lambda: len(scheduler.states()) == places - 1, "it is gone")
+    assert get(scheduler, "/readyz") == (200, "ok\n")
+    scheduler.client().register()
+    seen = figures(scheduler)
+    assert seen["nvshare_scheduler_connections_limit"] == most
+    assert seen['nvshare_scheduler_dropped_connections_total{reason="crowded"}'] == 1
+
+
+def test_silent_connections_make_room(serve: Serve) -> None:
+    """When all places are taken by connections that say nothing, whoever registers gets one at once."""
+    scheduler = serve("--metrics-address=127.0.0.1:0", descriptors=128)
+    silent = scheduler.clients_of_others(2, each=room_in(scheduler))
+    scheduler.client().register()
+    silent[0].raw.wait_closed()
     assert len(scheduler.states()) == 1
-    for client in silent:
-        client.close()
-    newcomer.expect(wire.SchedOn)
-    poll_until(lambda: len(scheduler.states()) == 2, "the newcomer is registered")
+
+
+def test_one_process_has_a_limit(serve: Serve) -> None:
+    """A process that connects without end leaves room for all others."""
+    scheduler = serve()
+    greedy = [scheduler.client() for _ in range(129)]
+    greedy[-1].raw.wait_closed()
+    assert "its process has 128" in str(scheduler.logged("peer turned away")[0]["reason"])
+    [other] = scheduler.clients_of_others(1, each=1)
+    other.register()
+    greedy[0].register()
+
+
+def test_sixty_four_descriptors(serve: Serve) -> None:
+    """That is enough to start and to serve some clients, the admin API and the pages, and it is told."""
+    scheduler = serve("--metrics-address=127.0.0.1:0", descriptors=64)
+    assert room_in(scheduler) >= 16
+    clients = [client.register() for client in scheduler.clients_of_others(16, each=1)]
+    assert len(scheduler.states()) == 16
+    assert get(scheduler, "/readyz") == (200, "ok\n")
+    is_served(clients[0])

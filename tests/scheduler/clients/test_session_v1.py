@@ -119,6 +119,24 @@ def test_policy_off_and_back(serve: Serve) -> None:
     state_of(scheduler, waiter.client_id, "waiting")
 
 
+def test_drop_lock_that_crosses_off(serve: Serve) -> None:
+    """A DROP_LOCK that was sent before the SCHED_OFF is answered after it; the client runs on and owes nothing."""
+    scheduler = serve(*LEGACY, "--quantum", "0.05")
+    holder, waiter = scheduler.legacy_client().register(), scheduler.legacy_client().register()
+    holder.send(LegacyType.REQ_LOCK)
+    holder.expect(LegacyType.LOCK_OK)
+    waiter.send(LegacyType.REQ_LOCK)
+    holder.expect(LegacyType.DROP_LOCK)
+    scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy="off"))
+    holder.expect(LegacyType.SCHED_OFF)
+    holder.send(LegacyType.LOCK_RELEASED)
+    poll_until(lambda: [c.grants for c in scheduler.status().devices[0].clients] == [2, 1], "the holder runs on")
+    scheduler.admin.SetPolicy(admin_pb2.SetPolicyRequest(policy="exclusive"))
+    holder.expect(LegacyType.SCHED_ON)
+    holder.send(LegacyType.REQ_LOCK)
+    holder.expect(LegacyType.LOCK_OK)
+
+
 def test_no_gpu_to_belong_to(serve: Serve) -> None:
     """Without NVML and without --legacy-device a version 1 client is sent away, and the log says what to do."""
     scheduler = serve(environment={"LD_LIBRARY_PATH": ""})

@@ -177,3 +177,21 @@ def test_a_snapshot_shows_turns_and_times() -> None:
     core.handle(ClientGone(number("A")), 50.0)
     (device,) = core.snapshot(55.0)
     assert device.totals == Totals(grants=2, revokes=1, unresponsive=1, held_seconds=55.0, waited_seconds=40.0)
+
+
+def test_a_forgotten_device() -> None:
+    """Only one without clients can be forgotten; it comes back with the policy of all."""
+    replay(
+        """
+        0   device 16
+        0   A comes 4
+        1   forget device       -> illegal: device GPU-a is in use
+        2   A goes
+        3   forget device
+        4   forget device       -> illegal: device GPU-a is unknown
+        5   B comes 4           -> illegal: device GPU-a is unknown
+        6   device 16
+        6   B comes 4
+        6   B asks              -> grant B
+        """
+    )

@@ -16,6 +16,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -135,6 +136,13 @@ class CoreMachine(RuleBasedStateMachine):
     def measure_device(self, device: str, total: int, foreign: int) -> None:
         self.handle(DeviceSeen(device, total * GIB, foreign * GIB))
 
+    @rule(device=st.sampled_from(DEVICES))
+    def forget_device(self, device: str) -> None:
+        """One that nobody uses is forgotten, and comes back as if it had never been there."""
+        if not (self.oracle.devices[device].clients or self.oracle.devices[device].awaited):
+            self.handle(DeviceForgotten(device))
+            self.handle(DeviceSeen(device, DEVICE_BYTES))
+
     @rule(slot=SLOT, answers=st.booleans())
     def read(self, slot: int, answers: bool) -> None:
         """A client reads one message; ``answers``: it answers a Revoke even of a grant that it gave back already."""
@@ -187,7 +195,9 @@ class CoreMachine(RuleBasedStateMachine):
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
             events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1), PinnedAssumed(nobody, 1)]
+        events.append(DeviceForgotten("GPU-unknown"))
         for uuid, device in self.oracle.devices.items():
+            events += [DeviceForgotten(uuid)] if device.clients or device.awaited else []
             nobody = self.oracle.last_grant + 1
             events += [HolderDied(nobody), *(HolderRecorded(uuid, grant) for grant in device.awaited)]
             events += [ClientRegistered(nobody << 8, uuid, 0, ClaimedState.IDLE, recorded_grant=nobody)]

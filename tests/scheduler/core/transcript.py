@@ -32,6 +32,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -101,6 +102,8 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
     match words:
         case ["device", *rest]:
             return _device(rest)
+        case ["forget", "device"]:
+            return DeviceForgotten(DEVICE)
         case ["policy", policy]:
             return PolicySet(Policy(policy))
         case ["quantum", seconds]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nvshare.scheduler.pods.cgroups import Place
-from nvshare.scheduler.pods.pod_names import Names, names_of
+from nvshare.scheduler.pods.pod_names import Names, RememberedNames, names_of
 
 UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"
 ID = "86f54cfd2b47e1cf5b7879f56ce576767d24e65f938f3612c4a59b8599439944"
@@ -77,3 +77,26 @@ def test_nothing_to_be_found(logs: Logs, tmp_path: Path) -> None:
     logs.add("vision", "detector", "11111111-2222-3333-4444-555555555555", "main", ID)
     assert names_of(Place(UID, ID), logs.root) is None
     assert names_of(Place(UID, ID), tmp_path / "missing") is None
+
+
+def test_names_are_remembered(logs: Logs) -> None:
+    """A container is looked for until it is found, and then no more."""
+    looks = 0
+
+    def look(place: Place, root: Path) -> Names | None:
+        nonlocal looks
+        looks += 1
+        return names_of(place, root)
+
+    remembered = RememberedNames(look)
+    place = Place(UID, ID)
+    assert remembered.names_of(place, logs.root) is None
+    logs.add("space", "pod-1", UID, "main", ID)
+    for _ in range(3):
+        assert remembered.names_of(place, logs.root) == Names("space", "pod-1", "main")
+    assert looks == 2
+    for number in range(2000):
+        remembered.names_of(Place(UID, f"{number:064}"), logs.root)
+    assert looks == 2002
+    remembered.names_of(place, logs.root)
+    assert looks == 2003

@@ -19,8 +19,8 @@ Family = CounterMetricFamily | GaugeMetricFamily
 class SchedulerCollector(Collector):
     """Asks for a snapshot at every scrape."""
 
-    def __init__(self, version: str, snapshot: Callable[[], SchedulerSnapshot | None]) -> None:
-        """``snapshot`` is called in a thread of the web server; None: the event loop does not answer."""
+    def __init__(self, version: str, snapshot: Callable[[], SchedulerSnapshot]) -> None:
+        """``snapshot`` is called in a thread."""
         self._version = version
         self._snapshot = snapshot
 
@@ -31,15 +31,11 @@ class SchedulerCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Every figure of now."""
         snapshot = self._snapshot()
-        responding = GaugeMetricFamily("nvshare_scheduler_responding", "1: the scheduler's event loop answers.")
-        responding.add_metric([], snapshot is not None)
-        yield responding
         info = GaugeMetricFamily("nvshare_scheduler_info", "Always 1.", labels=["version"])
         info.add_metric([self._version], 1)
         yield info
-        if snapshot is not None:
-            yield from _of_devices(snapshot)
-            yield from _of_scheduler(snapshot)
+        yield from _of_devices(snapshot)
+        yield from _of_scheduler(snapshot)
 
 
 def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
@@ -72,6 +68,8 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
 def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     connections = GaugeMetricFamily("nvshare_scheduler_connections", "Open connections, registered or not.")
     connections.add_metric([], snapshot.connections)
+    limit = GaugeMetricFamily("nvshare_scheduler_connections_limit", "How many connections there can be.")
+    limit.add_metric([], snapshot.connections_limit)
     drops = CounterMetricFamily(
         "nvshare_scheduler_dropped_connections", "Peers that were disconnected because of a fault.", labels=["reason"]
     )
@@ -82,7 +80,9 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         "Times that new connections had to wait because there were no descriptors or no memory.",
     )
     pauses.add_metric([], snapshot.accept_pauses)
-    yield from (connections, drops, pauses)
+    dropped_lines = CounterMetricFamily("nvshare_scheduler_log_lines_dropped", "Log lines that stderr did not take.")
+    dropped_lines.add_metric([], snapshot.log_lines_dropped)
+    yield from (connections, limit, drops, pauses, dropped_lines)
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:

@@ -1,22 +1,16 @@
-"""The scheduler's ``/metrics``, ``/healthz`` and ``/readyz``.
-
-Pages are made in threads of the web server. What they show of the scheduler is read in its event loop, and not more
-often than the lock path can bear.
-"""
+"""The scheduler's ``/metrics``, ``/healthz`` and ``/readyz``."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -29,15 +23,12 @@ from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.dispatcher import RegisteredClient
 
-Result = TypeVar("Result")
-
-_ANSWER_SECONDS = 2.0
 _PAUSE_PER_COST = 20.0
 """A snapshot is used again for this many times what it cost to make: however many scrape, that takes at most 5 %."""
 
 
 class Probes:
-    """The pages of one scheduler."""
+    """The pages of one scheduler. What they show is read in the event loop, and written as text in a thread."""
 
     def __init__(
         self,
@@ -47,26 +38,27 @@ class Probes:
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], SchedulerSnapshot],
         clients: Callable[[], Mapping[int, RegisteredClient]],
+        crowded: Callable[[], str],
     ) -> None:
-        """``take`` and ``clients`` are called in the event loop.
+        """``crowded`` says why there is no room for one more client, and nothing when there is.
 
         Raises AddressError when nobody can listen at ``address``.
         """
         self._run_dir = run_dir
         self._loop = loop
         self._take = take
-        self._lock = threading.Lock()
+        self._crowded = crowded
+        self._writing = asyncio.Lock()
         self._latest: SchedulerSnapshot | None = None
         self._fresh_until = 0.0
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
         self._turns = TurnHistograms(clients, loop.time)
-        # First: the snapshot for it brings the histograms up to date.
-        registry.register(SchedulerCollector(version, self._snapshot))
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._registry.register(SchedulerCollector(version, self._snapshot))
         for histogram in self._turns.histograms.values():
-            registry.register(histogram)
-        self._server = HttpServer(address, registry, self._unhealthy, self._unready, list)
+            self._registry.register(histogram)
+        self._server = HttpServer(address, self._metrics, self._unready, list)
 
     @property
     def port(self) -> int:
@@ -77,54 +69,37 @@ class Probes:
         """See ``dispatcher.Observe``."""
         self._turns.happened(event, actions, now)
 
-    def start(self) -> None:
-        """Answers from now on."""
-        self._server.start()
+    async def start(self, descriptors: int) -> None:
+        """Answers from now on, with at most so many descriptors."""
+        await self._server.start(descriptors)
 
     def stop(self) -> None:
-        """Answers no more. Blocks for up to half a second."""
+        """Answers no more."""
         self._server.stop()
 
-    def _snapshot(self) -> SchedulerSnapshot | None:
-        with self._lock:
-            if time.monotonic() >= self._fresh_until:
-                timed = self._ask(self._timed_snapshot)
-                if timed is None:
-                    return None
-                self._latest, cost = timed
-                self._fresh_until = time.monotonic() + cost * _PAUSE_PER_COST
-            return self._latest
+    async def _metrics(self) -> bytes:
+        async with self._writing:
+            if self._loop.time() >= self._fresh_until:
+                began = time.thread_time()
+                self._turns.bring_up_to_date()
+                self._latest = self._take()
+                self._fresh_until = self._loop.time() + (time.thread_time() - began) * _PAUSE_PER_COST
+            return await asyncio.to_thread(generate_latest, self._registry)
 
-    def _timed_snapshot(self) -> tuple[SchedulerSnapshot, float]:
-        began = time.monotonic()
-        self._turns.bring_up_to_date()
-        snapshot = self._take()
-        return snapshot, time.monotonic() - began
-
-    def _unhealthy(self) -> list[str]:
-        if self._ask(bool) is None:
-            return [f"the event loop does not answer within {_ANSWER_SECONDS:g} s"]
-        return []
+    def _snapshot(self) -> SchedulerSnapshot:
+        assert self._latest is not None
+        return self._latest
 
     def _unready(self) -> list[str]:
         sockets = (self._run_dir.client_socket, self._run_dir.admin_socket)
-        reasons = (_unreachable(path) for path in sockets)
-        return self._unhealthy() + [reason for reason in reasons if reason]
-
-    def _ask(self, function: Callable[[], Result]) -> Result | None:
-        """What the function says in the event loop; None if the loop does not come to it in time."""
-        answer: Future[Result] = Future()
-        try:
-            self._loop.call_soon_threadsafe(lambda: answer.set_result(function()))
-            return answer.result(_ANSWER_SECONDS)
-        except (RuntimeError, TimeoutError):  # the loop has ended; it is busy
-            return None
+        return [reason for reason in (*map(_unreachable, sockets), self._crowded()) if reason]
 
 
 def _unreachable(path: Path) -> str:
     """Why nobody can connect there; empty if one can."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_ANSWER_SECONDS)
+        # This very event loop accepts: it must not wait for that.
+        connection.setblocking(False)
         try:
             connection.connect(os.fspath(path))
         except OSError as error:

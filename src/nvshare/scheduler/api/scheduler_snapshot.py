@@ -17,7 +17,11 @@ class SchedulerSnapshot:
     allocations_without_client: Mapping[str, int]
     """Containers by device; devices without any may be left out."""
     connections: int
+    connections_limit: int
+    """How many there can be."""
     drops: Mapping[Fault, int]
     """Since the start."""
     accept_pauses: int
+    """Since the start."""
+    log_lines_dropped: int
     """Since the start."""

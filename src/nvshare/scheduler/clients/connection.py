@@ -14,6 +14,7 @@ from typing import Protocol
 
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.pods.kill import kill_peer
@@ -56,6 +57,7 @@ class Connection:
         "_message_bytes",
         "_owner",
         "_queue",
+        "_reading",
         "_session",
         "_sessions",
         "_socket",
@@ -70,6 +72,7 @@ class Connection:
         sessions: Mapping[int, SessionFactory],
         owner: Owner,
         half_frames: Deadlines[Connection],
+        reading: FairReading,
         log: PeerLog,
     ) -> None:
         """``sessions``: by protocol version, what makes the session of a connection whose peer speaks it."""
@@ -80,12 +83,13 @@ class Connection:
         self._sessions = sessions
         self._owner = owner
         self._half_frames = half_frames
+        self._reading = reading
         self._log = log
         self._buffer = b""
         self._message_bytes = 0
         self._session: Session | None = None
         self._queue: deque[bytes] | None = None
-        loop.add_reader(self._fd, self._on_readable)
+        self.resume()
 
     @property
     def is_open(self) -> bool:
@@ -147,20 +151,32 @@ class Connection:
         self._session = None
         self.close()
 
-    def _on_readable(self) -> None:
+    def pause(self) -> None:
+        """See ``fair_reading.Source``."""
+        self._loop.remove_reader(self._fd)
+
+    def resume(self) -> bool:
+        """See ``fair_reading.Source``."""
+        if self.is_open:
+            self._loop.add_reader(self._fd, self._reading.readable, self.peer.pid, self)
+        return self.is_open
+
+    def read(self) -> int:
+        """See ``fair_reading.Source``."""
         try:
             data = self._socket.recv(_READ_BYTES)
         except (BlockingIOError, InterruptedError):
-            return
+            return 1
         except OSError:
             data = b""
         if not data:
             self._on_end()
-            return
+            return 1
         try:
             self._take(data)
         except PeerError as error:
             self.drop(str(error), error.fault)
+        return 1 + len(data) // (self._message_bytes or len(data))
 
     def _on_end(self) -> None:
         if self._buffer:

@@ -20,6 +20,8 @@ class Fault(Enum):
     """It does not read what it is sent."""
     DEVICE = "device"
     """There is no device for it."""
+    CROWDED = "crowded"
+    """Its process or its user has too many connections, or another one needed its place."""
     COMMAND = "command"
     """It gave a command that it may not give, or one with a wrong value."""
 

@@ -7,19 +7,22 @@ from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.descriptions import Descriptions
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.clients.room import NoPlaceError, Room
+from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
-from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient, TooManyDevicesError
+from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
-from nvshare.scheduler.pods.description import Describe, Description, hinted
+from nvshare.scheduler.pods.description import Description, hinted
+from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.recovery.awaited import Awaited, Process
 from nvshare.scheduler.recovery.processes import start_time
-from nvshare.scheduler.worker import Worker
 
 
 class Registrar:
@@ -31,8 +34,7 @@ class Registrar:
         gpus: Inventory,
         legacy_device: str | None,
         epoch: int,
-        worker: Worker,
-        describe: Describe,
+        descriptions: Descriptions,
         unregistered: Deadlines[Connection],
         awaited: Awaited,
         log: PeerLog,
@@ -40,18 +42,30 @@ class Registrar:
         self.epoch = epoch
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
-        self._worker = worker
-        self._describe = describe
+        self._descriptions = descriptions
         self._unregistered = unregistered
         self._awaited = awaited
         self._log = log
-        self.connections: set[Connection] = set()
+        self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
+
+    def admits(self, peer: Peer) -> bool:
+        """Makes a place for one more connection of this peer; False, with one log line, when it gets none."""
+        try:
+            loser = self.room.make_place(peer.pid, peer.uid)
+        except NoPlaceError as error:
+            self.dropped(Fault.CROWDED)
+            self._log.warning("peer turned away", reason=str(error), pid=peer.pid, uid=peer.uid)
+            return False
+        if loser is not None:
+            loser.drop("it has not registered, and another one needs its place", Fault.CROWDED)
+        return True
 
     def accepted(self, connection: Connection) -> None:
         """A connection was accepted; its peer has to register in time."""
-        self.connections.add(connection)
+        self.room.add(connection, connection.peer.pid, connection.peer.uid)
         self._unregistered.begin(connection)
 
     def dropped(self, fault: Fault) -> None:
@@ -61,22 +75,22 @@ class Registrar:
     def forget(self, connection: Connection) -> None:
         """See ``connection.Owner``."""
         self._unregistered.end(connection)
-        self.connections.discard(connection)
+        self.room.remove(connection)
 
     def device(self, device_uuid: bytes) -> NamedDevice:
         """The device that a version 2 client names."""
         gpu = self._gpus.find(device_uuid)
         if gpu is not None:
-            return NamedDevice(gpu.uuid, gpu.total_bytes)
-        return NamedDevice(names.gpu_name(device_uuid), 0)
+            return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
+        return NamedDevice(names.gpu_name(device_uuid), 0, listed=False)
 
     def legacy_device(self) -> NamedDevice:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
-            return self.device(names.device_bytes(self._legacy_device))
+            return replace(self.device(names.device_bytes(self._legacy_device)), listed=True)
         match self._gpus.all():
             case [gpu]:
-                return NamedDevice(gpu.uuid, gpu.total_bytes)
+                return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
             case []:
                 reason = "NVML knows no GPU here"
             case several:
@@ -96,21 +110,19 @@ class Registrar:
             hinted(connection.peer, registration.hints),
             started=start_time(connection.peer.pid),
         )
-        try:
-            self._dispatcher.make_known(device.name, device.total_bytes)
-        except TooManyDevicesError as error:
-            raise PeerError(str(error), Fault.DEVICE) from error
+        if not device.listed and not self._dispatcher.knows(device.name):
+            self._add_unlisted(device.name, connection.peer)
+        self._dispatcher.make_known(device.name, device.total_bytes)
         holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
         process = Process(device.name, client.pid, client.started)
         standing = self._awaited.standing(process, event.grant if holds else None)
         event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
-        # The welcome is the first message to a client; a grant may follow at once.
-        connection.send(registration.welcome)
         try:
-            self._dispatcher.register(client, event)
+            self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
-            raise PeerError(str(error)) from error
+            raise PeerError(error.state) from error
         self._unregistered.end(connection)
+        self.room.registered(connection)
 
         def described(description: Description) -> None:
             self._dispatcher.described(event.client, description)
@@ -124,7 +136,16 @@ class Registrar:
                 claimed=event.claimed.value,
             )
 
-        self._worker.submit(lambda: self._describe(connection.peer, registration.hints), described)
+        self._descriptions.ask(event.client, connection.peer, registration.hints, described)
+
+    def _add_unlisted(self, device: str, peer: Peer) -> None:
+        if self._gpus.all():
+            raise PeerError(f"NVML shows no device {device} to this scheduler", Fault.DEVICE)
+        try:
+            for forgotten in self._unlisted.add(device, peer.pid, peer.uid):
+                self._dispatcher.forget(forgotten)
+        except TooManyDevicesError as error:
+            raise PeerError(str(error), Fault.DEVICE) from error
 
     def awaited(self, device: str) -> list[int]:
         """The pids of the former scheduler's holders that a device waits for; 0 for one that can't be seen."""
@@ -132,5 +153,7 @@ class Registrar:
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
-        shown = self._dispatcher.remove(number).description
+        client = self._dispatcher.remove(number)
+        self._descriptions.forget(number, client.pid)
+        shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

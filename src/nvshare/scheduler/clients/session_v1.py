@@ -28,7 +28,7 @@ _NO_POD = "none"
 class SessionV1:
     """One version 1 connection."""
 
-    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_number", "_off", "_registrar")
+    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_number", "_off", "_registrar", "_revoked")
 
     def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
@@ -38,6 +38,8 @@ class SessionV1:
         self._grant: int | None = None
         self._asked = False
         self._off = False
+        self._revoked = False
+        """It was asked to give its grant back."""
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -65,9 +67,11 @@ class SessionV1:
             case Grant(_, grant):
                 self._grant = grant
                 self._asked = False
+                self._revoked = False
                 if not self._off:
                     self._send(LegacyType.LOCK_OK)
             case Revoke():
+                self._revoked = True
                 self._send(LegacyType.DROP_LOCK)
             case TellWaiters():
                 pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
@@ -126,10 +130,16 @@ class SessionV1:
             self._ask()
 
     def _release(self) -> None:
-        """Ignored where it crossed a SCHED_OFF and where there is nothing to give back."""
+        """Ignored where it crossed a SCHED_OFF and where there is nothing to give back.
+
+        The answer to a DROP_LOCK that was sent before the SCHED_OFF is expected, and the client runs on.
+        """
         self._must_be_registered(LegacyType.LOCK_RELEASED)
         if not self._off:
             self._give_back()
+        elif self._revoked:
+            self._give_back()
+            self._ask()
 
     def _ask(self) -> None:
         if self._grant is None and not self._asked:

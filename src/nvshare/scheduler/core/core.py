@@ -16,6 +16,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
@@ -74,6 +75,8 @@ class Core:
                 return self._holder_died(event, now)
             case DeviceSeen():
                 return self._see_device(event, now)
+            case DeviceForgotten():
+                return self._forget_device(event)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
             case _:
@@ -199,6 +202,13 @@ class Core:
             self._devices[event.device] = device
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
+
+    def _forget_device(self, event: DeviceForgotten) -> list[Action]:
+        if self._known(event.device, event).in_use:
+            raise IllegalEvent(f"device {event.device} is in use", event)
+        del self._devices[event.device]
+        self._deadlines.pop(event.device, None)
+        return []
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
         chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]

@@ -79,6 +79,11 @@ class Device:
         self._grants = self._revokes = self._overdue = 0
         self._held_seconds = self._waited_seconds = 0.0
 
+    @property
+    def in_use(self) -> bool:
+        """Whether it has clients, or waits for holders of the scheduler before this one."""
+        return bool(self._clients or self.awaited)
+
     # What happened.
 
     def add(self, client: Client, revokes: int) -> None:

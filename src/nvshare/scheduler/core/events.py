@@ -50,6 +50,13 @@ class DeviceSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceForgotten:
+    """A device that no client uses is not known any more; what was set for it is forgotten as well."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientRegistered:
     """A process began to use a device, or came back after this scheduler or the one before lost it.
 
@@ -150,6 +157,7 @@ class QuantumSet:
 
 Event = (
     DeviceSeen
+    | DeviceForgotten
     | ClientRegistered
     | HolderRecorded
     | HolderDied

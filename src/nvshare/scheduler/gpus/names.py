@@ -13,6 +13,8 @@ class NamedDevice:
     name: str
     total_bytes: int
     """As NVML says it; 0: it does not."""
+    listed: bool
+    """It is there, as NVML or the operator says; False: only the client says so."""
 
 
 def gpu_name(device_uuid: bytes) -> str:

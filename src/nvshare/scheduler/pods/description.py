@@ -10,7 +10,7 @@ from nvshare.paths import HOST_LOGS
 from nvshare.scheduler.pods import cgroups
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.pods.peer import PROC, Peer, command_of
-from nvshare.scheduler.pods.pod_names import names_of
+from nvshare.scheduler.pods.pod_names import NamesOf, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ Describe = Callable[[Peer, Hints], Description]
 """Runs in a worker thread, once for each client; may read files and raises nothing."""
 
 
-def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS) -> Description:
+def describe(
+    peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS, names: NamesOf = names_of
+) -> Description:
     """What the kernel says; what the client says where its pid namespace hides it.
 
     The names of a pod and a container are those that kubelet gave to their logs. A pod whose names are not found there
@@ -55,7 +57,7 @@ def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS
     return replace(
         known,
         command=command_of(peer.pid, proc) or known.command,
-        identity=_identity(peer.pid, proc, logs),
+        identity=_identity(peer.pid, proc, logs, names),
         own_pid=own_pid,
         namespaces=namespaces,
     )
@@ -83,7 +85,7 @@ def _place(pid: int, proc: Path) -> tuple[int, str | None]:
         return 0, None
 
 
-def _identity(pid: int, proc: Path, logs: Path) -> Identity:
+def _identity(pid: int, proc: Path, logs: Path, names_of: NamesOf) -> Identity:
     try:
         place = cgroups.place_of((proc / str(pid) / "cgroup").read_text())
     except (OSError, UnicodeDecodeError):

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+_COMMAND_BYTES = 256
+"""Enough to know a program by; its arguments may be 2 MiB, and a status shows thousands of clients."""
 _CREDENTIALS = struct.Struct("3i")
 PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -83,10 +85,15 @@ def has_no_pods(proc: Path, cgroups: Path) -> bool:
 
 
 def command_of(pid: int, proc: Path) -> str:
-    """The command line of a process, arguments separated by spaces; empty when it can't be read."""
+    """The command line of a process, arguments separated by spaces; empty when it can't be read.
+
+    A long one is cut, and ends with an ellipsis.
+    """
     try:
-        raw = (proc / str(pid) / "cmdline").read_bytes()[:4096]
+        with (proc / str(pid) / "cmdline").open("rb") as file:
+            raw = file.read(_COMMAND_BYTES + 1)
     except OSError:
         return ""
-    text = raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    return "".join(character if character.isprintable() else "�" for character in text)
+    text = raw[:_COMMAND_BYTES].rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    shown = "".join(character if character.isprintable() else "�" for character in text)
+    return shown + "…" if len(raw) > _COMMAND_BYTES else shown

@@ -8,11 +8,15 @@ process says of itself, its host name included, is no proof.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nvshare.scheduler.pods.cgroups import Place
+
+_REMEMBERED = 1024
+"""More containers than a node has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,9 @@ class Names:
     """Empty if it can't be found."""
 
 
+NamesOf = Callable[[Place, Path], Names | None]
+
+
 def names_of(place: Place, logs: Path) -> Names | None:
     """The names of a place; ``logs`` is the host's ``/var/log``. None where kubelet's folders can't be read."""
     try:
@@ -35,6 +42,25 @@ def names_of(place: Place, logs: Path) -> Names | None:
         return Names(namespace, pod, _container(place, folder, logs))
     except (OSError, ValueError):
         return None
+
+
+class RememberedNames:
+    """The names of the places that were asked for last. A container has an id of its own: its names never change."""
+
+    def __init__(self, look: NamesOf) -> None:
+        """``look`` finds names that are not remembered."""
+        self._look = look
+        self._known: OrderedDict[tuple[Place, Path], Names] = OrderedDict()
+
+    def names_of(self, place: Place, logs: Path) -> Names | None:
+        """As the function of this name. What could not be found yet is looked for again."""
+        asked = place, logs
+        names = self._known.pop(asked, None) or self._look(place, logs)
+        if names is not None and names.container and place.container_id:
+            self._known[asked] = names
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return names
 
 
 def _container(place: Place, folder: Path, logs: Path) -> str:
