@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "client/connection.h"
 #include "client/lock_types.h"
 #include "protocol/wire.h"
 
@@ -19,8 +20,8 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
 /* The device's footprint as it is now. */
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
-/* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
+/* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
-		      const struct nvs_lock_state *state, const struct nvs_frame *frame);
+		      const struct nvs_lock_state *state, const struct nvs_connection *connection);
 
 #endif

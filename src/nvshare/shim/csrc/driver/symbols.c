@@ -193,3 +193,11 @@ void *nvs_symbol_after(const void *code, const char *name)
 	dl_iterate_phdr(after_visit, &search);
 	return search.found;
 }
+
+void *nvs_symbol_anywhere(const char *name)
+{
+	struct after_search search = { .name = name, .passed = true };
+
+	dl_iterate_phdr(after_visit, &search);
+	return search.found;
+}

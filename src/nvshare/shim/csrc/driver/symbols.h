@@ -33,5 +33,7 @@ void *nvs_object_symbol(const struct nvs_object *object, const char *name);
  * in; NULL: none.
  */
 void *nvs_symbol_after(const void *code, const char *name);
+/* The first definition of a function in any loaded object, the program included; NULL: none. */
+void *nvs_symbol_anywhere(const char *name);
 
 #endif
