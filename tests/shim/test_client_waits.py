@@ -26,6 +26,7 @@ def test_reason_of_the_scheduler(program: ControlledProgram, run_dir: paths.RunD
     with FakeScheduler(run_dir.client_socket) as scheduler:
         program.do("use")
         peer = scheduler.register()
+        program.said("SCHED_ON: link up")
         program.begin("launch")
         peer.expect(wire.ReqLock)
         peer.expect(wire.AskReason)

@@ -91,8 +91,10 @@ def test_debug_tells_state_changes(start: Start, run_dir: paths.RunDir) -> None:
     with FakeScheduler(run_dir.client_socket) as scheduler:
         assert program.do("use") == "0"
         peer = scheduler.register()
+        program.said("SCHED_ON: link up")
         program.begin("launch")
         peer.expect(wire.ReqLock)
+        peer.expect(wire.AskReason)
         peer.grant()
         assert program.answer() == "0"
         program.said("LOCK_OK: link up, lock holding, grant 1")

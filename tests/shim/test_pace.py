@@ -298,3 +298,14 @@ def test_fresh_structure_is_zeros() -> None:
     program = Program()
     program.launch(MICROSECOND)
     assert (program.records, program.holds) == (1, 0)
+
+
+def test_what_is_ahead() -> None:
+    """The time that the queued work and one more kernel should take, never less than it does."""
+    program = Program()
+    for _ in range(200):
+        program.launch(20 * MILLISECOND)
+        if program.launches > 50:
+            expected = program.backlog + 20 * MILLISECOND
+            assert expected * 0.9 <= lib.nvs_pace_ahead_ns(program.pace) <= expected * 1.5
+    assert 20 * MILLISECOND <= lib.nvs_pace_submission_ns(program.pace) <= 25 * MILLISECOND

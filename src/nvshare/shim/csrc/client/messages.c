@@ -165,6 +165,10 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 			device->ordinal, seconds,
 			state->report == NVS_DRAIN_STEPPING ? "; one submission at a time passes"
 							    : "");
+	else if (state->link == NVS_LINK_REGISTERING)
+		nvs_log("device %d: threads have waited for %llu s: the scheduler at %s has not "
+			"answered",
+			device->ordinal, seconds, connection->path);
 	else if (state->link != NVS_LINK_UP && state->refused)
 		nvs_log("device %d: threads have waited for %llu s: this process is refused by "
 			"the scheduler at %s",

@@ -30,10 +30,11 @@ struct nvs_gate {
 	_Atomic uint32_t waiting; /* threads that wait at it; also the futex word's companion */
 	_Atomic uint32_t wakeups; /* futex word */
 	/*
-	 * While it is closed: not 0: one submission may pass, of a thread whose outstanding work
-	 * and next submission should take no more than so many nanoseconds
+	 * While it is closed: not 0: one submission may pass, which should take no more than so
+	 * many nanoseconds, and whose thread should have had no more outstanding than that many
 	 */
 	_Atomic uint64_t step;
+	_Atomic uint64_t overdue;
 };
 
 /* Whom the device tells what happened to it. Any thread calls; the calls return at once. */

@@ -9,9 +9,10 @@
  * ends. So while threads wait at the gate, one submission at a time passes, until all has
  * completed. From outside such work looks like a long kernel, whose drain must not be made longer
  * by what follows it. Pacing knows how long a thread's work should take: a thread may step once
- * twice that time has passed since the last step, so that an ordinary drain ends before its first
- * step, and what the steps add is at most half of what had to be waited for anyway. Neither does it
- * need to know why the work does not complete.
+ * its work and the next submission should have completed, so that an ordinary drain ends before its
+ * first step; and once twice the time has passed since the last step that the submission should
+ * take, so that what the steps add is at most half of what had to be waited for anyway. Neither
+ * does it need to know why the work does not complete.
  *
  * If that does not help for long, the gate should open again: the lock is still held, so nothing is
  * wrong with that, and the next attempt finds the program elsewhere. A kernel that simply runs for
@@ -105,7 +106,7 @@ static bool step(struct drain *drain)
 	if (end_offer(drain))
 		return true;
 	drain->offered_ns = most;
-	nvs_gate_offer_step(drain->device, most);
+	nvs_gate_offer_step(drain->device, most, now - drain->closed_at);
 	return false;
 }
 

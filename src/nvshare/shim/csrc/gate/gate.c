@@ -51,8 +51,12 @@ static bool passes(struct nvs_pass *pass, int state)
 static bool may_step(const struct nvs_device *device)
 {
 	uint64_t offered = atomic_load(&device->gate.step);
+	struct nvs_pacing_cost cost;
 
-	return offered && nvs_mark_mine && nvs_pacing_ahead_ns(nvs_mark_mine, device) <= offered;
+	if (!offered || !nvs_mark_mine)
+		return false;
+	cost = nvs_pacing_cost(nvs_mark_mine, device);
+	return cost.submission_ns <= offered && cost.ahead_ns <= atomic_load(&device->gate.overdue);
 }
 
 /*
@@ -241,8 +245,9 @@ void nvs_gate_set(struct nvs_device *device, int state)
 	wake(&device->gate);
 }
 
-void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns)
+void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns, uint64_t overdue_ns)
 {
+	atomic_store(&device->gate.overdue, overdue_ns);
 	atomic_store(&device->gate.step, most_ns);
 	wake(&device->gate);
 }

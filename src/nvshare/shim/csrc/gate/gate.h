@@ -17,10 +17,10 @@ void nvs_gate_set(struct nvs_device *device, int state);
 /* For the drain. */
 
 /*
- * Lets one submission pass the closed gate, of a thread whose outstanding work and next submission
- * should not take longer than that.
+ * Lets one submission pass the closed gate that should not take longer than `most_ns`, of a thread
+ * whose outstanding work and it together should not have taken longer than `overdue_ns`.
  */
-void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns);
+void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns, uint64_t overdue_ns);
 /* False: a thread has taken the step, and its mark is set or it has passed already. */
 bool nvs_gate_withdraw_step(struct nvs_device *device);
 

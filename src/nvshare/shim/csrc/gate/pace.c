@@ -260,10 +260,16 @@ void nvs_pace_give_up(struct nvs_pace *pace)
 }
 
 /* While no time was seen, the window is what is known: it takes as long as is allowed at most. */
+uint64_t nvs_pace_submission_ns(const struct nvs_pace *pace)
+{
+	uint32_t window = pace->window ? pace->window : first_window(pace);
+
+	return pace->estimate_ns ? pace->estimate_ns : most_ns(pace) / window;
+}
+
 uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace)
 {
 	uint32_t ahead = pace->outstanding + pace->since_record + 1;
-	uint32_t window = pace->window ? pace->window : first_window(pace);
 
-	return ahead * (pace->estimate_ns ? pace->estimate_ns : most_ns(pace) / window);
+	return ahead * nvs_pace_submission_ns(pace);
 }

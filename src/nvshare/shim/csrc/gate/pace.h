@@ -75,7 +75,9 @@ uint64_t nvs_pace_patience(const struct nvs_pace *pace);
  * submitted before it is asked to wait again.
  */
 void nvs_pace_give_up(struct nvs_pace *pace);
-/* How long what is outstanding and one more submission should take, by what was seen so far. */
+/* How long one submission should take, by what was seen so far. */
+uint64_t nvs_pace_submission_ns(const struct nvs_pace *pace);
+/* How long what is outstanding and one more submission should take. */
 uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace);
 /* cdef end */
 

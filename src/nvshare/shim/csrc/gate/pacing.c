@@ -282,14 +282,17 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 	errno = saved;
 }
 
-uint64_t nvs_pacing_ahead_ns(const struct nvs_mark *mark, const struct nvs_device *device)
+struct nvs_pacing_cost nvs_pacing_cost(const struct nvs_mark *mark, const struct nvs_device *device)
 {
 	static const struct nvs_pace fresh;
 	const struct nvs_pacing *pacing = mark->pacing[device->ordinal];
-	uint64_t sum = 0;
+	const struct nvs_pace *pace = pacing ? &pacing->current->pace : &fresh;
+	struct nvs_pacing_cost cost = { .submission_ns = nvs_pace_submission_ns(pace) };
 
 	for (int i = 0; pacing && i < NVS_PACING_STREAMS; i++)
 		if (pacing->streams[i].used && pacing->streams[i].pace.outstanding)
-			sum += nvs_pace_ahead_ns(&pacing->streams[i].pace);
-	return sum ? sum : nvs_pace_ahead_ns(pacing ? &pacing->current->pace : &fresh);
+			cost.ahead_ns += nvs_pace_ahead_ns(&pacing->streams[i].pace);
+	if (!cost.ahead_ns)
+		cost.ahead_ns = nvs_pace_ahead_ns(pace);
+	return cost;
 }

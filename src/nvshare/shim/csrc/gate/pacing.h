@@ -49,8 +49,13 @@ static inline bool nvs_pacing_due(struct nvs_pacing *pacing, void *stream)
  * back while too much is outstanding. Does nothing while a capture is going on in this process.
  */
 void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *stream);
-/* How long the calling thread's outstanding work on the device and one more submission should take.
- */
-uint64_t nvs_pacing_ahead_ns(const struct nvs_mark *mark, const struct nvs_device *device);
+/* What the calling thread's next submission to the device should cost, by what was seen so far. */
+struct nvs_pacing_cost {
+	uint64_t submission_ns; /* it alone */
+	uint64_t ahead_ns;	/* with all that the thread has outstanding */
+};
+
+struct nvs_pacing_cost nvs_pacing_cost(const struct nvs_mark *mark,
+				       const struct nvs_device *device);
 
 #endif
