@@ -44,6 +44,21 @@ static bool read_object(const struct dl_phdr_info *info, struct nvs_object *obje
 		case DT_HASH:
 			object->sysv_hash = at;
 			break;
+		case DT_RELA:
+			object->relocations = at;
+			break;
+		case DT_RELASZ:
+			object->relocations_count = entry->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_RELACOUNT:
+			object->relative_count = entry->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			object->calls = at;
+			break;
+		case DT_PLTRELSZ:
+			object->calls_count = entry->d_un.d_val / sizeof(ElfW(Rela));
+			break;
 		case DT_SONAME:
 			soname = entry->d_un.d_val;
 			break;
@@ -69,18 +84,15 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
 	return false;
 }
 
-static void *match(const struct nvs_object *object, uint32_t index, const char *name)
+static bool matches(const struct nvs_object *object, const ElfW(Sym) * symbol, const char *name)
 {
-	const ElfW(Sym) *symbol = &object->symbols[index];
-
-	if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-		return NULL;
-	if (strcmp(object->strings + symbol->st_name, name))
-		return NULL;
-	return (void *)(object->base + symbol->st_value);
+	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+	       !strcmp(object->strings + symbol->st_name, name);
 }
 
-static void *find_by_gnu_hash(const struct nvs_object *object, const char *name)
+static const ElfW(Sym) *
+	find_by_gnu_hash(const struct nvs_object *object, const char *name,
+			 const ElfW(Sym) * previous)
 {
 	const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1],
 		       bloom_words = object->gnu_hash[2];
@@ -97,24 +109,24 @@ static void *find_by_gnu_hash(const struct nvs_object *object, const char *name)
 	if (index < first)
 		return NULL;
 	for (;; index++) {
+		const ElfW(Sym) *symbol = &object->symbols[index];
 		uint32_t chain = chains[index - first];
 
-		if ((chain | 1) == (hash | 1)) {
-			void *found = match(object, index, name);
-
-			if (found)
-				return found;
-		}
+		if ((!previous || symbol > previous) && (chain | 1) == (hash | 1) &&
+		    matches(object, symbol, name))
+			return symbol;
 		if (chain & 1)
 			return NULL;
 	}
 }
 
-static void *find_by_sysv_hash(const struct nvs_object *object, const char *name)
+static const ElfW(Sym) *
+	find_by_sysv_hash(const struct nvs_object *object, const char *name,
+			  const ElfW(Sym) * previous)
 {
 	const ElfW(Word) bucket_count = object->sysv_hash[0];
 	const ElfW(Word) *buckets = object->sysv_hash + 2, *chains = buckets + bucket_count;
-	uint32_t hash = 0;
+	uint32_t hash = 0, index;
 
 	for (const char *c = name; *c; c++) {
 		hash = (hash << 4) + (unsigned char)*c;
@@ -123,23 +135,28 @@ static void *find_by_sysv_hash(const struct nvs_object *object, const char *name
 	hash &= 0x0fffffff;
 	if (!bucket_count)
 		return NULL;
-	for (ElfW(Word) index = buckets[hash % bucket_count]; index != STN_UNDEF;
-	     index = chains[index]) {
-		void *found = match(object, index, name);
+	index = previous ? chains[previous - object->symbols] : buckets[hash % bucket_count];
+	for (; index != STN_UNDEF; index = chains[index])
+		if (matches(object, &object->symbols[index], name))
+			return &object->symbols[index];
+	return NULL;
+}
 
-		if (found)
-			return found;
-	}
+const ElfW(Sym) * nvs_object_entry(const struct nvs_object *object, const char *name,
+				   const ElfW(Sym) * previous)
+{
+	if (object->gnu_hash)
+		return find_by_gnu_hash(object, name, previous);
+	if (object->sysv_hash)
+		return find_by_sysv_hash(object, name, previous);
 	return NULL;
 }
 
 void *nvs_object_symbol(const struct nvs_object *object, const char *name)
 {
-	if (object->gnu_hash)
-		return find_by_gnu_hash(object, name);
-	if (object->sysv_hash)
-		return find_by_sysv_hash(object, name);
-	return NULL;
+	const ElfW(Sym) *symbol = nvs_object_entry(object, name, NULL);
+
+	return symbol ? (void *)(object->base + symbol->st_value) : NULL;
 }
 
 struct soname_search {
@@ -192,4 +209,40 @@ void *nvs_symbol_after(const void *code, const char *name)
 
 	dl_iterate_phdr(after_visit, &search);
 	return search.found;
+}
+
+struct visit {
+	void (*each)(const struct nvs_object *object, void *data);
+	void *data;
+};
+
+static int visit_one(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct visit *visit = data;
+	struct nvs_object object;
+
+	(void)size;
+	if (read_object(info, &object))
+		visit->each(&object, visit->data);
+	return 0;
+}
+
+void nvs_objects_visit(void (*each)(const struct nvs_object *object, void *data), void *data)
+{
+	dl_iterate_phdr(visit_one, &(struct visit){ each, data });
+}
+
+static int added_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(uint64_t *)data = info->dlpi_adds;
+	return 1;
+}
+
+uint64_t nvs_objects_added(void)
+{
+	uint64_t added = 0;
+
+	dl_iterate_phdr(added_visit, &added);
+	return added;
 }

@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct nvs_object {
@@ -19,6 +20,11 @@ struct nvs_object {
 	const char *soname;	      /* NULL: has none */
 	const uint32_t *gnu_hash;     /* NULL: has none */
 	const ElfW(Word) * sysv_hash; /* NULL: has none */
+	const ElfW(Rela) * relocations;
+	size_t relocations_count;
+	size_t relative_count;	  /* of them, the first ones, which name no symbol */
+	const ElfW(Rela) * calls; /* the relocations of its calls of others */
+	size_t calls_count;
 };
 
 /*
@@ -29,9 +35,22 @@ bool nvs_object_find(const char *prefix, struct nvs_object *found);
 /* A function that the object defines; NULL: none of that name. */
 void *nvs_object_symbol(const struct nvs_object *object, const char *name);
 /*
+ * The next entry of that name in its symbol table (there may be one for each version); `previous`
+ * is NULL for the first. NULL: no more.
+ */
+const ElfW(Sym) * nvs_object_entry(const struct nvs_object *object, const char *name,
+				   const ElfW(Sym) * previous);
+/*
  * The first definition of a function in the objects that were loaded after the one that `code` lies
  * in; NULL: none.
  */
 void *nvs_symbol_after(const void *code, const char *name);
+/*
+ * Calls `each` for every loaded object of the program's namespace, with the loader's lock held
+ * that keeps the list as it is.
+ */
+void nvs_objects_visit(void (*each)(const struct nvs_object *object, void *data), void *data);
+/* How many objects were ever loaded, in all namespaces. */
+uint64_t nvs_objects_added(void);
 
 #endif
