@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * opener HOW PLUGIN ROUTE... opens the plugin and prints for each route the file name of the object
- * that it leads to, or "none". HOW is one of the letters d (RTLD_DEEPBIND) and m (dlmopen), or none,
- * then one of n (RTLD_NOW) and l (RTLD_LAZY), and f when the driver is opened first.
+ * that it leads to, or "none". HOW is one of the letters d (RTLD_DEEPBIND) and m (dlmopen), or
+ * none, then one of n (RTLD_NOW) and l (RTLD_LAZY), and f when the driver is opened first.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin that uses the driver: reach(ROUTE) is where a function of the driver leads to from here.
- * Routes: open (dlopen and dlsym), version (dlopen and dlvsym); and with the driver at link time
+ * Routes: open (dlopen and dlsym), and with the driver at link time
  * call (a function that is called), address (one whose address is taken), data (one that a variable
  * points to). own is where a name leads to that the program has as well.
  */
@@ -52,7 +52,5 @@ void *reach(const char *route)
 		return common();
 	if (!strcmp(route, "open"))
 		return dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME);
-	if (!strcmp(route, "version"))
-		return dlvsym(dlopen("libcuda.so.1", RTLD_NOW), NAME, "ANY");
 	return linked(route);
 }

@@ -29,13 +29,15 @@
 #include "process/config.h"
 #include "process/files.h"
 #include "process/log.h"
+#include "process/notices.h"
 #include "process/thread.h"
 
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
 
 enum {
 	PENDING_WANT = 1,
-	PENDING_FOOTPRINT = 2
+	PENDING_FOOTPRINT = 2,
+	PENDING_NOTICE = 4
 };
 
 struct nvs_client {
@@ -47,6 +49,8 @@ struct nvs_client {
 	struct nvs_connection connection;
 	/* the newest that the scheduler knows; when the next may go */
 	uint64_t footprint_sent, footprint_at;
+	uint32_t notices_known; /* to the scheduler; a bit for each */
+	uint8_t level;		/* of the scheduler: which frames it knows */
 };
 
 static struct nvs_client clients[NVS_MAX_DEVICES];
@@ -76,6 +80,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
 	client->footprint_sent = frame.footprint_bytes;
+	client->notices_known = 0;
 	post(client, &frame);
 }
 
@@ -99,6 +104,8 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
+		if (client->connection.input.type == NVS_SCHED_ON)
+			client->level = client->connection.input.level;
 		event = nvs_lock_event_of(&client->connection.input);
 		if (!feed(client, &event))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
@@ -244,14 +251,19 @@ static bool footprint_due(const struct nvs_client *client)
  */
 static void handle_pending(struct nvs_client *client)
 {
+	const unsigned int taken = PENDING_WANT | PENDING_NOTICE;
 	uint64_t now = nvs_now_us();
+	struct nvs_frame frame;
 
-	if (atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT) & PENDING_WANT)
+	if (atomic_fetch_and(&client->pending, ~taken) & PENDING_WANT)
 		feed_kind(client, NVS_EVENT_WANTED);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
 	if (footprint_due(client) && now >= client->footprint_at)
 		post_footprint(client, now);
+	while (client->state.link == NVS_LINK_UP && client->level >= 1 &&
+	       nvs_message_notice(&frame, &client->notices_known))
+		post(client, &frame);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.
@@ -368,6 +380,13 @@ static void footprint_changed(struct nvs_device *device)
 	notify(device->client, PENDING_FOOTPRINT);
 }
 
+static void notice_said(void)
+{
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
+		if (atomic_load(&client->running))
+			notify(client, PENDING_NOTICE);
+}
+
 static const struct nvs_listener listener = {
 	.wanted = want,
 	.footprint_changed = footprint_changed,
@@ -388,6 +407,7 @@ void nvs_client_start(struct nvs_device *device)
 			    nvs_now_us());
 	device->client = client;
 	device->listener = &listener;
+	nvs_notices_listen(notice_said);
 	if (!start_thread(client))
 		do_without_thread(device);
 	errno = saved;

@@ -14,6 +14,7 @@
 #include "memory/memory.h"
 #include "process/config.h"
 #include "process/log.h"
+#include "process/notices.h"
 
 static void begin(struct nvs_frame *frame, uint8_t type)
 {
@@ -55,6 +56,20 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 {
 	begin(frame, NVS_FOOTPRINT);
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
+}
+
+bool nvs_message_notice(struct nvs_frame *frame, uint32_t *known)
+{
+	uint32_t unknown = nvs_notices_said() & ~*known;
+	int notice;
+
+	if (!unknown)
+		return false;
+	notice = __builtin_ctz(unknown);
+	*known |= 1U << notice;
+	begin(frame, NVS_NOTICE);
+	snprintf(frame->text, sizeof(frame->text), "%s", nvs_notice_text(notice));
+	return true;
 }
 
 static void warn_missing(void)

@@ -5,6 +5,7 @@
 #ifndef NVSHARE_MESSAGES_H
 #define NVSHARE_MESSAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/lock_state.h"
@@ -19,6 +20,8 @@ void nvs_message_request(struct nvs_frame *frame);
 void nvs_message_release(struct nvs_frame *frame, uint64_t grant);
 /* The device's footprint as it is now. */
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
+/* The next notice that the scheduler doesn't know, which it then does; false: it knows all. */
+bool nvs_message_notice(struct nvs_frame *frame, uint32_t *known);
 /* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
 void nvs_message_warn(int action, const struct nvs_frame *frame);
 

@@ -9,7 +9,7 @@
  * asks, and looks for names and files as that object may. Before that, what concerns us is shown to a function of loader.c:
  *
  *   dlsym    names that begin with "cu", which nvs_dlsym_hooked may answer itself; every name while nvs_watching
- *   dlvsym   names that begin with "c" or "d"
+ *   dlvsym   names that begin with "dl"
  *   dlopen   RTLD_DEEPBIND
  *   dlmopen  another namespace than the program's
  */
@@ -100,11 +100,10 @@ BEGIN dlsym
 END dlsym
 
 BEGIN dlvsym
-	cmpb	$'c', (%rsi)
-	je	.Lask_version
 	cmpb	$'d', (%rsi)
 	jne	.Lversion
-.Lask_version:
+	cmpb	$'l', 1(%rsi)
+	jne	.Lversion
 	ASK	nvs_dlvsym_asked
 .Lversion:
 	GO_ON	DLVSYM
@@ -204,11 +203,11 @@ END dlsym
 
 BEGIN dlvsym
 	ldrb	w16, [x1]
-	cmp	w16, #'c'
-	b.eq	.Lask_version
 	cmp	w16, #'d'
 	b.ne	.Lversion
-.Lask_version:
+	ldrb	w16, [x1, #1]
+	cmp	w16, #'l'
+	b.ne	.Lversion
 	ASK	nvs_dlvsym_asked
 .Lversion:
 	GO_ON	DLVSYM

@@ -16,8 +16,8 @@
  * brought libcuda along by itself, is corrected as well. All of this happens in processes that use
  * the flag, and in no others.
  *
- * dlvsym. Programs with a dlsym of their own find the real one by it. They find ours, in the same
- * way; and so does whoever asks it for a version of the driver's functions.
+ * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
+ * way. The driver's functions have no versions, so it finds none of them.
  *
  * dlmopen. Another namespace has a libcuda of its own, with contexts of its own, to which our slots
  * don't lead: it can't be gated. It is seen and said.
@@ -140,8 +140,6 @@ void nvs_dlvsym_asked(const void *handle, const char *name)
 	int saved = errno;
 
 	(void)handle;
-	if (name[0] == 'c' && name[1] == 'u')
-		nvs_driver_redirect();
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		if (!strcmp(name, functions[i].name))
 			redirect_loader();

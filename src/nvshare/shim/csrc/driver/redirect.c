@@ -46,7 +46,7 @@ static bool write_word(int memory, const void *place, uintptr_t word)
 bool nvs_redirect_symbol(int memory, const struct nvs_object *object, const char *name,
 			 const void *to)
 {
-	const ElfW(Sym) *symbol = NULL;
+	const nvs_elf_symbol *symbol = NULL;
 
 	while ((symbol = nvs_object_entry(object, name, symbol)))
 		if (!write_word(memory, &symbol->st_value, (uintptr_t)to - object->base))
@@ -62,7 +62,7 @@ struct notes {
 };
 
 static void redirect_notes(struct notes *notes, const struct nvs_object *object,
-			   const ElfW(Rela) * relocations, size_t count)
+			   const nvs_elf_relocation *relocations, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		void **place = (void **)(object->base + relocations[i].r_offset), *to;

@@ -48,7 +48,7 @@ static bool read_object(const struct dl_phdr_info *info, struct nvs_object *obje
 			object->relocations = at;
 			break;
 		case DT_RELASZ:
-			object->relocations_count = entry->d_un.d_val / sizeof(ElfW(Rela));
+			object->relocations_count = entry->d_un.d_val / sizeof(nvs_elf_relocation);
 			break;
 		case DT_RELACOUNT:
 			object->relative_count = entry->d_un.d_val;
@@ -57,7 +57,7 @@ static bool read_object(const struct dl_phdr_info *info, struct nvs_object *obje
 			object->calls = at;
 			break;
 		case DT_PLTRELSZ:
-			object->calls_count = entry->d_un.d_val / sizeof(ElfW(Rela));
+			object->calls_count = entry->d_un.d_val / sizeof(nvs_elf_relocation);
 			break;
 		case DT_SONAME:
 			soname = entry->d_un.d_val;
@@ -84,15 +84,14 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
 	return false;
 }
 
-static bool matches(const struct nvs_object *object, const ElfW(Sym) * symbol, const char *name)
+static bool matches(const struct nvs_object *object, const nvs_elf_symbol *symbol, const char *name)
 {
 	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
 	       !strcmp(object->strings + symbol->st_name, name);
 }
 
-static const ElfW(Sym) *
-	find_by_gnu_hash(const struct nvs_object *object, const char *name,
-			 const ElfW(Sym) * previous)
+static const nvs_elf_symbol *find_by_gnu_hash(const struct nvs_object *object, const char *name,
+					      const nvs_elf_symbol *previous)
 {
 	const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1],
 		       bloom_words = object->gnu_hash[2];
@@ -109,7 +108,7 @@ static const ElfW(Sym) *
 	if (index < first)
 		return NULL;
 	for (;; index++) {
-		const ElfW(Sym) *symbol = &object->symbols[index];
+		const nvs_elf_symbol *symbol = &object->symbols[index];
 		uint32_t chain = chains[index - first];
 
 		if ((!previous || symbol > previous) && (chain | 1) == (hash | 1) &&
@@ -120,9 +119,8 @@ static const ElfW(Sym) *
 	}
 }
 
-static const ElfW(Sym) *
-	find_by_sysv_hash(const struct nvs_object *object, const char *name,
-			  const ElfW(Sym) * previous)
+static const nvs_elf_symbol *find_by_sysv_hash(const struct nvs_object *object, const char *name,
+					       const nvs_elf_symbol *previous)
 {
 	const ElfW(Word) bucket_count = object->sysv_hash[0];
 	const ElfW(Word) *buckets = object->sysv_hash + 2, *chains = buckets + bucket_count;
@@ -142,8 +140,8 @@ static const ElfW(Sym) *
 	return NULL;
 }
 
-const ElfW(Sym) * nvs_object_entry(const struct nvs_object *object, const char *name,
-				   const ElfW(Sym) * previous)
+const nvs_elf_symbol *nvs_object_entry(const struct nvs_object *object, const char *name,
+				       const nvs_elf_symbol *previous)
 {
 	if (object->gnu_hash)
 		return find_by_gnu_hash(object, name, previous);
@@ -154,7 +152,7 @@ const ElfW(Sym) * nvs_object_entry(const struct nvs_object *object, const char *
 
 void *nvs_object_symbol(const struct nvs_object *object, const char *name)
 {
-	const ElfW(Sym) *symbol = nvs_object_entry(object, name, NULL);
+	const nvs_elf_symbol *symbol = nvs_object_entry(object, name, NULL);
 
 	return symbol ? (void *)(object->base + symbol->st_value) : NULL;
 }

@@ -13,17 +13,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef ElfW(Sym) nvs_elf_symbol;
+typedef ElfW(Rela) nvs_elf_relocation;
+
 struct nvs_object {
 	uintptr_t base;
-	const ElfW(Sym) * symbols;
+	const nvs_elf_symbol *symbols;
 	const char *strings;
 	const char *soname;	      /* NULL: has none */
 	const uint32_t *gnu_hash;     /* NULL: has none */
 	const ElfW(Word) * sysv_hash; /* NULL: has none */
-	const ElfW(Rela) * relocations;
+	const nvs_elf_relocation *relocations;
 	size_t relocations_count;
-	size_t relative_count;	  /* of them, the first ones, which name no symbol */
-	const ElfW(Rela) * calls; /* the relocations of its calls of others */
+	size_t relative_count;		 /* of them, the first ones, which name no symbol */
+	const nvs_elf_relocation *calls; /* the relocations of its calls of others */
 	size_t calls_count;
 };
 
@@ -38,8 +41,8 @@ void *nvs_object_symbol(const struct nvs_object *object, const char *name);
  * The next entry of that name in its symbol table (there may be one for each version); `previous`
  * is NULL for the first. NULL: no more.
  */
-const ElfW(Sym) * nvs_object_entry(const struct nvs_object *object, const char *name,
-				   const ElfW(Sym) * previous);
+const nvs_elf_symbol *nvs_object_entry(const struct nvs_object *object, const char *name,
+				       const nvs_elf_symbol *previous);
 /*
  * The first definition of a function in the objects that were loaded after the one that `code` lies
  * in; NULL: none.

@@ -12,7 +12,7 @@ static const char *const texts[] = {
 	[NVS_NOTICE_SECOND_DRIVER] =
 		"a second libcuda was loaded by dlmopen; what uses it runs without turns",
 	[NVS_NOTICE_NOT_REDIRECTED] =
-		"objects opened with RTLD_DEEPBIND can't all be reached; some may run without turns",
+		"what is opened with RTLD_DEEPBIND may run without turns here",
 	[NVS_NOTICE_PEER_ACCESS] =
 		"peer access is on: kernels of one GPU may use another GPU without its lock",
 };
