@@ -16,7 +16,7 @@ GATED = '#include "hooks/gated.inc"'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of a GATE or COPY line, else empty."""
+    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of GATE and COPY, else empty."""
 
     macro: str
     symbol: str

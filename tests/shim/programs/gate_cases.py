@@ -159,9 +159,9 @@ def upload_at_instantiation(server: LockServer) -> None:
     peer = use_device(server)
     for symbol in ("cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"):
         plain, uploading = instantiation(0), instantiation(UPLOAD)
-        assert start(lambda: call(symbol, 0, 0, ctypes.addressof(plain))).result() == 0
+        assert start(functools.partial(call, symbol, 0, 0, ctypes.addressof(plain))).result() == 0
         assert count(symbol) == 1
-        calling = start(lambda: call(symbol, 0, 0, ctypes.addressof(uploading)))
+        calling = start(functools.partial(call, symbol, 0, 0, ctypes.addressof(uploading)))
         peer.expect(wire.ReqLock)
         calling.waits()
         assert count(symbol) == 1

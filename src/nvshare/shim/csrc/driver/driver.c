@@ -69,8 +69,8 @@ static void index_addresses(void)
  */
 static void keep_in_memory(const char *soname)
 {
-	void *(*open)(const char *, int) = (void *(*)(const char *, int))nvs_symbol_after(
-		(const void *)keep_in_memory, "dlopen");
+	void *(*open)(const char *, int) =
+		(void *(*)(const char *, int))nvs_symbol_behind_us("dlopen");
 
 	if (open)
 		open(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);

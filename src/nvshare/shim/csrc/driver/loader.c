@@ -77,7 +77,7 @@ void *nvs_loader_find(int which)
 	void *found = __atomic_load_n(&nvs_loader_real[which], __ATOMIC_RELAXED);
 
 	if (!found) {
-		found = nvs_symbol_after((const void *)nvs_loader_find, functions[which].name);
+		found = nvs_symbol_behind_us(functions[which].name);
 		__atomic_store_n(&nvs_loader_real[which], found, __ATOMIC_RELAXED);
 	}
 	return found;

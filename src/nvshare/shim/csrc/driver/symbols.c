@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /*
  * glibc relocates these addresses in place; musl and the kernel's vdso leave them relative to the
@@ -17,17 +18,21 @@ static const void *pointer_at(uintptr_t base, ElfW(Addr) address)
 	return (const void *)(address < base ? base + address : address);
 }
 
-static bool read_object(const struct dl_phdr_info *info, struct nvs_object *object)
+/* Not strcmp: before a sanitizer is ready, its own one can't be called. */
+static bool equal(const char *one, const char *other)
 {
-	const ElfW(Dyn) *entry = NULL;
+	while (*one && *one == *other) {
+		one++;
+		other++;
+	}
+	return *one == *other;
+}
+
+static bool read_dynamic(uintptr_t base, const ElfW(Dyn) * entry, struct nvs_object *object)
+{
 	ElfW(Xword) soname = 0;
 
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	if (!entry)
-		return false;
-	*object = (struct nvs_object){ .base = info->dlpi_addr };
+	*object = (struct nvs_object){ .base = base };
 	for (; entry->d_tag != DT_NULL; entry++) {
 		const void *at = pointer_at(object->base, entry->d_un.d_ptr);
 
@@ -70,6 +75,17 @@ static bool read_object(const struct dl_phdr_info *info, struct nvs_object *obje
 	return true;
 }
 
+static bool read_object(const struct dl_phdr_info *info, struct nvs_object *object)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return read_dynamic(
+				info->dlpi_addr,
+				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+				object);
+	return false;
+}
+
 static bool holds(const struct dl_phdr_info *info, const void *address)
 {
 	uintptr_t at = (uintptr_t)address;
@@ -87,7 +103,7 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
 static bool matches(const struct nvs_object *object, const nvs_elf_symbol *symbol, const char *name)
 {
 	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-	       !strcmp(object->strings + symbol->st_name, name);
+	       equal(object->strings + symbol->st_name, name);
 }
 
 static const nvs_elf_symbol *find_by_gnu_hash(const struct nvs_object *object, const char *name,
@@ -207,6 +223,42 @@ void *nvs_symbol_after(const void *code, const char *name)
 
 	dl_iterate_phdr(after_visit, &search);
 	return search.found;
+}
+
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+
+/* The loader's list of objects, from the place in the program where debuggers find it. */
+static const struct link_map *first_object(void)
+{
+	const ElfW(Phdr) *headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	const size_t count = headers ? getauxval(AT_PHNUM) : 0;
+	const ElfW(Dyn) *entry = NULL;
+	uintptr_t base = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (headers[i].p_type == PT_PHDR)
+			base = (uintptr_t)headers - headers[i].p_vaddr;
+	for (size_t i = 0; i < count; i++)
+		if (headers[i].p_type == PT_DYNAMIC)
+			entry = (const ElfW(Dyn) *)(base + headers[i].p_vaddr);
+	for (; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_DEBUG && entry->d_un.d_ptr)
+			return ((const struct r_debug *)entry->d_un.d_ptr)->r_map;
+	return NULL;
+}
+
+void *nvs_symbol_behind_us(const char *name)
+{
+	const struct link_map *map = first_object();
+	struct nvs_object object;
+	void *found = NULL;
+
+	while (map && map->l_ld != _DYNAMIC)
+		map = map->l_next;
+	for (; map && !found; map = map->l_next)
+		if (map->l_ld != _DYNAMIC && read_dynamic(map->l_addr, map->l_ld, &object))
+			found = nvs_object_symbol(&object, name);
+	return found ? found : nvs_symbol_after((const void *)nvs_symbol_behind_us, name);
 }
 
 struct visit {

@@ -49,6 +49,11 @@ const nvs_elf_symbol *nvs_object_entry(const struct nvs_object *object, const ch
  */
 void *nvs_symbol_after(const void *code, const char *name);
 /*
+ * The same for this library, which is loaded with the program. Calls no function that a sanitizer
+ * replaces: one looks its own up by dlsym, before anything in the process may call them.
+ */
+void *nvs_symbol_behind_us(const char *name);
+/*
  * Calls `each` for every loaded object of the program's namespace, with the loader's lock held
  * that keeps the list as it is.
  */
