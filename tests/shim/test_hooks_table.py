@@ -89,9 +89,9 @@ def test_gate_belongs_to_the_right_stream(symbol: str) -> None:
 
 
 def test_every_copy_and_fill_knows_its_operands() -> None:
-    """What copies or fills device memory looks at every pointer, array and shape, but those of an unknown layout."""
-    of_memory = {"CUdeviceptr_v1", "CUdeviceptr_v2", "CUarray"}
-    kinds = {"GATE-COPY", "GATE-SET"}
+    """What copies, fills or moves device memory looks at all that names memory or a device, if its layout is known."""
+    of_memory = {"CUdeviceptr_v1", "CUdeviceptr_v2", "CUarray", "CUdevice_v1", "CUmemLocation_v1"}
+    kinds = {"GATE-COPY", "GATE-SET", "GATE-UM"}
     for symbol, row in ROWS.items():
         point = POINTS[symbol]
         if row.macro not in ("GATE", "COPY") or point.kind not in kinds:
@@ -116,6 +116,8 @@ def test_every_copy_and_fill_knows_its_operands() -> None:
         ("cuMemcpy3DBatchAsync_v2", "of_batch(opList, numParams)"),
         ("cuMemcpy3DWithAttributesAsync", "of_batch(op, 1)"),
         ("cuMemsetD32Async", "of_pointer(dstDevice)"),
+        ("cuMemPrefetchAsync_v2", "of_pointer(devPtr) | of_location(location)"),
+        ("cuMemAdvise", "of_pointer(devPtr) | of_ordinal(device)"),
         ("cuLaunchKernel", ""),
     ],
 )

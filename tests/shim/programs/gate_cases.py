@@ -127,6 +127,7 @@ def copies_need_the_devices_of_their_operands(server: LockServer) -> None:
         ("cuMemsetD8_v2", there, 0, 1),
         ("cuMemcpy2DAsync_v2", ctypes.addressof(shape), STREAM),
         ("cuMemcpyBatchAsync_v2", ctypes.addressof(pointers), 0, 0, 2, 0, 0, 0, STREAM),
+        ("cuMemPrefetchAsync", here, 1, 1, STREAM),
         ("cuMemcpy3DBatchAsync_v2", 1, ctypes.addressof(operation), 0, STREAM),
     ):
         take_lock(first)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and fills: with several devices in use each passes the gates of all whose memory it
+ * Copies, fills and moves: with several devices in use each passes the gates of all whose memory it
  * touches, not only that of its stream, since any pointer can be given to any of them. Which device
  * a pointer belongs to, the driver is asked; with one device in use nobody is. No state.
  */
@@ -10,7 +10,6 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
-#include "hooks/view.h"
 #include "memory/account.h"
 
 static uint64_t bit(const struct nvs_device *device)
@@ -31,6 +30,26 @@ static uint64_t of_pointers(const CUdeviceptr *pointers, size_t count)
 
 	for (size_t i = 0; pointers && i < count; i++)
 		mask |= of_pointer(pointers[i]);
+	return mask;
+}
+
+/* Where managed memory is moved to. */
+static uint64_t of_ordinal(int ordinal)
+{
+	return bit(nvs_device_use(ordinal));
+}
+
+static uint64_t of_location(CUmemLocation location)
+{
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? of_ordinal(location.id) : 0;
+}
+
+static uint64_t of_locations(const CUmemLocation *locations, size_t count)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; locations && i < count; i++)
+		mask |= of_location(locations[i]);
 	return mask;
 }
 

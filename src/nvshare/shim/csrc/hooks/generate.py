@@ -2,7 +2,7 @@
 
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or that of a launch configuration, or else the default
-stream. What copies or fills memory gets COPY, with its operands that may be another device's.
+stream. What copies, fills or moves memory gets COPY, with its operands that may be another device's.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -45,10 +45,10 @@ def _of_thread(entry: EntryPoint, expression: str) -> str:
 
 def operands(entry: EntryPoint) -> str:
     """The C expression, in the words of copy.c, of the devices whose memory is used; empty when it is not known."""
-    if entry.kind not in ("GATE-COPY", "GATE-SET"):
+    if entry.kind not in ("GATE-COPY", "GATE-SET", "GATE-UM"):
         return ""
-    count = next((parameter.name for parameter in entry.parameters if parameter.name in ("count", "numParams")), "1")
-    words = (_operand(parameter, count) for parameter in entry.parameters)
+    counts = [parameter.name for parameter in entry.parameters if parameter.name in ("count", "numParams")]
+    words = (_operand(parameter, counts[0] if counts else "1") for parameter in entry.parameters)
     return " | ".join(word for word in words if word)
 
 
@@ -60,6 +60,12 @@ def _operand(parameter: Parameter, count: str) -> str:
             return f"of_pointers({parameter.name}, {count})"
         case "CUarray":
             return f"of_array({parameter.name})"
+        case "CUdevice_v1":
+            return f"of_ordinal({parameter.name})"
+        case "CUmemLocation_v1":
+            return f"of_location({parameter.name})"
+        case "CUmemLocation_v1 *":
+            return f"of_locations({parameter.name}, numPrefetchLocs)"
         case "CUDA_MEMCPY3D_BATCH_OP_v1 *":
             return f"of_batch({parameter.name}, {count})"
         case kind if kind.startswith(("const CUDA_MEMCPY2D_", "const CUDA_MEMCPY3D_")):

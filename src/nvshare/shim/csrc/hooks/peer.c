@@ -8,7 +8,6 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
-#include "hooks/view.h"
 #include "process/notices.h"
 
 /* Whether other devices than `owner` may use its memory now. */

@@ -6,7 +6,6 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
-#include "hooks/view.h"
 #include "memory/account.h"
 #include "memory/memory.h"
 
@@ -116,19 +115,4 @@ NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute
 	for (unsigned int i = 0; i < numAttributes; i++)
 		disguise(attributes[i], data[i], &entry);
 	return result;
-}
-
-struct nvs_device *nvs_device_of_pointer(CUdeviceptr pointer)
-{
-	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
-	unsigned int type = 0;
-	int ordinal = -1;
-	void *data[] = { &type, &ordinal };
-
-	/* Pinned memory of the host has a device as well: the one where it was allocated. */
-	return nvs_hook_cuPointerGetAttributes(2, attributes, data, pointer) == CUDA_SUCCESS &&
-			       type == CU_MEMORYTYPE_DEVICE
-		       ? nvs_device_use(ordinal)
-		       : NULL;
 }
