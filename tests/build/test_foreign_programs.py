@@ -40,6 +40,21 @@ int main(int argc, char **argv)
 }
 """
 
+LOADING = r"""
+#include <dlfcn.h>
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW), *none;
+	int (*answer)(void) = dlsym(library, "answer");
+
+	(void)argc;
+	dlerror();
+	none = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+	return !none && dlerror() ? answer() : 1;
+}
+"""
+
 COMPILERS = {
     "musl, dynamic": ["musl-gcc"],
     "musl, static": ["musl-gcc", "-static"],
@@ -79,9 +94,23 @@ def test_shared_address_sanitizer(
     assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
 
 
-def compile_program(compiler: list[str], folder: Path) -> Path:
-    """Compiles the program above."""
+def compile_program(compiler: list[str], folder: Path, text: str = PROGRAM) -> Path:
+    """Compiles a program."""
     source, program = folder / "program.c", folder / "program"
-    source.write_text(PROGRAM)
-    subprocess.run([*compiler, source, "-o", program, "-pthread"], check=True)
+    source.write_text(text)
+    subprocess.run([*compiler, source, "-o", program, "-pthread", "-ldl"], check=True)
     return program
+
+
+@pytest.mark.parametrize("compiler", ["musl-gcc", "gcc"])
+def test_loads_libraries(
+    compiler: str, tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A program opens a library and finds what is in it, and nothing of ours where there is no driver."""
+    library = tmp_path / "library.so"
+    (tmp_path / "library.c").write_text("int answer(void);\nint answer(void) { return 42; }\n")
+    subprocess.run([tool(compiler), "-shared", "-fPIC", tmp_path / "library.c", "-o", library], check=True)
+    program = compile_program([tool(compiler)], tmp_path, LOADING)
+    preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
+    result = subprocess.run([program, library], env=preloaded, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stderr) == (42, "")
