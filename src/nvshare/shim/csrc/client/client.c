@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The clients: one record and one thread for every device that the process uses. The thread alone
- * touches the record's state and connection; others only set bits in `pending` and wake it through
- * `wake`. So nothing here is locked, and no thread of the program ever waits for the scheduler
- * except at the gate.
+ * touches the record's state and connection; others only add to `pending`, which wakes it. So
+ * nothing here is locked, and no thread of the program ever waits for the scheduler except at the
+ * gate.
  *
  * After fork the child closes what was inherited, which would keep the parent's connection open,
  * and nvs_client_start begins anew.
@@ -16,12 +16,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/connection.h"
 #include "client/lock_state.h"
 #include "client/messages.h"
+#include "client/pending.h"
 #include "gate/device.h"
 #include "gate/gate.h"
 #include "gate/marks.h"
@@ -43,8 +43,7 @@ enum {
 struct nvs_client {
 	struct nvs_device *device; /* NULL: not started in this process */
 	_Atomic bool running;	   /* the thread was created */
-	_Atomic unsigned int pending;
-	int wake; /* -1: none */
+	struct nvs_pending pending;
 	struct nvs_lock_state state;
 	struct nvs_connection connection;
 	/* the newest that the scheduler knows; when the next may go */
@@ -77,7 +76,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 {
 	struct nvs_frame frame;
 
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
 	client->footprint_sent = frame.footprint_bytes;
 	client->notices_known = 0;
@@ -88,7 +87,7 @@ static void post_footprint(struct nvs_client *client, uint64_t now)
 {
 	struct nvs_frame frame;
 
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
 	nvs_message_footprint(&frame, client->device);
 	if (frame.footprint_bytes == client->footprint_sent)
 		return;
@@ -166,7 +165,7 @@ static void open_gate(struct nvs_client *client)
 	 * again. A wish that stayed would bring a second request after the next release, and a turn
 	 * that nobody needs.
 	 */
-	atomic_fetch_and(&client->pending, ~(unsigned int)PENDING_WANT);
+	nvs_pending_take(&client->pending, PENDING_WANT);
 }
 
 static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
@@ -242,7 +241,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 static bool footprint_due(const struct nvs_client *client)
 {
 	return client->state.link == NVS_LINK_UP &&
-	       atomic_load(&client->pending) & PENDING_FOOTPRINT;
+	       nvs_pending_has(&client->pending, PENDING_FOOTPRINT);
 }
 
 /*
@@ -251,11 +250,11 @@ static bool footprint_due(const struct nvs_client *client)
  */
 static void handle_pending(struct nvs_client *client)
 {
-	const unsigned int taken = PENDING_WANT | PENDING_NOTICE;
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	if (atomic_fetch_and(&client->pending, ~taken) & PENDING_WANT)
+	nvs_pending_take(&client->pending, PENDING_NOTICE);
+	if (nvs_pending_take(&client->pending, PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
@@ -282,7 +281,7 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 	left = deadline > now ? deadline - now : 0;
 	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
 				     .tv_nsec = (long)(left % 1000000) * 1000 };
-	fds[0] = (struct pollfd){ .fd = client->wake, .events = POLLIN };
+	fds[0] = (struct pollfd){ .fd = client->pending.wake, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = client->connection.socket, .events = POLLIN };
 	if (ppoll(fds, 2, deadline == NVS_LOCK_NEVER ? NULL : &timeout, NULL) <= 0)
 		fds[0].revents = fds[1].revents = 0;
@@ -290,16 +289,7 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 
 static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 {
-	uint64_t count;
-
-	if (fds[0].revents & POLLNVAL)
-		/*
-		 * The program closed it, as some do with every file that they don't know. ppoll
-		 * passes over -1; without this the thread would never sleep again.
-		 */
-		client->wake = -1;
-	else if (fds[0].revents)
-		(void)!read(client->wake, &count, sizeof(count));
+	nvs_pending_woken(&client->pending, fds[0].revents);
 	/*
 	 * Those who asked before the scheduler's frame came are told first: a wish that is older
 	 * than LOCK_OK is answered by it, and must not be taken for one that came after.
@@ -331,7 +321,7 @@ static bool start_thread(struct nvs_client *client)
 {
 	if (atomic_exchange(&client->running, true))
 		return true;
-	if (client->wake >= 0 && nvs_thread_create(run, client))
+	if (client->pending.wake >= 0 && nvs_thread_create(run, client))
 		return true;
 	atomic_store(&client->running, false);
 	return false;
@@ -352,39 +342,28 @@ void nvs_clients_forked(void)
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
 		if (client->device && client->connection.socket >= 0)
 			close(client->connection.socket);
-		if (client->device && client->wake >= 0)
-			close(client->wake);
+		if (client->device)
+			nvs_pending_close(&client->pending);
 		client->device = NULL;
 	}
 }
 
-/* A bit that was set already has woken the thread already. */
-static void notify(struct nvs_client *client, unsigned int what)
-{
-	/* This runs in the program's own calls: the write must not show in its errno. */
-	int saved = errno;
-
-	if (!(atomic_fetch_or(&client->pending, what) & what))
-		(void)!write(client->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
-	errno = saved;
-}
-
 static void want(struct nvs_device *device)
 {
-	notify(device->client, PENDING_WANT);
+	nvs_pending_add(&device->client->pending, PENDING_WANT);
 	start_thread(device->client);
 }
 
 static void footprint_changed(struct nvs_device *device)
 {
-	notify(device->client, PENDING_FOOTPRINT);
+	nvs_pending_add(&device->client->pending, PENDING_FOOTPRINT);
 }
 
 static void notice_said(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
 		if (atomic_load(&client->running))
-			notify(client, PENDING_NOTICE);
+			nvs_pending_add(&client->pending, PENDING_NOTICE);
 }
 
 static const struct nvs_listener listener = {
@@ -400,7 +379,7 @@ void nvs_client_start(struct nvs_device *device)
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = -1;
 	nvs_files_lock();
-	client->wake = nvs_file_move(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	nvs_pending_open(&client->pending);
 	client->device = device;
 	nvs_files_unlock();
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
