@@ -15,11 +15,20 @@ CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
     f"{CSRC}/process/on_missing.h",
+    f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
+    f"{CSRC}/client/lock_words.h",
     f"{CSRC}/gate/pace.h",
     f"{CSRC}/memory/account.h",
 )
-SOURCES = (f"{CSRC}/client/lock_state.c", f"{CSRC}/gate/pace.c", f"{CSRC}/memory/account.c")
+SOURCES = (
+    f"{CSRC}/client/lock_link.c",
+    f"{CSRC}/client/lock_rules.c",
+    f"{CSRC}/client/lock_state.c",
+    f"{CSRC}/client/lock_words.c",
+    f"{CSRC}/gate/pace.c",
+    f"{CSRC}/memory/account.c",
+)
 # Written in the header as an inline function, which no cdef can hold.
 INLINE = "bool nvs_pace_submitted(struct nvs_pace *pace);"
 

@@ -51,6 +51,8 @@ class Event(IntEnum):
     WAITERS = lib.NVS_EVENT_WAITERS
     REFUSED = lib.NVS_EVENT_REFUSED
     DRAINED = lib.NVS_EVENT_DRAINED
+    STEPPING = lib.NVS_EVENT_STEPPING
+    PUT_OFF = lib.NVS_EVENT_PUT_OFF
     LOOKED = lib.NVS_EVENT_LOOKED
     TIMER = lib.NVS_EVENT_TIMER
 
@@ -72,11 +74,12 @@ class Action(IntEnum):
     WARN_LOST = lib.NVS_ACTION_WARN_LOST
     WARN_BAD_FRAME = lib.NVS_ACTION_WARN_BAD_FRAME
     WARN_REFUSED = lib.NVS_ACTION_WARN_REFUSED
+    SEND_DRAIN_REPORT = lib.NVS_ACTION_SEND_DRAIN_REPORT
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One action; ``state`` is only meant for SEND_REGISTER, ``grant`` also for SEND_LOCK_RELEASED."""
+    """One action; ``state`` is meant for SEND_REGISTER and SEND_DRAIN_REPORT, ``grant`` also for SEND_LOCK_RELEASED."""
 
     kind: Action
     state: int = 0
@@ -147,5 +150,5 @@ class LockState:
     @staticmethod
     def _done(action: Any) -> Done:
         kind = Action(action.kind)
-        sent = kind in (Action.SEND_REGISTER, Action.SEND_LOCK_RELEASED)
+        sent = kind in (Action.SEND_REGISTER, Action.SEND_LOCK_RELEASED, Action.SEND_DRAIN_REPORT)
         return Done(kind, action.state, action.grant) if sent else Done(kind)

@@ -33,7 +33,8 @@ enum {
 
 static _Atomic int counts[COUNT];
 static _Atomic(void *) capturing;
-static _Atomic int held = -1, failing = -1;
+static _Atomic bool held[COUNT];
+static _Atomic int failing = -1;
 static _Atomic bool busy;
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
@@ -49,7 +50,7 @@ static int ordinal_of(CUcontext context)
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
-	while (atomic_load(&held) == at)
+	while (atomic_load(&held[at]))
 		sched_yield();
 	return atomic_load(&failing) == at ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -115,10 +116,19 @@ EXPORT void spy_capture(void *stream)
 	atomic_store(&capturing, stream);
 }
 
-/* The symbol that does not return; NULL: all do. */
+/* One more symbol that does not return; NULL: all do. */
 EXPORT void spy_hold(const char *symbol)
 {
-	atomic_store(&held, symbol ? spy_find(symbol) : -1);
+	if (symbol)
+		atomic_store(&held[spy_find(symbol)], true);
+	for (int i = 0; !symbol && i < COUNT; i++)
+		atomic_store(&held[i], false);
+}
+
+/* This symbol returns again. */
+EXPORT void spy_release(const char *symbol)
+{
+	atomic_store(&held[spy_find(symbol)], false);
 }
 
 /* The symbol that fails; NULL: none does. */

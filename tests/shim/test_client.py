@@ -157,18 +157,38 @@ def test_scheduler_dies_while_held(start: Start, scheduler: FakeScheduler) -> No
     assert peer.expect(wire.LockReleased).grant == 1
 
 
-def test_scheduler_dies_while_draining(start: Start, scheduler: FakeScheduler) -> None:
-    """Whoever revoked and died was not given the lock back: the client goes on, and the next scheduler hears so."""
-    program = start()
+def reach_draining(program: ControlledProgram, scheduler: FakeScheduler) -> None:
+    """The lock is asked for, and the drain waits for the end of a capture."""
     peer = reach_holding(program, scheduler)
-    assert program.do("symbol cuStreamBeginCapture_v2 1 0") == "0"  # the drain waits for its end
+    assert program.do("symbol cuStreamBeginCapture_v2 1 0") == "0"
     peer.revoke()
+    program.client_waits(peer)
+
+
+def test_scheduler_dies_while_draining(start: Start, scheduler: FakeScheduler) -> None:
+    """A drain goes on, and the next scheduler hears of it and of its end."""
+    program = start()
+    reach_draining(program, scheduler)
     scheduler.die()
     scheduler.listen()
-    assert program.do("symbol cuStreamEndCapture 1 *0,0") == "0"
     peer = scheduler.register(epoch=2)
-    assert peer.register.state is wire.State.HOLDING
+    assert (peer.register.state, peer.register.grant, peer.register.epoch) == (wire.State.DRAINING, 1, 1)
+    program.client_waits(peer)
+    assert program.do("symbol cuStreamEndCapture 1 *0,0") == "0"
+    assert peer.expect(wire.LockReleased).grant == 1
+
+
+def test_drain_ends_without_a_scheduler(start: Start, scheduler: FakeScheduler) -> None:
+    """Whoever revoked and died was not given the lock back: the client goes on, and the next scheduler hears so."""
+    program = start()
+    reach_draining(program, scheduler)
+    scheduler.die()
+    program.said("lost the scheduler")
+    assert program.do("symbol cuStreamEndCapture 1 *0,0") == "0"
     assert program.do("launch") == "0"
+    scheduler.listen()
+    peer = scheduler.register(epoch=2)
+    assert (peer.register.state, peer.register.grant) == (wire.State.HOLDING, 1)
 
 
 def test_scheduler_comes_late(start: Start, run_dir: paths.RunDir) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from nvshare import paths
 from tests.conftest import Libraries
+from tests.shim import spy_driver
 from tests.shim.children import ROOT, Children, cases
 from tests.shim.entrypoints import entry_points, is_gated
 
@@ -44,6 +45,14 @@ def test_context(children: Children, case: str) -> None:
     children.run_python("context_cases.py", case)
 
 
+@pytest.mark.parametrize("case", cases("delay_cases.py"))
+def test_delayed(children: Children, compile_c: Callable[..., Path], case: str) -> None:
+    """What the docstring of the case claims."""
+    delays = compile_c("programs/delays.c", "delays.so", "-shared", "-fPIC", "-pthread", "-ldl")
+    preloaded = Children(children.environment | {"LD_PRELOAD": f"{delays}:{children.environment['LD_PRELOAD']}"})
+    preloaded.run_python("delay_cases.py", case, str(delays))
+
+
 @pytest.fixture
 def compile_library(compile_c: Callable[..., Path], spy: Path) -> Callable[[str], Path]:
     """Compiles one of ``programs/`` as a library that uses the counting driver."""
@@ -57,7 +66,23 @@ def test_nothing_is_submitted_outside_a_turn(
 ) -> None:
     """However many threads submit, and come and go, while the lock is given and taken back at random."""
     submitting = str(compile_library("submitting_threads"))
-    assert int(children.run_python("stress.py", submitting, str(threads), "100", timeout=120)) >= 100
+    assert int(children.run_python("stress.py", submitting, str(threads), "100", "0", timeout=120)) >= 100
+
+
+@pytest.mark.parametrize("threads", [1, 24])
+def test_nothing_is_submitted_after_the_last_step(
+    children: Children, compile_library: Callable[[str], Path], threads: int
+) -> None:
+    """The same where every drain lets submissions through, one at a time."""
+    submitting = str(compile_library("submitting_threads"))
+    assert int(children.run_python("stress.py", submitting, str(threads), "20", "1", timeout=120)) >= 20
+
+
+def test_driver_without_events_of_a_context(children: Children, tmp_path: Path) -> None:
+    """A driver older than 555: the worker synchronizes, for a drain as for a look."""
+    old = spy_driver.build("gcc", tmp_path / "old", without={"cuCtxRecordEvent"})
+    environment = children.environment | {"LD_LIBRARY_PATH": str(old.parent)}
+    Children(environment).run_python("gate_cases.py", "gives_way_by_itself")
 
 
 @pytest.mark.parametrize("denied", [[], ["deny_membarrier"]], ids=["membarrier", "fences"])

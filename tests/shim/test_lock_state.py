@@ -71,18 +71,24 @@ def test_work_before_the_scheduler_knows_us() -> None:
     assert late.kinds(Event.SCHED_ON, epoch=1) == [Action.SEND_REQ_LOCK]
 
 
-@pytest.mark.parametrize("during", [True, False], ids=["asked-while-draining", "waiting-when-drained"])
-def test_asks_again_right_after_the_drain(during: bool) -> None:
+def test_asks_again_right_after_the_drain() -> None:
     """Threads that wait when the drain ends are a new request, behind LOCK_RELEASED."""
     state = holding(grant=5)
     assert state.kinds(Event.DROP_LOCK, grant=5) == [Action.DRAIN]
-    if during:
-        assert state.handle(Event.WANTED) == []
-    assert state.handle(Event.DRAINED, waiting=not during) == [
+    assert state.handle(Event.DRAINED, waiting=True) == [
         Done(Action.SEND_LOCK_RELEASED, grant=5),
         Done(Action.SEND_REQ_LOCK),
     ]
     assert state.lock is Lock.WAITING
+
+
+def test_a_wish_that_the_drain_fulfilled_is_no_request() -> None:
+    """Whoever asked during the drain and waits no more was let through by it."""
+    state = holding(grant=5)
+    state.handle(Event.DROP_LOCK, grant=5)
+    assert state.handle(Event.WANTED) == []
+    assert state.handle(Event.DRAINED, waiting=False) == [Done(Action.SEND_LOCK_RELEASED, grant=5)]
+    assert state.lock is Lock.IDLE
 
 
 def test_old_drop_lock_is_ignored() -> None:
@@ -183,17 +189,6 @@ def test_waiter_waits_when_the_scheduler_dies() -> None:
     assert state.lock is Lock.WAITING
     assert reregister(state) == REGISTER_WAITING
     assert state.handle(Event.SCHED_ON, epoch=8) == []
-
-
-@pytest.mark.parametrize("waiting", [True, False])
-def test_holds_again_when_the_scheduler_dies_during_a_drain(waiting: bool) -> None:
-    """A drain is finished before the next connection; the lock could not be given back: the client holds it still."""
-    state = holding()
-    state.handle(Event.DROP_LOCK, grant=3)
-    lose(state)
-    assert state.deadline == NEVER
-    assert state.handle(Event.DRAINED, waiting=waiting) == [Done(Action.OPEN_GATE)]
-    assert reregister(state) == Done(Action.SEND_REGISTER, wire.State.HOLDING, 3)
 
 
 def test_back_off() -> None:

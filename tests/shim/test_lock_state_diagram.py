@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nvshare.protocol import wire
 from tests.shim.lock_state_model import Event, IllegalEventError, Link, Lock, LockState, OnMissing
 
 ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
@@ -41,6 +42,8 @@ CASES = [
     Case("drained", Event.DRAINED),
     Case("drained, threads wait", Event.DRAINED, {"waiting": True}),
     Case("drained, no connection", Event.DRAINED, link=Link.DOWN),
+    Case("put off", Event.PUT_OFF),
+    Case("tried again", Event.TIMER, before={"drain_at": 0, "report": wire.Drain.PUT_OFF}),
     Case("no scheduler, ON_MISSING=run", Event.CONNECT_FAILED, link=Link.CONNECTING, on_missing=OnMissing.RUN),
     Case("no scheduler, ON_MISSING=fail", Event.CONNECT_FAILED, link=Link.CONNECTING, on_missing=OnMissing.FAIL),
 ]

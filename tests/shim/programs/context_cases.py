@@ -17,6 +17,7 @@ from tests.shim.programs.driver_calls import (
     end_capture,
     enters,
     hold,
+    release,
     retain,
     start,
     take_lock,
@@ -144,6 +145,28 @@ def drain_waits_for_the_end_of_an_unknown_primary_context(server: LockServer) ->
     peer = use_without_primary(server)
     for symbol in END_PRIMARY:
         drain_waits(peer, symbol, 0)
+
+
+def context_that_ends_beside_the_synchronization(server: LockServer) -> None:
+    """A context that begins to end while the drain synchronizes another one is waited for as well.
+
+    It is not in the list of contexts any more, and the driver waits for its work.
+    """
+    context = create()
+    peer = server.accept()
+    retain()
+    call("cuCtxSetCurrent", 0x1000)
+    take_lock(peer)
+    hold("cuCtxSynchronize")
+    peer.revoke()
+    poll_until(lambda: count("cuCtxSynchronize") == 1, "the drain synchronizes the newer context")
+    hold("cuCtxDestroy_v2")
+    ending = enters("cuCtxDestroy_v2", lambda: call("cuCtxDestroy_v2", context))
+    release("cuCtxSynchronize")
+    client_waits(peer)
+    hold(None)
+    assert ending.result() == 0
+    peer.expect(wire.LockReleased)
 
 
 def context_ends_without_the_lock(server: LockServer) -> None:

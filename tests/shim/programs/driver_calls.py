@@ -39,8 +39,13 @@ def count(symbol: str) -> int:
 
 
 def hold(symbol: str | None) -> None:
-    """From now on the driver's function of that name does not return."""
+    """From now on the driver's function of that name does not return; None: all do."""
     DRIVER.spy_hold(symbol.encode() if symbol else None)
+
+
+def release(symbol: str) -> None:
+    """From now on the driver's function of that name, which was held, returns."""
+    DRIVER.spy_release(symbol.encode())
 
 
 def fail(symbol: str | None) -> None:

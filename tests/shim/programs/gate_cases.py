@@ -14,8 +14,10 @@ from tests.shim.lock_server import LockServer
 from tests.shim.programs.driver_calls import (
     SECOND_DEVICE_STREAM,
     STREAM,
+    begin_capture,
     call,
     count,
+    end_capture,
     enters,
     hold,
     launch,
@@ -78,6 +80,16 @@ def call_in_flight(server: LockServer) -> None:
     assert in_flight.result() == 0
     peer.expect(wire.LockReleased)
     assert count("cuCtxSynchronize") == 1
+
+
+def gives_way_by_itself(server: LockServer) -> None:
+    """A holder for which others wait is drained when its device is idle."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.send(wire.Waiters(1, 1000))
+    peer.expect(wire.LockReleased)
+    assert count("cuCtxSynchronize") > 0
+    assert start(lambda: begin_capture(STREAM) or end_capture(STREAM)).result() == 0
 
 
 def devices_apart(server: LockServer) -> None:

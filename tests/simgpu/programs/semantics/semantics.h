@@ -58,7 +58,7 @@ CUmemAccessDesc_v1 all_rights(void);
 	X(before_init) X(devices) X(contexts) X(resolving) X(after_fork) X(memory) \
 	X(registering) X(pointers) X(pools) X(shaped_copies) X(virtual_memory) \
 	X(virtual_neighbours) X(no_access_kernel) X(no_access_copy) X(modules) X(launches) \
-	X(bad_address) X(misaligned) X(streams) X(events) X(host_functions) X(foreign_stream) \
+	X(bad_address) X(misaligned) X(streams) X(events) X(context_event) X(host_functions) X(foreign_stream) \
 	X(graphs) X(graph_memory) X(capturing) X(capture_create_vmm) X(capture_beside_global) \
 	X(capture_beside_local) X(capture_wrong_thread) X(capture_fork_join) X(capture_unjoined) \
 	X(capture_event_inside) X(capture_context_sync) X(capture_context_sync_relaxed) \

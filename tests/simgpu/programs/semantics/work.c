@@ -197,6 +197,30 @@ void events(void)
 	SHOW(cuEventDestroy_v2(first));
 }
 
+void context_event(void)
+{
+	CUcontext second;
+	CUevent event, foreign;
+	CUgraph graph;
+
+	begin();
+	MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	MUST(cuCtxCreate_v2(&second, 0, 0));
+	MUST(cuEventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
+	SHOW(cuCtxRecordEvent(context, foreign));
+	MUST(cuCtxSetCurrent(context));
+	SHOW(launch_spin(50000000, other));
+	MUST(cuCtxSetCurrent(second));
+	SHOW(cuCtxRecordEvent(context, event));
+	SHOW(cuEventQuery(event));
+	MUST(cuCtxSetCurrent(context));
+	SHOW(cuCtxSynchronize());
+	SHOW(cuEventQuery(event));
+	SHOW(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SHOW(cuCtxRecordEvent(context, event));
+	SHOW(cuStreamEndCapture(stream, &graph));
+}
+
 static void callback_that_calls(void *data)
 {
 	CUdeviceptr p;

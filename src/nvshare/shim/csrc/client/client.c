@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The clients: one record and one thread for every device that the process uses. The thread alone
- * touches the record's state and connection; others only add to `pending`, which wakes it. So
- * nothing here is locked, and no thread of the program ever waits for the scheduler except at the
- * gate.
+ * touches the record's state and connection; others, its worker among them, only add to `pending`,
+ * which wakes it. So nothing here is locked, no thread of the program ever
+ * waits for the scheduler except at the gate, and the scheduler is heard at any time: the thread
+ * makes no call that may wait.
  *
  * After fork the child closes what was inherited, which would keep the parent's connection open,
  * and nvs_client_start begins anew.
@@ -20,11 +21,12 @@
 
 #include "client/connection.h"
 #include "client/lock_state.h"
+#include "client/lock_words.h"
 #include "client/messages.h"
 #include "client/pending.h"
+#include "client/worker.h"
 #include "gate/device.h"
 #include "gate/gate.h"
-#include "gate/marks.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/files.h"
@@ -37,7 +39,8 @@
 enum {
 	PENDING_WANT = 1,
 	PENDING_FOOTPRINT = 2,
-	PENDING_NOTICE = 4
+	PENDING_NOTICE = 4,
+	PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 
 struct nvs_client {
@@ -46,10 +49,10 @@ struct nvs_client {
 	struct nvs_pending pending;
 	struct nvs_lock_state state;
 	struct nvs_connection connection;
+	struct nvs_worker worker;
 	/* the newest that the scheduler knows; when the next may go */
 	uint64_t footprint_sent, footprint_at;
 	uint32_t notices_known; /* to the scheduler; a bit for each */
-	uint8_t level;		/* of the scheduler: which frames it knows */
 };
 
 static struct nvs_client clients[NVS_MAX_DEVICES];
@@ -103,8 +106,6 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
-		if (client->connection.input.type == NVS_SCHED_ON)
-			client->level = client->connection.input.level;
 		event = nvs_lock_event_of(&client->connection.input);
 		if (!feed(client, &event))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
@@ -129,41 +130,13 @@ static void open_connection(struct nvs_client *client)
 	feed_kind(client, connected ? NVS_EVENT_CONNECTED : NVS_EVENT_CONNECT_FAILED);
 }
 
-/*
- * A drain may take seconds, and this thread reads nothing meanwhile. To a scheduler that went in
- * that time the lock cannot be given back: the client holds it still, and tells the next scheduler
- * so. Therefore the end of the connection is fed before DRAINED.
- */
-static void drain(struct nvs_client *client)
-{
-	nvs_gate_drain(client->device);
-	if (nvs_connection_lost(&client->connection))
-		feed_kind(client, NVS_EVENT_DISCONNECTED);
-	feed(client,
-	     &(struct nvs_lock_event){ .kind = NVS_EVENT_DRAINED,
-				       .waiting = atomic_load(&client->device->gate.waiting) > 0 });
-}
-
-/*
- * The count is read first: what is submitted while the look goes on must make the next count
- * differ, although the look may not have waited for it.
- */
-static void look(struct nvs_client *client)
-{
-	struct nvs_lock_event event = { .kind = NVS_EVENT_LOOKED };
-
-	event.submissions = nvs_marks_submissions(client->device);
-	event.completed = nvs_gate_wait_idle(client->device);
-	feed(client, &event);
-}
-
 static void open_gate(struct nvs_client *client)
 {
-	nvs_gate_open(client->device);
+	nvs_gate_set(client->device, NVS_GATE_OPEN);
 	/*
-	 * Whoever asked until now found the gate closed before this; only this thread closes it
-	 * again. A wish that stayed would bring a second request after the next release, and a turn
-	 * that nobody needs.
+	 * Whoever asked until now found the gate closed before this, and it is not closed again
+	 * before this thread asks for it. A wish that stayed would bring a second request after the
+	 * next release, and a turn that nobody needs.
 	 */
 	nvs_pending_take(&client->pending, PENDING_WANT);
 }
@@ -195,20 +168,25 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		nvs_message_release(&frame, action->grant);
 		post(client, &frame);
 		break;
+	case NVS_ACTION_SEND_DRAIN_REPORT:
+		nvs_message_drain(&frame, action);
+		post(client, &frame);
+		break;
 	case NVS_ACTION_OPEN_GATE:
 		open_gate(client);
 		break;
 	case NVS_ACTION_DRAIN:
-		drain(client);
+		nvs_worker_ask(&client->worker, NVS_JOB_DRAIN);
 		break;
 	case NVS_ACTION_FAIL_GATE:
-		nvs_gate_fail(client->device);
+		nvs_gate_set(client->device, NVS_GATE_FAILING);
 		break;
 	case NVS_ACTION_CLOSE_GATE:
-		nvs_gate_drain(client->device);
+		/* Nothing passed it, so there is nothing to drain. */
+		nvs_gate_set(client->device, NVS_GATE_CLOSED);
 		break;
 	case NVS_ACTION_LOOK:
-		look(client);
+		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
 		break;
 	default:
 		nvs_message_warn(action->kind, &client->connection.input);
@@ -244,6 +222,28 @@ static bool footprint_due(const struct nvs_client *client)
 	       nvs_pending_has(&client->pending, PENDING_FOOTPRINT);
 }
 
+static bool take_report(struct nvs_client *client, enum nvs_report report)
+{
+	return nvs_pending_take(&client->pending, PENDING_REPORT * report);
+}
+
+/* In the order in which they were said, should they have come together. */
+static void handle_reports(struct nvs_client *client)
+{
+	if (take_report(client, NVS_REPORT_LOOKED))
+		feed(client, &(struct nvs_lock_event){ .kind = NVS_EVENT_LOOKED,
+						       .completed = client->worker.completed,
+						       .submissions = client->worker.submissions });
+	if (take_report(client, NVS_REPORT_STEPPING))
+		feed_kind(client, NVS_EVENT_STEPPING);
+	if (take_report(client, NVS_REPORT_DRAINED))
+		feed(client, &(struct nvs_lock_event){
+				     .kind = NVS_EVENT_DRAINED,
+				     .waiting = atomic_load(&client->device->gate.waiting) > 0 });
+	if (take_report(client, NVS_REPORT_PUT_OFF))
+		feed_kind(client, NVS_EVENT_PUT_OFF);
+}
+
 /*
  * All bits are looked at in every round, whatever woke the thread, so a wake-up that came early or
  * was swallowed costs nothing but a round.
@@ -256,12 +256,12 @@ static void handle_pending(struct nvs_client *client)
 	nvs_pending_take(&client->pending, PENDING_NOTICE);
 	if (nvs_pending_take(&client->pending, PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
+	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
 	if (footprint_due(client) && now >= client->footprint_at)
 		post_footprint(client, now);
-	while (client->state.link == NVS_LINK_UP && client->level >= 1 &&
-	       nvs_message_notice(&frame, &client->notices_known))
+	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
@@ -332,9 +332,9 @@ static void do_without_thread(struct nvs_device *device)
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
 		device->ordinal);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
-		nvs_gate_open(device);
+		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
-		nvs_gate_fail(device);
+		nvs_gate_set(device, NVS_GATE_FAILING);
 }
 
 void nvs_clients_forked(void)
@@ -346,6 +346,11 @@ void nvs_clients_forked(void)
 			nvs_pending_close(&client->pending);
 		client->device = NULL;
 	}
+}
+
+static void hear(struct nvs_worker *worker, enum nvs_report report)
+{
+	nvs_pending_add(&worker->device->client->pending, PENDING_REPORT * report);
 }
 
 static void want(struct nvs_device *device)
@@ -378,6 +383,8 @@ void nvs_client_start(struct nvs_device *device)
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = -1;
+	client->worker.device = device;
+	client->worker.tell = hear;
 	nvs_files_lock();
 	nvs_pending_open(&client->pending);
 	client->device = device;

@@ -7,7 +7,6 @@
 #include "client/connection.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -78,11 +77,4 @@ enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
 	}
 	connection->received = 0;
 	return NVS_RECEIVED_FRAME;
-}
-
-bool nvs_connection_lost(const struct nvs_connection *connection)
-{
-	struct pollfd socket_end = { .fd = connection->socket, .events = POLLRDHUP };
-
-	return poll(&socket_end, 1, 0) > 0;
 }

@@ -31,7 +31,5 @@ void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection);
-/* The scheduler has ended the connection, even if there is something left to read. */
-bool nvs_connection_lost(const struct nvs_connection *connection);
 
 #endif

@@ -1,120 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of the lock of a device, as its client knows it, with that of the connection; and what
- * the client does next. Pure: no lock, no clock, no system call; events and the time go in, actions
- * come out, to be carried out in their order. Times are microseconds of any monotonic clock. It
- * belongs to one thread.
+ * What the client of a device does next. Pure: no lock, no clock, no system call; events and the
+ * time go in, actions come out, to be carried out in their order. A state belongs to one thread.
  */
 #ifndef NVSHARE_LOCK_STATE_H
 #define NVSHARE_LOCK_STATE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "process/on_missing.h"
-#include "protocol/wire.h"
+#include "client/lock_types.h"
 
 /* cdef begin */
-#define NVS_LOCK_NEVER 0xffffffffffffffff
-#define NVS_LOCK_MAX_ACTIONS 6
-
-enum nvs_link {
-	NVS_LINK_DOWN = 0,	  /* no connection; the next attempt is at retry_at */
-	NVS_LINK_CONNECTING = 1,  /* CONNECT was asked for */
-	NVS_LINK_REGISTERING = 2, /* REGISTER was sent */
-	NVS_LINK_UP = 3,	  /* the scheduler knows us */
-};
-
-enum nvs_lock {
-	NVS_LOCK_IDLE = 0,     /* gate closed, nothing to run */
-	NVS_LOCK_WAITING = 1,  /* gate closed, threads wait at it */
-	NVS_LOCK_HOLDING = 2,  /* gate open */
-	NVS_LOCK_DRAINING = 3, /* DRAIN was asked for; what had been submitted still runs */
-};
-
-enum nvs_lock_event_kind {
-	NVS_EVENT_WANTED = 0, /* a submission found the gate closed */
-	NVS_EVENT_CONNECTED = 1,
-	NVS_EVENT_CONNECT_FAILED = 2,
-	NVS_EVENT_DISCONNECTED = 3, /* the connection ended */
-	NVS_EVENT_BAD_FRAME = 4,    /* the scheduler sent what it must not */
-	NVS_EVENT_SCHED_ON = 5,
-	NVS_EVENT_LOCK_OK = 6,
-	NVS_EVENT_DROP_LOCK = 7,
-	NVS_EVENT_WAITERS = 8,
-	NVS_EVENT_REFUSED = 9,
-	/* the gate is closed and all that was submitted has completed */
-	NVS_EVENT_DRAINED = 10,
-	NVS_EVENT_LOOKED = 11, /* LOOK was done */
-	NVS_EVENT_TIMER = 12,  /* the deadline has come; also when in doubt */
-	NVS_EVENT_KINDS = 13,
-};
-
-struct nvs_lock_event {
-	int kind;		    /* enum nvs_lock_event_kind */
-	uint32_t waiters;	    /* WAITERS */
-	uint32_t idle_microseconds; /* WAITERS */
-	bool waiting;		    /* DRAINED: threads wait at the gate already */
-	bool completed;		    /* LOOKED: all of `submissions` had completed */
-	uint64_t submissions;	    /* LOOKED: the count when the look began */
-	uint64_t epoch;		    /* SCHED_ON */
-	uint64_t grant;		    /* LOCK_OK, DROP_LOCK */
-};
-
-enum nvs_lock_action_kind {
-	NVS_ACTION_CONNECT = 0,
-	NVS_ACTION_DISCONNECT = 1,
-	NVS_ACTION_SEND_REGISTER = 2, /* `state`, `grant`, and the state's epoch */
-	NVS_ACTION_SEND_REQ_LOCK = 3,
-	NVS_ACTION_SEND_LOCK_RELEASED = 4, /* `grant` */
-	NVS_ACTION_OPEN_GATE = 5,
-	NVS_ACTION_DRAIN = 6, /* close the gate and answer with DRAINED */
-	NVS_ACTION_FAIL_GATE = 7,
-	NVS_ACTION_CLOSE_GATE = 8, /* take FAIL_GATE back */
-	NVS_ACTION_LOOK = 9,	   /* is the device idle? Answer with LOOKED */
-	NVS_ACTION_WARN_MISSING = 10,
-	NVS_ACTION_WARN_LOST = 11,
-	NVS_ACTION_WARN_BAD_FRAME = 12,
-	NVS_ACTION_WARN_REFUSED = 13,
-};
-
-struct nvs_lock_action {
-	int kind;	/* enum nvs_lock_action_kind */
-	int state;	/* SEND_REGISTER: enum nvs_wire_state */
-	uint64_t grant; /* SEND_REGISTER, SEND_LOCK_RELEASED */
-};
-
-struct nvs_lock_actions {
-	uint32_t count;
-	struct nvs_lock_action list[NVS_LOCK_MAX_ACTIONS];
-};
-
-struct nvs_lock_state {
-	int link;	   /* enum nvs_link */
-	int lock;	   /* enum nvs_lock */
-	int on_missing;	   /* enum nvs_on_missing */
-	int registered_as; /* enum nvs_wire_state: what REGISTER said */
-	uint32_t jitter;   /* spreads the attempts of many clients */
-	uint32_t failures; /* attempts since the link was last up */
-	bool seen;	   /* some scheduler registered us once */
-	bool missing;	   /* on_missing applies */
-	bool failing;	   /* the gate fails */
-	bool warned;	   /* of a missing scheduler */
-	bool refused;	   /* and said so */
-	bool bad_told;	   /* of a bad frame */
-	/* `grant` is the number by which the present scheduler knows our grant */
-	bool numbered;
-	bool wanted_again; /* while draining */
-	bool completed;	   /* result of the last look */
-	uint32_t waiters;
-	uint32_t idle_microseconds;
-	uint64_t submissions; /* at the last look */
-	uint64_t epoch;	      /* of the last scheduler */
-	uint64_t grant;	      /* while holding or draining; 0: runs without one */
-	uint64_t retry_at;    /* DOWN: the next attempt */
-	uint64_t look_at;     /* the next look at idleness */
-};
-
 /* A client that has just met its device; the first deadline is `now`. */
 void nvs_lock_state_init(struct nvs_lock_state *state, int on_missing, uint32_t pid, uint64_t now);
 /* False: the event can't happen in this state; nothing was changed. */
@@ -122,11 +16,6 @@ bool nvs_lock_state_handle(struct nvs_lock_state *state, const struct nvs_lock_e
 			   uint64_t now, struct nvs_lock_actions *out);
 /* When TIMER is due, NVS_LOCK_NEVER for not at all. */
 uint64_t nvs_lock_state_deadline(const struct nvs_lock_state *state);
-/* What a frame from the scheduler means: BAD_FRAME when it is none that a scheduler may send. */
-struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame);
-const char *nvs_link_name(int link);
-const char *nvs_lock_name(int lock);
-const char *nvs_lock_event_name(int kind);
 /* cdef end */
 
 #endif

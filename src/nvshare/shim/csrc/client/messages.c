@@ -52,18 +52,26 @@ void nvs_message_release(struct nvs_frame *frame, uint64_t grant)
 	frame->grant = grant;
 }
 
+void nvs_message_drain(struct nvs_frame *frame, const struct nvs_lock_action *action)
+{
+	begin(frame, NVS_DRAIN_REPORT);
+	frame->drain = (uint8_t)action->state;
+	frame->grant = action->grant;
+}
+
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 {
 	begin(frame, NVS_FOOTPRINT);
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
 }
 
-bool nvs_message_notice(struct nvs_frame *frame, uint32_t *known)
+bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
+			uint32_t *known)
 {
 	uint32_t unknown = nvs_notices_said() & ~*known;
 	int notice;
 
-	if (!unknown)
+	if (!unknown || state->link != NVS_LINK_UP || state->level < 1)
 		return false;
 	notice = __builtin_ctz(unknown);
 	*known |= 1U << notice;

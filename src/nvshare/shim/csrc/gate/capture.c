@@ -37,8 +37,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t ending = PTHREAD_RWLOCK_INITIALIZER;
 static struct nvs_capture *captures;
-static int forbidden;  /* synchronizations that go on */
-static int forbidding; /* drains that wait for the captures' end */
+static int forbidden;	   /* synchronizations that go on */
+static int forbidding;	   /* drains that wait for the captures' end */
+static _Atomic int wanted; /* threads that wait to begin one */
 
 struct nvs_capture *nvs_capture_begin(CUstream stream)
 {
@@ -63,8 +64,10 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	 * give the lock back. But among captures that already go on another one may begin: they may
 	 * need it to end.
 	 */
+	atomic_fetch_add(&wanted, 1);
 	while (forbidden || (forbidding && !captures))
 		pthread_cond_wait(&changed, &lock);
+	atomic_fetch_sub(&wanted, 1);
 	capture->next = captures;
 	captures = capture;
 	atomic_fetch_add(&nvs_captures, 1);
@@ -174,10 +177,16 @@ void nvs_capture_passed(void)
 	pthread_rwlock_unlock(&ending);
 }
 
-void nvs_capture_forbid(void)
+void nvs_capture_announce(void)
 {
 	pthread_mutex_lock(&lock);
 	forbidding++;
+	pthread_mutex_unlock(&lock);
+}
+
+void nvs_capture_forbid(void)
+{
+	pthread_mutex_lock(&lock);
 	while (captures)
 		pthread_cond_wait(&changed, &lock);
 	forbidding--;
@@ -205,6 +214,11 @@ void nvs_capture_allow(void)
 	pthread_mutex_unlock(&lock);
 }
 
+bool nvs_capture_wanted(void)
+{
+	return atomic_load(&wanted) > 0;
+}
+
 void nvs_capture_forked(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -217,4 +231,5 @@ void nvs_capture_forked(void)
 	captures = NULL;
 	forbidden = forbidding = 0;
 	atomic_store(&nvs_captures, 0);
+	atomic_store(&wanted, 0);
 }

@@ -44,11 +44,15 @@ void nvs_capture_thread_ended(const struct nvs_mark *mark);
 
 /* For the drain. */
 
-/* Waits until no capture is going on; then none begins until nvs_capture_allow(). */
+/* From here on no capture begins, except beside one that goes on already, which may need it. */
+void nvs_capture_announce(void);
+/* After that: waits until no capture is going on; then none begins until nvs_capture_allow(). */
 void nvs_capture_forbid(void);
-/* The same without waiting; false: a capture is going on. */
+/* Both without waiting; false: a capture is going on. */
 bool nvs_capture_try_forbid(void);
 void nvs_capture_allow(void);
+/* A thread waits to begin one. */
+bool nvs_capture_wanted(void);
 /* In a forked child. */
 void nvs_capture_forked(void);
 

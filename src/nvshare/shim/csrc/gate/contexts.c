@@ -20,6 +20,12 @@ struct nvs_context {
 	_Atomic int ordinal;
 	bool primary;
 	int pins; /* synchronizations that go on */
+	/*
+	 * The end of what was submitted; NULL: not made, or taken away because the context may end.
+	 * Written by the thread that has pinned the entry, or made sure that nobody has.
+	 */
+	CUevent event;
+	bool running; /* the event was recorded, or should be, and is not known to have completed */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -66,6 +72,8 @@ void nvs_context_created(CUcontext context, int ordinal, bool primary)
 	}
 	if (entry) {
 		entry->primary = primary;
+		/* It may be one that failed to end: nothing is known of it. */
+		entry->running = true;
 		atomic_store(&entry->ordinal, ordinal);
 		atomic_store(&entry->context, context);
 	}
@@ -74,12 +82,26 @@ void nvs_context_created(CUcontext context, int ordinal, bool primary)
 }
 
 /*
- * The client thread may be synchronizing the context just now; to destroy it meanwhile would crash
- * that thread, and with it the program.
+ * With the lock held and nobody's pin: the event would end with the context. If that does not end
+ * after all, nothing is known of it.
+ */
+static CUevent take_event(struct nvs_context *entry)
+{
+	CUevent event = entry->event;
+
+	entry->event = NULL;
+	entry->running = true;
+	return event;
+}
+
+/*
+ * The worker may be synchronizing the context just now; to destroy it meanwhile would crash that
+ * thread, and with it the program.
  */
 void nvs_context_ending(CUcontext context)
 {
 	struct nvs_context *entry;
+	CUevent event = NULL;
 
 	if (!context)
 		return;
@@ -87,24 +109,33 @@ void nvs_context_ending(CUcontext context)
 	entry = find(context);
 	while (entry && entry->pins)
 		pthread_cond_wait(&changed, &lock);
+	if (entry)
+		event = take_event(entry);
 	if (entry && !entry->primary)
 		atomic_store(&entry->context, NULL);
 	atomic_fetch_add(&generation, 1);
 	pthread_mutex_unlock(&lock);
+	if (event)
+		NVS_CALL(cuEventDestroy_v2, event);
 }
 
 void nvs_context_primary_ending(int ordinal)
 {
 	struct nvs_context *entry;
+	CUevent event = NULL;
 
 	pthread_mutex_lock(&lock);
 	entry = find_primary(ordinal);
 	while (entry && entry->pins)
 		pthread_cond_wait(&changed, &lock);
 	/* Between here and nvs_context_primary_ended nobody may begin to synchronize it. */
-	if (entry)
+	if (entry) {
 		entry->pins = -1;
+		event = take_event(entry);
+	}
 	pthread_mutex_unlock(&lock);
+	if (event)
+		NVS_CALL(cuEventDestroy_v2, event);
 }
 
 void nvs_context_primary_ended(int ordinal)
@@ -158,13 +189,38 @@ static bool is_alive(const struct nvs_context *entry)
 	       active;
 }
 
+/*
+ * Pinned rather than locked: the device may work for long, and the program must be able to make and
+ * end other contexts meanwhile. False: the entry is not the device's, or (unless `wait`) its
+ * context may be ending just now.
+ */
+static bool pin(struct nvs_context *entry, const struct nvs_device *device, bool wait)
+{
+	bool pinned;
+
+	pthread_mutex_lock(&lock);
+	while (wait && entry->pins < 0)
+		pthread_cond_wait(&changed, &lock);
+	pinned = entry->pins >= 0 && atomic_load(&entry->context) &&
+		 atomic_load(&entry->ordinal) == device->ordinal;
+	entry->pins += pinned;
+	pthread_mutex_unlock(&lock);
+	return pinned;
+}
+
+static void unpin(struct nvs_context *entry)
+{
+	pthread_mutex_lock(&lock);
+	entry->pins--;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+/* An error means that the context is gone or broken for good; nothing runs in it any more. */
 static void synchronize(const struct nvs_context *entry)
 {
 	CUcontext popped;
 
-	/*
-	 * An error means that the context is gone or broken for good; nothing runs in it any more.
-	 */
 	if (!is_alive(entry) ||
 	    NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
 		return;
@@ -172,33 +228,78 @@ static void synchronize(const struct nvs_context *entry)
 	NVS_CALL(cuCtxPopCurrent_v2, &popped);
 }
 
+static bool make_event(struct nvs_context *entry)
+{
+	CUcontext popped;
+
+	if (entry->event)
+		return true;
+	if (NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
+		return false;
+	if (NVS_CALL(cuEventCreate, &entry->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		entry->event = NULL;
+	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	return entry->event != NULL;
+}
+
+static void record(struct nvs_context *entry)
+{
+	entry->running = is_alive(entry) && NVS_REAL(cuCtxRecordEvent) && make_event(entry) &&
+			 NVS_CALL(cuCtxRecordEvent, atomic_load(&entry->context), entry->event) ==
+				 CUDA_SUCCESS;
+	if (!entry->running)
+		synchronize(entry);
+}
+
+void nvs_contexts_record(const struct nvs_device *device)
+{
+	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
+		/*
+		 * One whose context may be ending is passed over, here and in the query: the call
+		 * that ends it has its mark set, and takes the event away.
+		 */
+		if (pin(entry, device, false)) {
+			record(entry);
+			unpin(entry);
+		}
+	}
+}
+
+static enum nvs_completion query(struct nvs_context *entry)
+{
+	if (!entry->running)
+		return NVS_COMPLETION_DONE;
+	if (!entry->event)
+		return NVS_COMPLETION_UNKNOWN;
+	/* Any other error means that nothing runs in the context any more. */
+	entry->running = NVS_CALL(cuEventQuery, entry->event) == CUDA_ERROR_NOT_READY;
+	return entry->running ? NVS_COMPLETION_RUNS : NVS_COMPLETION_DONE;
+}
+
+enum nvs_completion nvs_contexts_query(const struct nvs_device *device)
+{
+	enum nvs_completion all = NVS_COMPLETION_DONE;
+
+	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
+		enum nvs_completion one = NVS_COMPLETION_DONE;
+
+		if (pin(entry, device, false)) {
+			one = query(entry);
+			unpin(entry);
+		}
+		if (one > all)
+			all = one;
+	}
+	return all;
+}
+
 void nvs_contexts_synchronize(const struct nvs_device *device)
 {
-	struct nvs_context *entry;
-
-	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
-		bool pinned = false;
-
-		/*
-		 * Pinned rather than locked: the device may work for long, and the program must be
-		 * able to make and end other contexts meanwhile.
-		 */
-		pthread_mutex_lock(&lock);
-		while (entry->pins < 0)
-			pthread_cond_wait(&changed, &lock);
-		if (atomic_load(&entry->context) &&
-		    atomic_load(&entry->ordinal) == device->ordinal) {
-			entry->pins++;
-			pinned = true;
+	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
+		if (pin(entry, device, true)) {
+			synchronize(entry);
+			unpin(entry);
 		}
-		pthread_mutex_unlock(&lock);
-		if (!pinned)
-			continue;
-		synchronize(entry);
-		pthread_mutex_lock(&lock);
-		entry->pins--;
-		pthread_cond_broadcast(&changed);
-		pthread_mutex_unlock(&lock);
 	}
 }
 
@@ -211,6 +312,7 @@ void nvs_contexts_forked(void)
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);
 		entry->pins = 0;
+		entry->event = NULL;
 	}
 	atomic_fetch_add(&generation, 1);
 }

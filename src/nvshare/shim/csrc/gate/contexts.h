@@ -30,6 +30,23 @@ CUcontext nvs_context_primary(int ordinal);
 /* Grows whenever a context ends: its streams and events are gone with it. */
 uint32_t nvs_context_generation(void);
 
+enum nvs_completion {
+	NVS_COMPLETION_DONE = 0,
+	NVS_COMPLETION_RUNS = 1,
+	NVS_COMPLETION_UNKNOWN = 2 /* a context may have ended meanwhile: record again */
+};
+
+/*
+ * Marks the end of all that was submitted to the device so far. No capture may be going on: the
+ * driver would end it. A driver older than 555 has no events of a whole context; there this waits
+ * until all has completed.
+ */
+void nvs_contexts_record(const struct nvs_device *device);
+/*
+ * Whether what was marked has completed, for a thread in relaxed capture mode; a capture may be
+ * going on.
+ */
+enum nvs_completion nvs_contexts_query(const struct nvs_device *device);
 /*
  * Waits until all contexts of the device have completed what was submitted. No capture may be going
  * on.

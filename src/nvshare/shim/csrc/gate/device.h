@@ -28,6 +28,11 @@ struct nvs_gate {
 	_Atomic int state;
 	_Atomic uint32_t waiting; /* threads that wait at it; also the futex word's companion */
 	_Atomic uint32_t wakeups; /* futex word */
+	/*
+	 * While it is closed: not 0: one submission may pass, of a thread whose outstanding work
+	 * and next submission should take no more than so many nanoseconds
+	 */
+	_Atomic uint64_t step;
 };
 
 /* Whom the device tells what happened to it. Any thread calls; the calls return at once. */

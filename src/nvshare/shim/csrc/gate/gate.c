@@ -2,8 +2,9 @@
 /*
  * Owns the gates' states: the slow paths of pass.h, and opening. Closing for a drain is in drain.c.
  *
- * No lock. A gate's state is written by its client thread (and in a forked child); waiting threads
- * sleep on gate.wakeups.
+ * No lock. A gate's state is written by its client's threads, one at a time: by the worker while it
+ * drains, otherwise by the client thread (and in a forked child). Waiting threads sleep on
+ * gate.wakeups.
  */
 #define _GNU_SOURCE
 #include "gate/gate.h"
@@ -44,24 +45,48 @@ static bool passes(struct nvs_pass *pass, int state)
 	}
 }
 
+/* One submission may pass the closed gate, and it may be one of the calling thread's. */
+static bool may_step(const struct nvs_device *device)
+{
+	uint64_t offered = atomic_load(&device->gate.step);
+
+	return offered && nvs_mark_mine && nvs_pacing_ahead_ns(nvs_mark_mine, device) <= offered;
+}
+
+/*
+ * The thread's mark is set, and the exchange makes that visible to the drain, which reads that the
+ * step was taken before it looks at the marks again.
+ */
+static bool take_step(struct nvs_device *device)
+{
+	uint64_t offered = atomic_load(&device->gate.step);
+
+	return may_step(device) && atomic_compare_exchange_strong(&device->gate.step, &offered, 0);
+}
+
 static void wait_at(struct nvs_device *device, int seen)
 {
 	struct nvs_gate *gate = &device->gate;
 	uint32_t wakeups;
 
 	/*
+	 * Counted before it asks. A whole turn may pass between any two of these lines, and use up
+	 * the wish; but whoever ends that turn looks at the count, and asks again for those who
+	 * wait. Who is counted after that look sends a wish that nobody has used up.
+	 */
+	atomic_fetch_add(&gate->waiting, 1);
+	/*
 	 * Every time: the lock may have been granted and given back since the last one, and then
 	 * nobody else would ask for it again.
 	 */
 	device->listener->wanted(device);
-	atomic_fetch_add(&gate->waiting, 1);
 	/*
-	 * change_state() writes the state first and the wakeups then. Read in the opposite order:
-	 * whatever happens after this line, either the state has changed or the futex returns at
-	 * once because its word has.
+	 * nvs_gate_set() and nvs_gate_offer_step() write the state or the step first and the
+	 * wakeups then. Read in the opposite order: whatever happens after this line, either what
+	 * was seen has changed or the futex returns at once because its word has.
 	 */
 	wakeups = atomic_load(&gate->wakeups);
-	if (atomic_load(&gate->state) == seen)
+	if (atomic_load(&gate->state) == seen && !may_step(device))
 		syscall(SYS_futex, &gate->wakeups, FUTEX_WAIT_PRIVATE, wakeups, NULL, NULL, 0);
 	atomic_fetch_sub(&gate->waiting, 1);
 }
@@ -72,16 +97,23 @@ static void wait_at(struct nvs_device *device, int seen)
  */
 static struct nvs_device *find_obstacle(struct nvs_pass *pass, uint64_t mask, int *seen)
 {
+	struct nvs_device *first = NULL;
+	int obstacles = 0;
+
 	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
 		struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
+		int state;
 
 		if (!device)
 			continue;
-		*seen = atomic_load_explicit(&device->gate.state, memory_order_acquire);
-		if (!passes(pass, *seen))
-			return device;
+		state = atomic_load_explicit(&device->gate.state, memory_order_acquire);
+		if (passes(pass, state) || obstacles++)
+			continue;
+		first = device;
+		*seen = state;
 	}
-	return NULL;
+	/* A step is not wasted on a call that another device would stop. */
+	return obstacles == 1 && take_step(first) ? NULL : first;
 }
 
 CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
@@ -178,22 +210,28 @@ void nvs_gate_leave_slowly(struct nvs_pass *pass)
 		nvs_capture_passed();
 }
 
-static void change_state(struct nvs_device *device, int state)
+static void wake(struct nvs_gate *gate)
 {
 	int saved = errno;
 
-	atomic_store(&device->gate.state, state);
-	atomic_fetch_add(&device->gate.wakeups, 1);
-	syscall(SYS_futex, &device->gate.wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	atomic_fetch_add(&gate->wakeups, 1);
+	syscall(SYS_futex, &gate->wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	errno = saved;
 }
 
-void nvs_gate_open(struct nvs_device *device)
+void nvs_gate_set(struct nvs_device *device, int state)
 {
-	change_state(device, NVS_GATE_OPEN);
+	atomic_store(&device->gate.state, state);
+	wake(&device->gate);
 }
 
-void nvs_gate_fail(struct nvs_device *device)
+void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns)
 {
-	change_state(device, NVS_GATE_FAILING);
+	atomic_store(&device->gate.step, most_ns);
+	wake(&device->gate);
+}
+
+bool nvs_gate_withdraw_step(struct nvs_device *device)
+{
+	return atomic_exchange(&device->gate.step, 0) != 0;
 }

@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 __thread struct nvs_mark *nvs_mark_mine
@@ -118,7 +117,7 @@ struct nvs_mark *nvs_mark_take(void)
  * they wrote before it is seen by this one. Where membarrier fails it failed at its registration
  * too, and the others have fences of their own.
  */
-static void order_all(void)
+void nvs_marks_order(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
 		atomic_thread_fence(memory_order_seq_cst);
@@ -127,40 +126,25 @@ static void order_all(void)
 void nvs_marks_wait_looks(void)
 {
 	/*
-	 * For the same reason as in nvs_marks_wait. This happens once in a process, so no test can
-	 * repeat it until two processors disagree.
+	 * For the same reason as in a drain. This happens once in a process, so no test can repeat
+	 * it until two processors disagree.
 	 */
-	order_all();
+	nvs_marks_order();
 	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_seq_cst); mark;
 	     mark = mark->next)
 		while (atomic_load_explicit(&mark->looking, memory_order_seq_cst))
 			sched_yield();
 }
 
-void nvs_marks_wait(const struct nvs_device *device)
+bool nvs_marks_set(const struct nvs_device *device)
 {
 	uint64_t bit = 1ULL << device->ordinal;
 
-	order_all();
 	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_seq_cst); mark;
-	     mark = mark->next) {
-		/*
-		 * A call may block in the driver for as long as the work before it takes: look less
-		 * often after a while.
-		 */
-		struct timespec pause = { .tv_nsec = 20000 };
-
-		for (int looks = 0;
-		     atomic_load_explicit(&mark->devices, memory_order_seq_cst) & bit; looks++) {
-			if (looks < 100) {
-				sched_yield();
-				continue;
-			}
-			nanosleep(&pause, NULL);
-			if (pause.tv_nsec < 1000000)
-				pause.tv_nsec *= 2;
-		}
-	}
+	     mark = mark->next)
+		if (atomic_load_explicit(&mark->devices, memory_order_seq_cst) & bit)
+			return true;
+	return false;
 }
 
 uint64_t nvs_marks_submissions(const struct nvs_device *device)

@@ -65,10 +65,13 @@ void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark));
 /* The calling thread's mark; makes it when it has none. NULL: no memory. */
 struct nvs_mark *nvs_mark_take(void);
 /*
- * Returns when no call is in flight on the device that found its gate in a state from before this
- * call.
+ * After a gate was closed: a call that found it in a state from before is seen by nvs_marks_set
+ * from here on, until it has ended.
  */
-void nvs_marks_wait(const struct nvs_device *device);
+void nvs_marks_order(void);
+/* Calls are in flight on the device. Those that look at its gate now and will not pass count too.
+ */
+bool nvs_marks_set(const struct nvs_device *device);
 /* Returns when no thread asks about events that began to before this call. */
 void nvs_marks_wait_looks(void);
 /* Submissions to the device so far, on all threads; only its changes mean something. */

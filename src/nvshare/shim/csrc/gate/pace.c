@@ -141,3 +141,13 @@ void nvs_pace_give_up(struct nvs_pace *pace)
 {
 	pace->blind = true;
 }
+
+/* While no time was seen, the window is what is known: so many submissions take BACKLOG_NS at most.
+ */
+uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace)
+{
+	uint32_t ahead = pace->outstanding + pace->since_record + 1;
+	uint32_t window = pace->window ? pace->window : FIRST_WINDOW;
+
+	return ahead * (pace->estimate_ns ? pace->estimate_ns : BACKLOG_NS / window);
+}

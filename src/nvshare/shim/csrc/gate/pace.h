@@ -63,6 +63,8 @@ bool nvs_pace_holds(const struct nvs_pace *pace);
  * The thread can't wait, or waited for too long: what it waits for may need what it submits next.
  */
 void nvs_pace_give_up(struct nvs_pace *pace);
+/* How long what is outstanding and one more submission should take, by what was seen so far. */
+uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace);
 /* cdef end */
 
 /* One more submission; true: time to look at the events and to record one. */

@@ -159,3 +159,11 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 	atomic_store_explicit(&mark->looking, false, memory_order_release);
 	errno = saved;
 }
+
+uint64_t nvs_pacing_ahead_ns(const struct nvs_mark *mark, const struct nvs_device *device)
+{
+	static const struct nvs_pace fresh;
+	const struct nvs_pacing *pacing = mark->pacing[device->ordinal];
+
+	return nvs_pace_ahead_ns(pacing ? &pacing->pace : &fresh);
+}

@@ -35,5 +35,8 @@ static inline bool nvs_pacing_due(struct nvs_pacing *pacing)
  * back while too much is outstanding. Does nothing while a capture is going on in this process.
  */
 void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *stream);
+/* How long the calling thread's outstanding work on the device and one more submission should take.
+ */
+uint64_t nvs_pacing_ahead_ns(const struct nvs_mark *mark, const struct nvs_device *device);
 
 #endif

@@ -64,7 +64,8 @@ struct CUctx_st {
 	uint64_t id;
 	struct CUstream_st *streams; /* all, the legacy one and those of threads included */
 	struct CUstream_st *legacy;
-	uint64_t peers; /* bit mask of devices whose memory its kernels may touch */
+	struct CUstream_st *recorder; /* events of the whole context wait in it; NULL: never one */
+	uint64_t peers;		      /* bit mask of devices whose memory its kernels may touch */
 	size_t limits[SIM_LIMITS];
 	int cache_config;
 	int shared_config;

@@ -81,6 +81,49 @@ CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream)
 }
 
 /*
+ * In a stream of their own, which nobody else waits for: such an event waits for all streams as
+ * they are now, and delays none. Those of before wait for less, so their order does no harm.
+ */
+static void record_context_locked(struct CUctx_st *context, struct CUevent_st *event)
+{
+	struct sim_op record = { .kind = SIM_OP_EMPTY };
+	struct sim_fence *fence;
+	size_t count = 0;
+
+	if (!context->recorder)
+		context->recorder = sim_stream_new_locked(context, CU_STREAM_NON_BLOCKING, 0);
+	for (struct CUstream_st *stream = context->streams; stream; stream = stream->next)
+		count++;
+	record.waits = calloc(count, sizeof(struct sim_fence *));
+	for (struct CUstream_st *stream = context->streams; stream; stream = stream->next)
+		record.waits[record.wait_count++] = stream->last;
+	fence = sim_fence_ref(sim_queue_locked(context->recorder, &record));
+	free(record.waits);
+	sim_fence_unref(event->fence);
+	event->fence = fence;
+	event->capture_id = 0;
+}
+
+CUresult sim_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	sim_lock();
+	if (!sim_is_locked(hCtx, SIM_CONTEXT))
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else if (!sim_is_locked(hEvent, SIM_EVENT) || hEvent->context != hCtx)
+		result = CUDA_ERROR_INVALID_HANDLE;
+	else
+		result = sim_capture_check_context_sync_locked(hCtx);
+	if (result == CUDA_SUCCESS)
+		result = atomic_load(&hCtx->error);
+	if (result == CUDA_SUCCESS)
+		record_context_locked(hCtx, hEvent);
+	sim_unlock();
+	return result;
+}
+
+/*
  * Whether an event may be asked about: it exists, its context is not broken, and no capture forbids
  * it.
  */

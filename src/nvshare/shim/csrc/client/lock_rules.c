@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that several rules of the lock's state take. Pure; owns nothing.
+ */
+#include "client/lock_rules.h"
+
+void nvs_lock_act(struct nvs_lock_actions *out, int kind)
+{
+	out->list[out->count++] = (struct nvs_lock_action){ .kind = kind };
+}
+
+static void act_release(struct nvs_lock_actions *out, uint64_t grant)
+{
+	out->list[out->count++] =
+		(struct nvs_lock_action){ .kind = NVS_ACTION_SEND_LOCK_RELEASED, .grant = grant };
+}
+
+void nvs_lock_report(struct nvs_lock_state *state, int drain, struct nvs_lock_actions *out)
+{
+	state->report = drain;
+	if (state->report && state->link == NVS_LINK_UP && state->level >= 1)
+		out->list[out->count++] = (struct nvs_lock_action){
+			.kind = NVS_ACTION_SEND_DRAIN_REPORT, .state = drain, .grant = state->grant
+		};
+}
+
+void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock_actions *out)
+{
+	state->lock = NVS_LOCK_HOLDING;
+	state->grant = grant;
+	state->numbered = true;
+	state->waiters = 0;
+	state->report = 0;
+	state->drain_at = NVS_LOCK_NEVER;
+	nvs_lock_act(out, NVS_ACTION_OPEN_GATE);
+}
+
+void nvs_lock_release(struct nvs_lock_state *state, bool waiting, struct nvs_lock_actions *out)
+{
+	state->lock = waiting ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
+	act_release(out, state->grant);
+	if (waiting)
+		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
+	state->grant = 0;
+	state->waiters = 0;
+	state->report = 0;
+	state->put_off = 0;
+}
+
+static void warn_missing(struct nvs_lock_state *state, struct nvs_lock_actions *out)
+{
+	if (!state->warned && !state->refused)
+		nvs_lock_act(out, NVS_ACTION_WARN_MISSING);
+	state->warned = true;
+}
+
+void nvs_lock_do_without(struct nvs_lock_state *state, struct nvs_lock_actions *out)
+{
+	if (!state->missing || state->failing)
+		return;
+	if (state->on_missing == NVS_ON_MISSING_FAIL && state->lock <= NVS_LOCK_WAITING) {
+		warn_missing(state, out);
+		state->failing = true;
+		state->lock = NVS_LOCK_IDLE;
+		nvs_lock_act(out, NVS_ACTION_FAIL_GATE);
+	} else if (state->lock == NVS_LOCK_WAITING) {
+		warn_missing(state, out);
+		if (state->on_missing == NVS_ON_MISSING_RUN)
+			nvs_lock_hold(state, 0, out);
+	}
+}

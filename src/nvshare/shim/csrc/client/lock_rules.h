@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two halves of the lock's state share: lock_state.c has the table, and what happens to
+ * the lock; lock_link.c what happens to the connection. Pure.
+ */
+#ifndef NVSHARE_LOCK_RULES_H
+#define NVSHARE_LOCK_RULES_H
+
+#include "client/lock_types.h"
+
+#define NVS_LOCK_UNUSED __attribute__((unused))
+/* Handles one event; false: illegal after all, and nothing was changed. */
+#define NVS_LOCK_RULE(name)                                           \
+	bool name(struct nvs_lock_state *state NVS_LOCK_UNUSED,       \
+		  const struct nvs_lock_event *event NVS_LOCK_UNUSED, \
+		  uint64_t now NVS_LOCK_UNUSED, struct nvs_lock_actions *out NVS_LOCK_UNUSED)
+
+void nvs_lock_act(struct nvs_lock_actions *out, int kind);
+void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock_actions *out);
+/* The drain is over, and there is a scheduler to hear it. */
+void nvs_lock_release(struct nvs_lock_state *state, bool waiting, struct nvs_lock_actions *out);
+/* `drain` is one of enum nvs_wire_drain; 0: nothing to report. */
+void nvs_lock_report(struct nvs_lock_state *state, int drain, struct nvs_lock_actions *out);
+/* Nobody to ask: what on_missing says happens to those who wait. A holder goes on in every case. */
+void nvs_lock_do_without(struct nvs_lock_state *state, struct nvs_lock_actions *out);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workers' threads. No lock: a worker sleeps on its `jobs`; what it says of a look is written
+ * before it tells, and read before the next look is asked for. A forked child has no worker, and
+ * its clients' records are filled anew.
+ */
+#define _GNU_SOURCE
+#include "client/worker.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "gate/drain.h"
+#include "gate/marks.h"
+#include "process/thread.h"
+
+/*
+ * The count is read first: what is submitted while the look goes on must make the next count
+ * differ, although the look may not have waited for it.
+ */
+static void look(struct nvs_worker *worker)
+{
+	worker->submissions = nvs_marks_submissions(worker->device);
+	worker->completed = nvs_gate_wait_idle(worker->device, worker->submissions, &worker->jobs);
+	if (!(atomic_load(&worker->jobs) & NVS_JOB_DRAIN))
+		worker->tell(worker, NVS_REPORT_LOOKED);
+}
+
+static void stepping(void *argument)
+{
+	struct nvs_worker *worker = argument;
+
+	worker->tell(worker, NVS_REPORT_STEPPING);
+}
+
+static void do_jobs(struct nvs_worker *worker)
+{
+	unsigned int jobs = atomic_exchange(&worker->jobs, 0);
+
+	if (jobs & NVS_JOB_DRAIN)
+		worker->tell(worker, nvs_gate_drain(worker->device, stepping, worker)
+					     ? NVS_REPORT_DRAINED
+					     : NVS_REPORT_PUT_OFF);
+	else if (jobs & NVS_JOB_LOOK)
+		look(worker);
+}
+
+static void *run(void *argument)
+{
+	struct nvs_worker *worker = argument;
+
+	for (;;) {
+		if (!atomic_load(&worker->jobs))
+			syscall(SYS_futex, &worker->jobs, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		do_jobs(worker);
+	}
+	return NULL;
+}
+
+static bool start_thread(struct nvs_worker *worker)
+{
+	if (!worker->running)
+		worker->running = nvs_thread_create(run, worker);
+	return worker->running;
+}
+
+void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
+{
+	atomic_fetch_or(&worker->jobs, job);
+	if (start_thread(worker))
+		syscall(SYS_futex, &worker->jobs, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	else
+		do_jobs(worker);
+}
