@@ -8,9 +8,9 @@
  * Each goes on to the real one by a jump, with its arguments as they came: the real one finds out by the return address who
  * asks, and looks for names and files as that object may. Before that, what concerns us is shown to a function of loader.c:
  *
- *   dlsym    names that begin with "cu", which nvs_dlsym_hooked may answer itself; every name while nvs_watching
+ *   dlsym    names that begin with "cu", which nvs_dlsym_hooked may answer itself; while nvs_watching, all
  *   dlvsym   names that begin with "dl"
- *   dlopen   RTLD_DEEPBIND
+ *   dlopen   RTLD_DEEPBIND; while nvs_watching, all
  *   dlmopen  another namespace than the program's
  */
 
@@ -111,8 +111,11 @@ END dlvsym
 
 BEGIN dlopen
 	testl	$DEEPBIND, %esi
-	jz	.Lopen
-	ASK	nvs_dlopen_deep
+	jnz	.Lask_open
+	cmpl	$0, nvs_watching(%rip)
+	je	.Lopen
+.Lask_open:
+	ASK	nvs_dlopen_asked
 .Lopen:
 	GO_ON	DLOPEN
 END dlopen
@@ -214,8 +217,12 @@ BEGIN dlvsym
 END dlvsym
 
 BEGIN dlopen
-	tbz	w1, #3, .Lopen		/* DEEPBIND */
-	ASK	nvs_dlopen_deep
+	tbnz	w1, #3, .Lask_open	/* DEEPBIND */
+	adrp	x16, nvs_watching
+	ldr	w16, [x16, :lo12:nvs_watching]
+	cbz	w16, .Lopen
+.Lask_open:
+	ASK	nvs_dlopen_asked
 .Lopen:
 	GO_ON	DLOPEN
 END dlopen

@@ -13,8 +13,8 @@
  * its libraries apart from others of the same names. It stays, and instead the objects' symbol
  * tables are changed in memory (redirect.c): in libc's these four names lead to our entries, and in
  * libcuda's every hooked name leads to its hook. What such an object noted before that, because it
- * brought libcuda along by itself, is corrected as well. All of this happens in processes that use
- * the flag, and in no others.
+ * brought libcuda along by itself, is corrected as well: at the latest when its cuInit opens what
+ * it needs. All of this happens in processes that use the flag, and in no others.
  *
  * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
  * way. The driver's functions have no versions, so it finds none of them.
@@ -69,7 +69,7 @@ struct nvs_dlsym_answer {
 HIDDEN void *nvs_loader_find(int which);
 HIDDEN struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller);
 HIDDEN void nvs_dlvsym_asked(const void *handle, const char *name);
-HIDDEN void nvs_dlopen_deep(void);
+HIDDEN void nvs_dlopen_asked(const char *file, int mode);
 HIDDEN void nvs_dlmopen_apart(void);
 
 void *nvs_loader_find(int which)
@@ -122,11 +122,15 @@ static bool redirect_loader(void)
 	return done;
 }
 
-void nvs_dlopen_deep(void)
+void nvs_dlopen_asked(const char *file, int mode)
 {
 	int saved = errno;
 
-	nvs_watch_for_driver(redirect_loader());
+	(void)file;
+	if (mode & RTLD_DEEPBIND)
+		nvs_watch_for_driver(redirect_loader());
+	else
+		nvs_watch_look();
 	errno = saved;
 }
 
