@@ -9,6 +9,8 @@ from typing import Any
 from nvshare._core import ffi, lib
 
 NEVER: int = lib.NVS_LOCK_NEVER
+PATIENCE = 10_000_000
+"""How long the clients of the tests wait before they say why, in microseconds."""
 
 
 class Link(IntEnum):
@@ -53,6 +55,7 @@ class Event(IntEnum):
     DRAINED = lib.NVS_EVENT_DRAINED
     STEPPING = lib.NVS_EVENT_STEPPING
     PUT_OFF = lib.NVS_EVENT_PUT_OFF
+    REASON = lib.NVS_EVENT_REASON
     LOOKED = lib.NVS_EVENT_LOOKED
     TIMER = lib.NVS_EVENT_TIMER
 
@@ -75,6 +78,8 @@ class Action(IntEnum):
     WARN_BAD_FRAME = lib.NVS_ACTION_WARN_BAD_FRAME
     WARN_REFUSED = lib.NVS_ACTION_WARN_REFUSED
     SEND_DRAIN_REPORT = lib.NVS_ACTION_SEND_DRAIN_REPORT
+    SEND_ASK_REASON = lib.NVS_ACTION_SEND_ASK_REASON
+    WARN_WAITING = lib.NVS_ACTION_WARN_WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class LockState:
 
     def __post_init__(self) -> None:
         self.raw = ffi.new("struct nvs_lock_state *")
-        lib.nvs_lock_state_init(self.raw, self.on_missing, self.pid, self.now)
+        lib.nvs_lock_state_init(self.raw, self.on_missing, self.pid, PATIENCE, self.now)
 
     @property
     def link(self) -> Link:

@@ -89,6 +89,7 @@ def test_debug_tells_state_changes(start: Start, run_dir: paths.RunDir) -> None:
         peer = scheduler.register()
         program.begin("launch")
         peer.expect(wire.ReqLock)
+        peer.expect(wire.AskReason)
         peer.grant()
         assert program.answer() == "0"
         program.said("LOCK_OK: link up, lock holding, grant 1")

@@ -339,6 +339,7 @@ def test_illegal_events_change_nothing() -> None:
         (wire.DropLock(3), Event.DROP_LOCK),
         (wire.Waiters(1, 20), Event.WAITERS),
         (wire.Refused("no"), Event.REFUSED),
+        (wire.Reason("others"), Event.REASON),
         (wire.ReqLock(), Event.BAD_FRAME),
         (wire.LockReleased(3), Event.BAD_FRAME),
         (wire.Footprint(3), Event.BAD_FRAME),

@@ -124,6 +124,9 @@ class World:
             case Action.CLOSE_GATE:
                 assert self.gate == "failing"
                 self.gate = "closed"
+            case Action.SEND_ASK_REASON:
+                assert self.told is wire.State.WAITING
+                assert state.raw.level >= 1
             case Action.LOOK:
                 assert self.gate == "open"
                 assert self.told in HOLDERS
@@ -197,7 +200,7 @@ def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
 def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> None:
     """Whatever happened, a connection is tried again within seconds, unless there is one.
 
-    A client that is registered and holds nothing is never woken.
+    A client that is registered, holds nothing and waits for nothing is never woken; one that waits is once.
     """
     state = LockState(on_missing)
     for step in history:
@@ -206,8 +209,10 @@ def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> N
             state.handle(step.choose(state), **step.fields)
         if state.link is Link.DOWN:
             assert state.deadline <= state.now + 10_000_000
-        if state.link is Link.UP and state.lock is not Lock.HOLDING:
+        if state.link is Link.UP and state.lock is Lock.IDLE:
             assert state.deadline == NEVER
+        if state.link is Link.UP and state.lock in (Lock.WAITING, Lock.DRAINING):
+            assert state.deadline == state.raw.tell_at
 
 
 @settings(max_examples=100, deadline=None)

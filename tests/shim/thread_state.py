@@ -46,6 +46,16 @@ def client_threads(pid: int | str) -> list[int]:
     return found
 
 
+def sleeps(pid: int | str = "self") -> int:
+    """How often the library's threads have slept: one that looks again and again sleeps in between."""
+    slept = 0
+    for thread in client_threads(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = Path(f"/proc/{pid}/task/{thread}/status").read_text(encoding="ascii")
+            slept += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return slept
+
+
 def client_waits(peer: Peer, pid: int | str = "self") -> None:
     """Waits until the client has read all that it was told and sleeps; then it has not answered.
 

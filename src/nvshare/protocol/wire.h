@@ -66,13 +66,13 @@ enum nvs_wire_backend {
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
-	uint8_t type;	     /* enum nvs_wire_type */
-	uint8_t state;	     /* REGISTER: enum nvs_wire_state */
-	uint8_t backend;     /* REGISTER: enum nvs_wire_backend */
-	uint8_t level;	     /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
-	uint8_t drain;	     /* DRAIN_REPORT: enum nvs_wire_drain */
-	uint8_t reserved;    /* zero */
-	uint32_t pid;	     /* REGISTER: the pid as the client sees it; a hint */
+	uint8_t type;	  /* enum nvs_wire_type */
+	uint8_t state;	  /* REGISTER: enum nvs_wire_state */
+	uint8_t backend;  /* REGISTER: enum nvs_wire_backend */
+	uint8_t level;	  /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
+	uint8_t drain;	  /* DRAIN_REPORT: enum nvs_wire_drain */
+	uint8_t reserved; /* zero */
+	uint32_t pid;	  /* REGISTER: the pid as the client sees it; a hint */
 	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
 	uint32_t waiters;
 	uint32_t idle_microseconds; /* WAITERS: how long a holder is idle before it gives way */

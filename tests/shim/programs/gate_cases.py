@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 from nvshare.protocol import wire
+from tests.polling import poll_until
 from tests.shim.lock_server import LockServer
 from tests.shim.programs.driver_calls import (
+    DRIVER,
     SECOND_DEVICE_STREAM,
     STREAM,
     begin_capture,
@@ -25,7 +27,7 @@ from tests.shim.programs.driver_calls import (
     take_lock,
     use_device,
 )
-from tests.shim.thread_state import client_waits
+from tests.shim.thread_state import client_waits, sleeps
 
 BOTH_CONTEXTS = (0, 0x1000, 0, 0x1001, 0, STREAM)
 HOST = 0x10000
@@ -79,6 +81,27 @@ def call_in_flight(server: LockServer) -> None:
     hold(None)
     assert in_flight.result() == 0
     peer.expect(wire.LockReleased)
+    assert count("cuCtxSynchronize") == 1
+
+
+def step_in_flight(server: LockServer) -> None:
+    """A submission that a drain let through is waited for like any other, before anything is synchronized."""
+    peer = use_device(server)
+    take_lock(peer)
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    hold("cuLaunchKernel")
+    peer.revoke()
+    client_waits(peer)
+    stepping = enters("cuLaunchKernel", lambda: launch(STREAM))
+    assert peer.expect(wire.DrainReport).drain is wire.Drain.STEPPING
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    before = sleeps()
+    poll_until(lambda: sleeps() > before + 5, "the drain has looked again")
+    client_waits(peer)
+    assert count("cuCtxSynchronize") == 0
+    hold(None)
+    assert stepping.result() == 0
+    assert peer.expect(wire.LockReleased).grant == 1
     assert count("cuCtxSynchronize") == 1
 
 

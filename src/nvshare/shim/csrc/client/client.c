@@ -34,7 +34,8 @@
 #include "process/notices.h"
 #include "process/thread.h"
 
-#define FOOTPRINT_US 10000 /* the least time between two footprints */
+#define FOOTPRINT_US 10000   /* the least time between two footprints */
+#define PATIENCE_US 10000000 /* who waits for longer is told why */
 
 enum {
 	PENDING_WANT = 1,
@@ -161,15 +162,11 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		 * one goes first.
 		 */
 		post_footprint(client, nvs_now_us());
-		nvs_message_request(&frame);
-		post(client, &frame);
-		break;
+		/* fall through */
 	case NVS_ACTION_SEND_LOCK_RELEASED:
-		nvs_message_release(&frame, action->grant);
-		post(client, &frame);
-		break;
 	case NVS_ACTION_SEND_DRAIN_REPORT:
-		nvs_message_drain(&frame, action);
+	case NVS_ACTION_SEND_ASK_REASON:
+		nvs_message_for(&frame, action);
 		post(client, &frame);
 		break;
 	case NVS_ACTION_OPEN_GATE:
@@ -189,7 +186,8 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
 		break;
 	default:
-		nvs_message_warn(action->kind, &client->connection.input);
+		nvs_message_warn(action->kind, client->device, &client->state,
+				 &client->connection.input);
 	}
 }
 
@@ -390,7 +388,7 @@ void nvs_client_start(struct nvs_device *device)
 	client->device = device;
 	nvs_files_unlock();
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
-			    nvs_now_us());
+			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
 	device->client = client;
 	device->listener = &listener;
 	nvs_notices_listen(notice_said);

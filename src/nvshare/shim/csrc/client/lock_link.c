@@ -30,6 +30,9 @@ static void link_down(struct nvs_lock_state *state, uint64_t now, struct nvs_loc
 	state->missing = state->refused || !state->seen;
 	/* The next scheduler asks for the lock anew, when it wants it. */
 	state->drain_at = NVS_LOCK_NEVER;
+	if (state->asked)
+		state->tell_at = now + state->patience;
+	state->asked = false;
 	if (state->lock == NVS_LOCK_HOLDING)
 		state->report = 0;
 	if (state->lock == NVS_LOCK_DRAINING && state->drained)
@@ -103,7 +106,7 @@ NVS_LOCK_RULE(nvs_lock_on_sched_on)
 	if (state->lock == NVS_LOCK_WAITING && state->registered_as != NVS_STATE_WAITING)
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
 	if (state->lock == NVS_LOCK_DRAINING && state->drained)
-		nvs_lock_release(state, state->wanted_again, out);
+		nvs_lock_release(state, state->wanted_again, now, out);
 	else
 		nvs_lock_report(state, state->report, out);
 	return true;

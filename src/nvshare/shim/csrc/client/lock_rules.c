@@ -32,19 +32,38 @@ void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock
 	state->waiters = 0;
 	state->report = 0;
 	state->drain_at = NVS_LOCK_NEVER;
+	nvs_lock_wait_ends(state);
 	nvs_lock_act(out, NVS_ACTION_OPEN_GATE);
 }
 
-void nvs_lock_release(struct nvs_lock_state *state, bool waiting, struct nvs_lock_actions *out)
+void nvs_lock_release(struct nvs_lock_state *state, bool waiting, uint64_t now,
+		      struct nvs_lock_actions *out)
 {
 	state->lock = waiting ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
 	act_release(out, state->grant);
-	if (waiting)
+	nvs_lock_wait_ends(state);
+	if (waiting) {
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
+		nvs_lock_wait_begins(state, now);
+	}
 	state->grant = 0;
 	state->waiters = 0;
 	state->report = 0;
 	state->put_off = 0;
+}
+
+void nvs_lock_wait_begins(struct nvs_lock_state *state, uint64_t now)
+{
+	if (state->waiting_since != NVS_LOCK_NEVER)
+		return;
+	state->waiting_since = now;
+	state->tell_at = now + state->patience;
+}
+
+void nvs_lock_wait_ends(struct nvs_lock_state *state)
+{
+	state->waiting_since = state->tell_at = NVS_LOCK_NEVER;
+	state->asked = false;
 }
 
 static void warn_missing(struct nvs_lock_state *state, struct nvs_lock_actions *out)
@@ -62,6 +81,7 @@ void nvs_lock_do_without(struct nvs_lock_state *state, struct nvs_lock_actions *
 		warn_missing(state, out);
 		state->failing = true;
 		state->lock = NVS_LOCK_IDLE;
+		nvs_lock_wait_ends(state);
 		nvs_lock_act(out, NVS_ACTION_FAIL_GATE);
 	} else if (state->lock == NVS_LOCK_WAITING) {
 		warn_missing(state, out);

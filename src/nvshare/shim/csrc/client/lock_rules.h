@@ -18,7 +18,11 @@
 void nvs_lock_act(struct nvs_lock_actions *out, int kind);
 void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock_actions *out);
 /* The drain is over, and there is a scheduler to hear it. */
-void nvs_lock_release(struct nvs_lock_state *state, bool waiting, struct nvs_lock_actions *out);
+void nvs_lock_release(struct nvs_lock_state *state, bool waiting, uint64_t now,
+		      struct nvs_lock_actions *out);
+/* Threads wait at the gate, maybe since earlier; they wait no longer. */
+void nvs_lock_wait_begins(struct nvs_lock_state *state, uint64_t now);
+void nvs_lock_wait_ends(struct nvs_lock_state *state);
 /* `drain` is one of enum nvs_wire_drain; 0: nothing to report. */
 void nvs_lock_report(struct nvs_lock_state *state, int drain, struct nvs_lock_actions *out);
 /* Nobody to ask: what on_missing says happens to those who wait. A holder goes on in every case. */

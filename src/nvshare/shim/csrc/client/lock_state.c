@@ -47,6 +47,7 @@ static NVS_LOCK_RULE(on_wanted)
 	if (state->failing)
 		return true;
 	state->lock = NVS_LOCK_WAITING;
+	nvs_lock_wait_begins(state, now);
 	if (state->link == NVS_LINK_UP)
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
 	else
@@ -58,6 +59,7 @@ static NVS_LOCK_RULE(on_wanted)
 static NVS_LOCK_RULE(on_wanted_draining)
 {
 	state->wanted_again = state->drained;
+	nvs_lock_wait_begins(state, now);
 	return true;
 }
 
@@ -113,7 +115,7 @@ static NVS_LOCK_RULE(on_drained)
 	state->drained = true;
 	state->wanted_again = event->waiting;
 	if (state->link == NVS_LINK_UP)
-		nvs_lock_release(state, event->waiting, out);
+		nvs_lock_release(state, event->waiting, now, out);
 	else if (state->link != NVS_LINK_REGISTERING)
 		nvs_lock_hold(state, state->grant, out);
 	return true;
@@ -136,6 +138,7 @@ static NVS_LOCK_RULE(on_put_off)
 	if (state->put_off < 5)
 		delay = (uint64_t)FIRST_PUT_OFF_US << state->put_off++;
 	state->lock = NVS_LOCK_HOLDING;
+	nvs_lock_wait_ends(state);
 	if (state->link == NVS_LINK_UP || state->link == NVS_LINK_REGISTERING)
 		state->drain_at = now + delay;
 	state->completed = false;
@@ -168,19 +171,43 @@ static uint64_t drain_deadline(const struct nvs_lock_state *state)
 	return state->lock == NVS_LOCK_HOLDING ? state->drain_at : NVS_LOCK_NEVER;
 }
 
+static uint64_t look_deadline(const struct nvs_lock_state *state)
+{
+	return watching(state) && !state->looking ? state->look_at : NVS_LOCK_NEVER;
+}
+
+/* Who waits for another client's turn is told by the scheduler why; all else is known here. */
+static void tell(struct nvs_lock_state *state, struct nvs_lock_actions *out)
+{
+	state->tell_at = NVS_LOCK_NEVER;
+	state->asked =
+		state->lock == NVS_LOCK_WAITING && state->link == NVS_LINK_UP && state->level >= 1;
+	nvs_lock_act(out, state->asked ? NVS_ACTION_SEND_ASK_REASON : NVS_ACTION_WARN_WAITING);
+}
+
+/* One thing at a time; what else is due comes with the next TIMER. */
 static NVS_LOCK_RULE(on_timer)
 {
-	if (now < nvs_lock_state_deadline(state))
-		return true;
-	if (state->link == NVS_LINK_DOWN) {
+	if (state->link == NVS_LINK_DOWN && now >= state->retry_at) {
 		state->link = NVS_LINK_CONNECTING;
 		nvs_lock_act(out, NVS_ACTION_CONNECT);
 	} else if (now >= drain_deadline(state)) {
 		drain(state, out);
-	} else {
+	} else if (now >= look_deadline(state)) {
 		state->looking = true;
 		nvs_lock_act(out, NVS_ACTION_LOOK);
+	} else if (now >= state->tell_at) {
+		tell(state, out);
 	}
+	return true;
+}
+
+/* An answer that crossed with LOCK_OK says nothing any more. */
+static NVS_LOCK_RULE(on_reason)
+{
+	if (state->asked)
+		nvs_lock_act(out, NVS_ACTION_WARN_WAITING);
+	state->asked = false;
 	return true;
 }
 
@@ -222,6 +249,7 @@ static const struct {
 	{ NVS_EVENT_STEPPING, ANY_LINK, DRAINING, on_stepping },
 	{ NVS_EVENT_PUT_OFF, ANY_LINK, DRAINING, on_put_off },
 	{ NVS_EVENT_LOOKED, ANY_LINK, ANY_LOCK, on_looked },
+	{ NVS_EVENT_REASON, UP, ANY_LOCK, on_reason },
 	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
 };
 
@@ -238,19 +266,28 @@ bool nvs_lock_state_handle(struct nvs_lock_state *state, const struct nvs_lock_e
 
 uint64_t nvs_lock_state_deadline(const struct nvs_lock_state *state)
 {
-	uint64_t look_at = watching(state) && !state->looking ? state->look_at : NVS_LOCK_NEVER;
-	uint64_t drain_at = drain_deadline(state);
+	const uint64_t all[] = {
+		state->link == NVS_LINK_DOWN ? state->retry_at : NVS_LOCK_NEVER,
+		drain_deadline(state),
+		look_deadline(state),
+		state->tell_at,
+	};
+	uint64_t first = NVS_LOCK_NEVER;
 
-	if (state->link == NVS_LINK_DOWN)
-		return state->retry_at;
-	return look_at < drain_at ? look_at : drain_at;
+	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i] < first)
+			first = all[i];
+	return first;
 }
 
-void nvs_lock_state_init(struct nvs_lock_state *state, int on_missing, uint32_t pid, uint64_t now)
+void nvs_lock_state_init(struct nvs_lock_state *state, int on_missing, uint32_t pid,
+			 uint64_t patience, uint64_t now)
 {
 	memset(state, 0, sizeof(*state));
 	state->on_missing = on_missing;
 	state->jitter = pid;
+	state->patience = patience;
 	state->retry_at = now;
 	state->look_at = state->drain_at = NVS_LOCK_NEVER;
+	nvs_lock_wait_ends(state);
 }

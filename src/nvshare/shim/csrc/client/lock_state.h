@@ -9,8 +9,12 @@
 #include "client/lock_types.h"
 
 /* cdef begin */
-/* A client that has just met its device; the first deadline is `now`. */
-void nvs_lock_state_init(struct nvs_lock_state *state, int on_missing, uint32_t pid, uint64_t now);
+/*
+ * A client that has just met its device; the first deadline is `now`. Who waits for longer than
+ * `patience` microseconds is told why, once a wait.
+ */
+void nvs_lock_state_init(struct nvs_lock_state *state, int on_missing, uint32_t pid,
+			 uint64_t patience, uint64_t now);
 /* False: the event can't happen in this state; nothing was changed. */
 bool nvs_lock_state_handle(struct nvs_lock_state *state, const struct nvs_lock_event *event,
 			   uint64_t now, struct nvs_lock_actions *out);

@@ -47,7 +47,8 @@ enum nvs_lock_event_kind {
 	NVS_EVENT_PUT_OFF = 12,	 /* the drain was given up for now; the gate is closed */
 	NVS_EVENT_LOOKED = 13,	 /* LOOK was done */
 	NVS_EVENT_TIMER = 14,	 /* the deadline has come; also when in doubt */
-	NVS_EVENT_KINDS = 15,
+	NVS_EVENT_REASON = 15,	 /* the answer to ASK_REASON */
+	NVS_EVENT_KINDS = 16,
 };
 
 struct nvs_lock_event {
@@ -79,6 +80,8 @@ enum nvs_lock_action_kind {
 	NVS_ACTION_WARN_BAD_FRAME = 12,
 	NVS_ACTION_WARN_REFUSED = 13,
 	NVS_ACTION_SEND_DRAIN_REPORT = 14, /* `state`, `grant` */
+	NVS_ACTION_SEND_ASK_REASON = 15,
+	NVS_ACTION_WARN_WAITING = 16, /* threads wait, since `waiting_since` */
 };
 
 struct nvs_lock_action {
@@ -111,6 +114,7 @@ struct nvs_lock_state {
 	bool drained;	   /* while draining: it is over, and the scheduler can't hear it yet */
 	bool wanted_again; /* since it was over */
 	bool looking;	   /* LOOK was asked for, and is not answered */
+	bool asked;	   /* the scheduler, why threads wait; it has not answered */
 	bool completed;	   /* result of the last look */
 	int report;	   /* enum nvs_wire_drain: how the drain goes; 0: as drains do */
 	uint32_t put_off;  /* drains that were, since the lock was last given back */
@@ -123,6 +127,9 @@ struct nvs_lock_state {
 	uint64_t retry_at;    /* DOWN: the next attempt */
 	uint64_t look_at;     /* the next look at idleness */
 	uint64_t drain_at;    /* HOLDING: a drain was put off until then; NEVER: none */
+	uint64_t patience;    /* how long threads wait before the user is told why */
+	uint64_t tell_at;     /* when that is; NEVER: nobody waits, or it was told */
+	uint64_t waiting_since;
 };
 /* cdef end */
 

@@ -10,7 +10,7 @@ struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame)
 	static const int kinds[] = {
 		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,   [NVS_LOCK_OK] = NVS_EVENT_LOCK_OK,
 		[NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK, [NVS_WAITERS] = NVS_EVENT_WAITERS,
-		[NVS_REFUSED] = NVS_EVENT_REFUSED,
+		[NVS_REFUSED] = NVS_EVENT_REFUSED,     [NVS_REASON] = NVS_EVENT_REASON,
 	};
 	struct nvs_lock_event event = {
 		.kind = NVS_EVENT_BAD_FRAME,
@@ -45,9 +45,9 @@ const char *nvs_lock_name(int lock)
 const char *nvs_lock_event_name(int kind)
 {
 	static const char *const names[NVS_EVENT_KINDS] = {
-		"wanted",   "connected", "connect-failed", "disconnected", "bad-frame",
-		"SCHED_ON", "LOCK_OK",	 "DROP_LOCK",	   "WAITERS",	   "REFUSED",
-		"drained",  "stepping",	 "put-off",	   "looked",	   "timer",
+		"wanted",  "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON",
+		"LOCK_OK", "DROP_LOCK", "WAITERS",	  "REFUSED",	  "drained",   "stepping",
+		"put-off", "looked",	"timer",	  "REASON",
 	};
 
 	return names[kind];

@@ -12,6 +12,7 @@
 
 #include "gate/device.h"
 #include "memory/memory.h"
+#include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
 #include "process/notices.h"
@@ -41,22 +42,19 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 		frame->name_hint[0] = '\0';
 }
 
-void nvs_message_request(struct nvs_frame *frame)
+void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action)
 {
-	begin(frame, NVS_REQ_LOCK);
-}
+	static const uint8_t types[] = {
+		[NVS_ACTION_SEND_REQ_LOCK] = NVS_REQ_LOCK,
+		[NVS_ACTION_SEND_LOCK_RELEASED] = NVS_LOCK_RELEASED,
+		[NVS_ACTION_SEND_DRAIN_REPORT] = NVS_DRAIN_REPORT,
+		[NVS_ACTION_SEND_ASK_REASON] = NVS_ASK_REASON,
+	};
 
-void nvs_message_release(struct nvs_frame *frame, uint64_t grant)
-{
-	begin(frame, NVS_LOCK_RELEASED);
-	frame->grant = grant;
-}
-
-void nvs_message_drain(struct nvs_frame *frame, const struct nvs_lock_action *action)
-{
-	begin(frame, NVS_DRAIN_REPORT);
-	frame->drain = (uint8_t)action->state;
+	begin(frame, types[action->kind]);
 	frame->grant = action->grant;
+	if (action->kind == NVS_ACTION_SEND_DRAIN_REPORT)
+		frame->drain = (uint8_t)action->state;
 }
 
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
@@ -109,9 +107,8 @@ static void warn_bad_frame(const struct nvs_frame *frame)
 }
 
 /* A terminal shows the reason, so nothing in it may be an order to the terminal. */
-static void warn_refused(const struct nvs_frame *frame)
+static void copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
 {
-	char reason[sizeof(frame->text)];
 	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
 
 	for (size_t i = 0; i < length; i++)
@@ -119,10 +116,48 @@ static void warn_refused(const struct nvs_frame *frame)
 				    ? '?'
 				    : frame->text[i];
 	reason[length] = '\0';
+}
+
+static void warn_refused(const struct nvs_frame *frame)
+{
+	char reason[NVS_WIRE_TEXT_BYTES];
+
+	copy_reason(reason, frame);
 	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
 }
 
-void nvs_message_warn(int action, const struct nvs_frame *frame)
+static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_state *state,
+			 const struct nvs_frame *frame)
+{
+	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
+	char reason[NVS_WIRE_TEXT_BYTES];
+
+	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
+	if (!atomic_load(&device->gate.waiting))
+		return;
+	copy_reason(reason, frame);
+	if (state->lock == NVS_LOCK_DRAINING)
+		nvs_log("device %d: threads have waited for %llu s: the lock is to be given back, "
+			"and what they submitted has not completed%s",
+			device->ordinal, seconds,
+			state->report == NVS_DRAIN_STEPPING ? "; one submission at a time passes"
+							    : "");
+	else if (state->link != NVS_LINK_UP)
+		nvs_log("device %d: threads have waited for %llu s: %s %s", device->ordinal,
+			seconds,
+			state->refused ? "this process is refused by the scheduler at"
+				       : "there is no scheduler at",
+			nvs_config()->socket_path);
+	else if (frame->type != NVS_REASON)
+		nvs_log("device %d: threads have waited for %llu s for the lock", device->ordinal,
+			seconds);
+	else if (reason[0])
+		nvs_log("device %d: threads have waited for %llu s for the lock: %s",
+			device->ordinal, seconds, reason);
+}
+
+void nvs_message_warn(int action, const struct nvs_device *device,
+		      const struct nvs_lock_state *state, const struct nvs_frame *frame)
 {
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
@@ -131,6 +166,8 @@ void nvs_message_warn(int action, const struct nvs_frame *frame)
 			nvs_config()->socket_path);
 	else if (action == NVS_ACTION_WARN_BAD_FRAME)
 		warn_bad_frame(frame);
+	else if (action == NVS_ACTION_WARN_WAITING)
+		warn_waiting(device, state, frame);
 	else
 		warn_refused(frame);
 }

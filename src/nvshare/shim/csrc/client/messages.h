@@ -16,10 +16,8 @@ struct nvs_device;
 /* `action` is SEND_REGISTER. */
 void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
-void nvs_message_request(struct nvs_frame *frame);
-void nvs_message_release(struct nvs_frame *frame, uint64_t grant);
-/* `action` is SEND_DRAIN_REPORT. */
-void nvs_message_drain(struct nvs_frame *frame, const struct nvs_lock_action *action);
+/* `action` is another of SEND_... */
+void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
 /* The device's footprint as it is now. */
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
 /*
@@ -29,6 +27,7 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
 			uint32_t *known);
 /* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
-void nvs_message_warn(int action, const struct nvs_frame *frame);
+void nvs_message_warn(int action, const struct nvs_device *device,
+		      const struct nvs_lock_state *state, const struct nvs_frame *frame);
 
 #endif

@@ -97,7 +97,8 @@ static void find_socket(void)
 
 static void read_environment(void)
 {
-	nvs_log_debug(choose(DEBUG, switches));
+	settings.debug = choose(DEBUG, switches);
+	nvs_log_debug(settings.debug);
 	settings.memory = choose(MEMORY, memories);
 	settings.on_missing = choose(ON_MISSING, policies);
 	settings.single_oversub = choose(SINGLE_OVERSUB, switches);

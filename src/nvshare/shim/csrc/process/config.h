@@ -13,6 +13,7 @@ struct nvs_config {
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int memory;	     /* enum nvs_wire_backend */
 	int on_missing;	     /* enum nvs_on_missing */
+	bool debug;	     /* says at once what it says otherwise when it lasts */
 	bool single_oversub; /* one process may allocate more than the device has */
 };
 
