@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,16 +49,18 @@ class Result:
 
 
 @contextmanager
-def scheduler(policy: str, quantum_seconds: float) -> Iterator[dict[str, str]]:
+def scheduler(
+    policy: str, quantum_seconds: float, environment: Mapping[str, str] = os.environ
+) -> Iterator[dict[str, str]]:
     """A private scheduler; gives the environment of programs that share the GPU through it."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = paths.RunDir(Path(folder))
         command = scheduler_process.command(run_dir, "--policy", policy, "--quantum", str(quantum_seconds))
         with run_dir.log_file.open("w", encoding="utf-8") as log:
-            process = subprocess.Popen(command, stderr=log, stdout=log)
+            process = subprocess.Popen(command, env=dict(environment), stderr=log, stdout=log)
         try:
             scheduler_process.wait_until_accepting(run_dir, lambda: process.poll() is None, run_dir.log_file)
-            yield os.environ | shim.preload_environment(run_dir, os.environ) | {paths.MEMORY: "native"}
+            yield {**environment, **shim.preload_environment(run_dir, environment), paths.MEMORY: "native"}
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)

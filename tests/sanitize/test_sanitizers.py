@@ -60,17 +60,9 @@ def test_simulated_driver(program: Path, checked: dict[str, str]) -> None:
     assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr[-8000:]
 
 
-def test_library(
-    sanitizer: str,
-    sanitized: Libraries,
-    program: Path,
-    checked: dict[str, str],
-    start_scheduler: Callable[..., Scheduler],
-) -> None:
-    """Two programs that take turns find nothing wrong in the library."""
-    start_scheduler("--policy", "exclusive", "--quantum", "0.2")
-    preloaded = {**checked, "LD_PRELOAD": f"{runtime(sanitizer)}:{sanitized.shim}"}
-    command = [str(program), str(KERNELS), "8", "200"]
+def finds_nothing_in_turns(command: list[str], preloaded: dict[str, str], start: Callable[..., Scheduler]) -> None:
+    """Two programs that take turns, and whose results are right, find nothing wrong in the library."""
+    start("--policy", "exclusive", "--quantum", "0.2")
     programs = [
         subprocess.Popen(command, env=preloaded, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -78,3 +70,26 @@ def test_library(
     for running in programs:
         output, errors = running.communicate(timeout=200)
         assert (running.returncode, output) == (0, "right\n"), errors[-8000:]
+
+
+@pytest.fixture
+def preloaded(sanitizer: str, sanitized: Libraries, checked: dict[str, str]) -> dict[str, str]:
+    """The same under the checked library."""
+    return {**checked, "LD_PRELOAD": f"{runtime(sanitizer)}:{sanitized.shim}"}
+
+
+def test_library(program: Path, preloaded: dict[str, str], start_scheduler: Callable[..., Scheduler]) -> None:
+    """Two programs that take turns find nothing wrong in the library."""
+    finds_nothing_in_turns([str(program), str(KERNELS), "8", "200"], preloaded, start_scheduler)
+
+
+def test_contexts(
+    sanitizer: str,
+    sanitized: Libraries,
+    tmp_path: Path,
+    preloaded: dict[str, str],
+    start_scheduler: Callable[..., Scheduler],
+) -> None:
+    """Nor do two whose threads make and end contexts all the time, primary ones and others, while turns change."""
+    program = compiled("contexts", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
+    finds_nothing_in_turns([str(program), "4", "200"], preloaded, start_scheduler)

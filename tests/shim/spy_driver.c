@@ -7,6 +7,7 @@
  * * ordinal and above.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,19 +40,13 @@ static _Atomic bool busy;
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
-static _Atomic int created, retained[2];
-static __thread CUcontext current;
-
-static int ordinal_of(CUcontext context)
-{
-	return (int)((uintptr_t)context & 0xf);
-}
-
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
-	while (atomic_load(&held[at]))
+	while (atomic_load(&held[at])) {
 		sched_yield();
+		pthread_testcancel();
+	}
 	return atomic_load(&failing) == at ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -190,13 +185,7 @@ EXPORT CUresult spy_call(spy_function function, const size_t *words, struct spy_
 
 /* The functions that do more than count */
 
-CUresult cuCtxSynchronize(void)
-{
-	if (atomic_load(&inside))
-		atomic_fetch_add(&overtaken, 1);
-	atomic_store(&pending, 0);
-	return enter(AT_cuCtxSynchronize);
-}
+#include "spy_contexts.h"
 
 CUresult cuDeviceGetCount(int *count)
 {
@@ -215,80 +204,6 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 	*bytes = 16ULL << 30;
 	(void)dev;
 	return enter(AT_cuDeviceTotalMem_v2);
-}
-
-CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
-{
-	*pctx = (CUcontext)(uintptr_t)(0x1000 + dev);
-	atomic_fetch_add(&retained[dev], 1);
-	return enter(AT_cuDevicePrimaryCtxRetain);
-}
-
-static CUresult release(int at, CUdevice_v1 dev, bool all)
-{
-	CUresult result = enter(at);
-
-	if (all)
-		atomic_store(&retained[dev], 0);
-	else
-		atomic_fetch_sub(&retained[dev], 1);
-	return result;
-}
-
-CUresult cuDevicePrimaryCtxRelease(CUdevice_v1 dev)
-{
-	return release(AT_cuDevicePrimaryCtxRelease, dev, false);
-}
-
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice_v1 dev)
-{
-	return release(AT_cuDevicePrimaryCtxRelease_v2, dev, false);
-}
-
-CUresult cuDevicePrimaryCtxReset(CUdevice_v1 dev)
-{
-	return release(AT_cuDevicePrimaryCtxReset, dev, true);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice_v1 dev)
-{
-	return release(AT_cuDevicePrimaryCtxReset_v2, dev, true);
-}
-
-CUresult cuDevicePrimaryCtxGetState(CUdevice_v1 dev, unsigned int *flags, int *active)
-{
-	*flags = 0;
-	*active = atomic_load(&retained[dev]) > 0;
-	return enter(AT_cuDevicePrimaryCtxGetState);
-}
-
-CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
-{
-	(void)flags;
-	*pctx = (CUcontext)(uintptr_t)(0x1010 + 0x10 * atomic_fetch_add(&created, 1) + dev);
-	current = *pctx;
-	return enter(AT_cuCtxCreate_v2);
-}
-
-CUresult cuCtxSetCurrent(CUcontext ctx)
-{
-	current = ctx;
-	return enter(AT_cuCtxSetCurrent);
-}
-
-CUresult cuCtxGetCurrent(CUcontext *pctx)
-{
-	*pctx = current;
-	return enter(AT_cuCtxGetCurrent);
-}
-
-CUresult cuCtxGetDevice(CUdevice *device)
-{
-	enter(AT_cuCtxGetDevice);
-	if (!current)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*device = ordinal_of(current);
-	return CUDA_SUCCESS;
 }
 
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)

@@ -23,7 +23,8 @@ def compile_c(compiler: str, source: Path, output: Path, *flags: str) -> Path:
 def build(compiler: str, folder: Path, without: Collection[str] = ()) -> Path:
     """Makes ``folder/libcuda.so.1``; the symbols in ``without`` do not exist in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    by_hand = set(re.findall(r"^CUresult (\w+)\(", (HERE / "spy_driver.c").read_text(), re.MULTILINE))
+    code = "".join((HERE / name).read_text() for name in ("spy_driver.c", "spy_contexts.h"))
+    by_hand = set(re.findall(r"^CUresult (\w+)\(", code, re.MULTILINE))
     lines = [
         f"{'HAND' if point.symbol in by_hand else 'ENTRY'}({point.symbol}, "
         f'"{point.base}", {point.since}, {int(point.per_thread)}, {int(is_gated(point))}, {point.signature})'

@@ -6,7 +6,8 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,22 @@ def test_thread_takes_no_signals(program: ControlledProgram, scheduler: FakeSche
         assert number in unblockable or blocked >> (number - 1) & 1, number
     program.process.send_signal(signal.SIGUSR1)
     assert program.process.wait(10) == -signal.SIGUSR1
+
+
+def test_thread_beside_large_static_tls(
+    children: Children, scheduler: FakeScheduler, compile_c: Callable[..., Path], spy: Path
+) -> None:
+    """A program whose thread-local variables are larger than our thread's stack has a client none the less."""
+    program = compile_c("programs/static_tls.c", "static_tls", str(spy / "libcuda.so.1"))
+    running = subprocess.Popen([program], env=children.environment)
+    try:
+        peer = scheduler.register()
+        peer.expect_wanting()
+        peer.grant()
+        assert running.wait(10) == 0
+    finally:
+        running.kill()
+        running.wait()
 
 
 def test_nobody_waits_nobody_wakes(program: ControlledProgram, scheduler: FakeScheduler) -> None:

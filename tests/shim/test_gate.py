@@ -60,6 +60,12 @@ def compile_library(compile_c: Callable[..., Path], spy: Path) -> Callable[[str]
     return lambda name: compile_c(f"programs/{name}.c", f"{name}.so", *flags)
 
 
+@pytest.mark.parametrize("case", cases("cancel_cases.py"))
+def test_cancel(children: Children, compile_library: Callable[[str], Path], case: str) -> None:
+    """What the docstring of the case claims."""
+    children.run_python("cancel_cases.py", case, str(compile_library("cancelled_threads")))
+
+
 @pytest.mark.parametrize("threads", [1, 4, 24])
 def test_nothing_is_submitted_outside_a_turn(
     children: Children, compile_library: Callable[[str], Path], threads: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+import tempfile
 
 from nvshare.protocol import wire
 from tests.polling import poll_until
@@ -16,7 +18,9 @@ from tests.shim.programs.driver_calls import (
     count,
     end_capture,
     enters,
+    fail,
     hold,
+    launch,
     release,
     retain,
     start,
@@ -82,9 +86,10 @@ def end_waits(peer: Peer, symbol: str, argument: int) -> None:
     """An end waits while the context is synchronized: the driver would not survive both at once."""
     take_lock(peer)
     hold("cuCtxSynchronize")
-    synchronized, ended = count("cuCtxSynchronize"), count(symbol)
+    before = count("cuCtxSynchronize")
     peer.revoke()
-    poll_until(lambda: count("cuCtxSynchronize") > synchronized, "the drain synchronizes")
+    poll_until(lambda: count("cuCtxSynchronize") > before, "the drain synchronizes")
+    ended = count(symbol)
     ending = start(lambda: call(symbol, argument))
     ending.waits()
     assert count(symbol) == ended
@@ -190,6 +195,197 @@ def end_of_a_primary_context_waits_for_its_synchronization(server: LockServer) -
     for symbol in END_PRIMARY:
         end_waits(peer, symbol, 0)
         retain()
+
+
+def failed_end_changes_nothing(server: LockServer) -> None:
+    """A context that could not be destroyed, also a primary one, stays what it was."""
+    peer = use_device(server)
+    other = create()
+    for symbol in DESTROY:
+        fail(symbol)
+        assert call(symbol, 0x1000) != 0
+        assert call(symbol, other) != 0
+    fail(None)
+    end_waits(peer, "cuCtxDestroy_v2", other)
+    end_waits(peer, "cuDevicePrimaryCtxRelease_v2", 0)
+    before = synchronized(0x1000)
+    take_lock(peer)
+    peer.take_back()
+    assert synchronized(0x1000) == before
+
+
+def ends_at_once(server: LockServer) -> None:
+    """Several threads end a context at the same time; drains wait for all of them, and go on afterwards."""
+    peer = use_device(server)
+    retain()
+    take_lock(peer)
+    hold("cuDevicePrimaryCtxRelease_v2")
+    ending = [enters("cuDevicePrimaryCtxRelease_v2", lambda: call("cuDevicePrimaryCtxRelease_v2", 0)) for _ in range(2)]
+    peer.revoke()
+    client_waits(peer)
+    hold(None)
+    assert [one.result() for one in ending] == [0, 0]
+    peer.expect(wire.LockReleased)
+    take_lock(peer)
+    peer.take_back()
+
+
+def errors_leave_nothing_behind(server: LockServer) -> None:
+    """A context that the driver does not let us synchronize can be ended, and later drains synchronize the others."""
+    peer = use_device(server)
+    other = create()
+    for symbol in ("cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRetain"):
+        take_lock(peer)
+        fail(symbol)
+        peer.take_back()
+        fail(None)
+    before = synchronized(0x1000)
+    end_waits(peer, "cuCtxDestroy_v2", other)
+    assert synchronized(0x1000) > before
+    end_waits(peer, "cuDevicePrimaryCtxRelease_v2", 0)
+
+
+def synchronized(context: int) -> int:
+    """How often the context was synchronized."""
+    return int(DRIVER.spy_synchronized(ctypes.c_void_p(context)))
+
+
+def drain_synchronizes(peer: Peer, context: int) -> None:
+    """A drain that begins now synchronizes the context."""
+    before = synchronized(context)
+    peer.take_back()
+    assert synchronized(context) == before + 1
+
+
+def submits_in(context: int) -> int:
+    """Submits in a context that was made current around the hooks."""
+    DRIVER.spy_make_current(ctypes.c_void_p(context))
+    return launch(0)
+
+
+def context_made_elsewhere_is_synchronized(server: LockServer) -> None:
+    """A context that no hook saw made or made current, at a thread's first submission."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert start(lambda: submits_in(0x1100)).result() == 0
+    drain_synchronizes(peer, 0x1100)
+
+
+def context_that_ended_elsewhere_is_left_alone(server: LockServer) -> None:
+    """A context whose end no hook saw is not made current any more: the driver would not survive that."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert start(lambda: submits_in(0x1100)).result() == 0
+    DRIVER.spy_end(ctypes.c_void_p(0x1100))
+    drain_synchronizes(peer, 0x1000)
+    assert synchronized(0x1100) == 0
+
+
+def context_found_at_a_closed_gate(server: LockServer) -> None:
+    """The same in a thread that has submitted before, when it comes to a closed gate."""
+    peer = use_device(server)
+    take_lock(peer)
+    assert launch(0) == 0
+    peer.take_back()
+    DRIVER.spy_make_current(ctypes.c_void_p(0x1100))
+    assert begin_capture(STREAM) == 0
+    assert launch(STREAM) == 0
+    assert end_capture(STREAM) == 0
+    take_lock(peer)
+    drain_synchronizes(peer, 0x1100)
+
+
+def context_made_current_is_synchronized(server: LockServer) -> None:
+    """A context that no hook saw made, by every call that makes it current."""
+    peer = use_device(server)
+    for number, symbol in enumerate(("cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPushCurrent_v2")):
+        context = 0x1100 + 0x10 * number
+
+        def submit(symbol: str = symbol, context: int = context) -> int:
+            assert launch(0) == 0
+            DRIVER.spy_make_current(ctypes.c_void_p(context))
+            assert call(symbol, context) == 0
+            return launch(0)
+
+        take_lock(peer)
+        assert start(submit).result() == 0
+        drain_synchronizes(peer, context)
+
+
+def context_made_current_brings_its_device(server: LockServer) -> None:
+    """A context that no hook saw made, on a device that was not used so far, is not taken for one of the first."""
+    first = use_device(server)
+    take_lock(first)
+
+    def submit() -> int:
+        assert call("cuCtxSetCurrent", 0x1101) == 0
+        return launch(0)
+
+    waiting = start(submit)
+    second = server.accept()
+    assert second.register.device_uuid == b"b" * 16
+    second.expect_wanting()
+    waiting.waits()
+    second.grant()
+    assert waiting.result() == 0
+
+
+def primary_context_made_elsewhere_is_synchronized(server: LockServer) -> None:
+    """One that no hook saw retained, as long as it has users."""
+    peer = use_without_primary(server)
+    take_lock(peer)
+    DRIVER.spy_retain(0)
+    drain_synchronizes(peer, 0x1000)
+    assert call("cuDevicePrimaryCtxRelease_v2", 0) == 0
+    take_lock(peer)
+    before = synchronized(0x1000)
+    peer.take_back()
+    assert synchronized(0x1000) == before
+
+
+def attached_context_outlives_its_detachment(server: LockServer) -> None:
+    """A context has as many users as were attached, and one more."""
+    peer = use_without_primary(server)
+    context = create()
+    attached = ctypes.c_void_p()
+    assert DRIVER.cuCtxAttach(ctypes.byref(attached), 0) == 0
+    assert attached.value == context
+    assert call("cuCtxDetach", context) == 0
+    take_lock(peer)
+    drain_synchronizes(peer, context)
+    assert call("cuCtxDetach", context) == 0
+    take_lock(peer)
+    before = synchronized(context)
+    peer.take_back()
+    assert synchronized(context) == before
+
+
+def green_context_ends(server: LockServer) -> None:
+    """The context that stands for a green one is not touched after the green one's end, and a drain waits for that."""
+    peer = use_device(server)
+    assert call("cuCtxSetCurrent", 0x1100) == 0
+    take_lock(peer)
+    drain_synchronizes(peer, 0x1100)
+    drain_waits(peer, "cuGreenCtxDestroy", 0x1100)
+    take_lock(peer)
+    before = synchronized(0x1100)
+    peer.take_back()
+    assert synchronized(0x1100) == before
+
+
+def context_that_is_never_found_is_told(server: LockServer) -> None:
+    """Where something was submitted and no context is to be found, one line says so, once."""
+    peer = use_without_primary(server)
+    take_lock(peer)
+    with tempfile.TemporaryFile() as errors:
+        stderr = os.dup(2)
+        os.dup2(errors.fileno(), 2)
+        for _ in range(3):
+            peer.take_back()
+            take_lock(peer)
+        os.dup2(stderr, 2)
+        errors.seek(0)
+        assert errors.read().count(b"in a context that the library has not seen") == 1
 
 
 if __name__ == "__main__":

@@ -225,8 +225,13 @@ def peer_access_is_said_once(server: LockServer) -> None:
 
 def context_made_elsewhere(server: LockServer) -> None:
     """A submission in a context that no hook has seen made finds its device by itself."""
-    call("cuCtxSetCurrent", 0x1001)
-    calling = start(lambda: launch(0), 1)
+    DRIVER.spy_retain(1)
+
+    def submit() -> int:
+        DRIVER.spy_make_current(ctypes.c_void_p(0x1001))
+        return launch(0)
+
+    calling = start(submit)
     peer = server.accept()
     assert peer.register.device_uuid == b"b" * 16
     peer.expect_wanting()

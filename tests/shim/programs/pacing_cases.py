@@ -10,11 +10,13 @@ from tests.shim.programs.driver_calls import (
     DRIVER,
     STREAM,
     begin_capture,
+    call,
     count,
     end_capture,
     enters,
     hold,
     launch,
+    retain,
     start,
     take_lock,
     use_device,
@@ -22,11 +24,20 @@ from tests.shim.programs.driver_calls import (
 
 FIRST_WINDOW = 8
 """Launches that may be queued before any of them has completed."""
+SHORT_WINDOW = 2
+"""And when the device has to be shared."""
 
 
 def launch_many() -> int:
     """Enough to be looked after several times; the number of those that failed."""
     return sum(launch(STREAM) != 0 for _ in range(300))
+
+
+def make_context() -> int:
+    """A context beside the device's primary one."""
+    context = ctypes.c_void_p()
+    assert DRIVER.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    return context.value or 0
 
 
 def held_back_while_too_much_is_queued(server: LockServer) -> None:
@@ -39,6 +50,40 @@ def held_back_while_too_much_is_queued(server: LockServer) -> None:
     assert 0 < count("cuLaunchKernel") - before <= FIRST_WINDOW
     DRIVER.spy_busy(ctypes.c_bool(False))
     assert launching.result() == 0
+
+
+def held_back_sooner_by_who_has_to_share(server: LockServer) -> None:
+    """Of a program that had to give the lock to another one, one kernel runs and one is queued."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.take_back()
+    again = start(lambda: launch(STREAM))
+    peer.expect_wanting()
+    peer.grant()
+    assert again.result() == 0
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    before = count("cuLaunchKernel")
+    launching = start(launch_many)
+    launching.waits()
+    assert 0 < count("cuLaunchKernel") - before <= SHORT_WINDOW
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    assert launching.result() == 0
+
+
+def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
+    """Nor are they made anew when a primary context is given back by one of its users, and goes on."""
+    take_lock(use_device(server))
+    assert launch_many() == 0
+    made = count("cuEventCreate")
+    assert made > 0
+    for _ in range(100):
+        assert call("cuCtxDestroy_v2", make_context()) == 0
+        retain()
+        assert call("cuDevicePrimaryCtxRelease_v2", 0) == 0
+        call("cuCtxSetCurrent", 0x1000)
+        assert launch_many() == 0
+    assert count("cuEventCreate") == made
+    assert count("cuEventDestroy_v2") == 0
 
 
 def looks_in_relaxed_mode_after_the_first_capture(server: LockServer) -> None:
@@ -67,6 +112,21 @@ def first_capture_waits_for_questions(server: LockServer) -> None:
     assert count("cuStreamBeginCapture_v2") == 0
     hold(None)
     assert capture.result() == asking.result() == 0
+
+
+def end_of_a_context_waits_for_questions(server: LockServer) -> None:
+    """A thread that asks about an event has its answer before the event can be gone with its context."""
+    take_lock(use_device(server))
+    for end, argument in (("cuCtxDestroy_v2", make_context()), ("cuDevicePrimaryCtxRelease_v2", 0)):
+        before = count(end)
+        hold("cuEventQuery")
+        asking = enters("cuEventQuery", launch_many)
+        ending = start(lambda end=end, argument=argument: call(end, argument))  # type: ignore[misc]
+        ending.waits()
+        assert count(end) == before
+        hold(None)
+        assert ending.result() == asking.result() == 0
+        assert count(end) == before + 1
 
 
 if __name__ == "__main__":

@@ -19,28 +19,35 @@
 #define LAUNCH_NS 2500	/* what a launch costs the program */
 #define LATENCY_NS 6000 /* from a launch to the kernel's start on an idle device */
 #define CALL_NS 200
-#define STREAM ((CUstream)0x100)
+#define CONTEXTS 256
+#define STREAMS 64
+#define FIRST_STREAM 0x100
 
 /* All of it is the test's; everything but `fails` and `change` is counted or kept here. */
 struct simulation {
 	uint64_t now, device_free; /* when the device has done all that was submitted */
 	uint64_t idle, slept;	   /* times: of the device between kernels, of the program */
 	uint64_t created, destroyed, recorded, calls;
+	uint64_t lost;	    /* events that were gone with their contexts */
 	uint64_t faults;    /* calls that a driver would answer with an error or worse */
 	uint64_t context;   /* current */
 	uint64_t fails;	    /* no event can be made (1), or recorded (2) */
 	uint64_t change_at; /* when `change` happens */
-	uint64_t change;    /* the gate closes (1), or a capture begins (2) */
+	uint64_t change;    /* the gate closes (1), a capture begins (2), or others come (3) */
 };
 extern struct simulation simulation;
 struct simulation simulation __attribute__((visibility("default")));
 
 #define EXPORT __attribute__((visibility("default")))
 void simulation_reset(void);
-void simulation_launch(uint64_t kernel_ns);
+void simulation_launch(uint64_t kernel_ns, uint64_t stream);
+void simulation_stream(uint64_t stream, uint64_t context);
+uint64_t simulation_recorded(uint64_t stream);
+void simulation_complete(void);
 void simulation_gate(int state);
 void simulation_captures(int going_on);
-void simulation_context_ended(void);
+void simulation_contended(int contended);
+void simulation_context_ending(uint64_t context, int ended);
 
 static struct {
 	uint64_t done_at;
@@ -50,7 +57,15 @@ static struct nvs_mark mark;
 static struct nvs_device device;
 static CUstreamCaptureMode mode;
 static bool relaxed; /* a capture had begun before this launch */
-static uint32_t generation;
+/* Stream n has the handle FIRST_STREAM + n. */
+static struct {
+	uint64_t context; /* 0: whichever is current, as that of the default stream */
+	uint64_t free;	  /* when all that was submitted to it has completed */
+	uint64_t recorded;
+} streams[STREAMS];
+static struct nvs_context {
+	uint32_t life;
+} contexts[CONTEXTS];
 
 /* The library around pacing.c */
 
@@ -58,9 +73,27 @@ _Atomic bool nvs_marks_fenced;
 _Atomic int nvs_captures;
 _Atomic bool nvs_capture_ever;
 
-uint32_t nvs_context_generation(void)
+const struct nvs_context *nvs_context_record(CUcontext context)
 {
-	return generation;
+	return &contexts[(uintptr_t)context];
+}
+
+uint32_t nvs_context_life(const struct nvs_context *record)
+{
+	return record->life;
+}
+
+void nvs_context_note(CUcontext context)
+{
+	(void)context;
+}
+
+void nvs_cancel_off(void)
+{
+}
+
+void nvs_cancel_on(void)
+{
 }
 
 void nvs_driver_load(void)
@@ -76,8 +109,10 @@ static void pass_time(uint64_t ns)
 		return;
 	if (simulation.change == 1)
 		simulation_gate(NVS_GATE_CLOSING);
-	else
+	else if (simulation.change == 2)
 		simulation_captures(1);
+	else
+		simulation_contended(1);
 	simulation.change = 0;
 }
 
@@ -127,10 +162,44 @@ static void enter(void)
 static bool usable(CUevent event)
 {
 	enter();
-	simulation.faults += events[(uintptr_t)event].context != simulation.context;
+	simulation.faults += !events[(uintptr_t)event].context;
 	simulation.faults += !atomic_load(&mark.looking);
 	simulation.faults += relaxed && mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-	return events[(uintptr_t)event].context == simulation.context;
+	return events[(uintptr_t)event].context;
+}
+
+static uint64_t context_of(CUstream stream)
+{
+	uint64_t own = streams[(uintptr_t)stream - FIRST_STREAM].context;
+
+	return own ? own : simulation.context;
+}
+
+static CUresult stream_context(CUstream stream, CUcontext *context)
+{
+	enter();
+	*context = (CUcontext)context_of(stream);
+	return CUDA_SUCCESS;
+}
+
+static uint64_t beneath; /* the one pushed context's predecessor */
+
+static CUresult push(CUcontext context)
+{
+	enter();
+	simulation.faults += beneath;
+	beneath = simulation.context;
+	simulation.context = (uintptr_t)context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *context)
+{
+	enter();
+	*context = (CUcontext)simulation.context;
+	simulation.context = beneath;
+	beneath = 0;
+	return CUDA_SUCCESS;
 }
 
 static CUresult get_current(CUcontext *context)
@@ -164,13 +233,16 @@ static CUresult destroy(CUevent event)
 
 static CUresult record(CUevent event, CUstream stream)
 {
+	uint64_t number = (uintptr_t)stream - FIRST_STREAM;
+
 	if (!usable(event) || simulation.fails == 2)
 		return CUDA_ERROR_INVALID_HANDLE;
+	simulation.faults += events[(uintptr_t)event].context != context_of(stream);
 	/* What it stood for would be forgotten. */
 	simulation.faults += events[(uintptr_t)event].done_at > simulation.now;
-	simulation.faults += stream != STREAM;
 	simulation.recorded++;
-	events[(uintptr_t)event].done_at = simulation.device_free;
+	streams[number].recorded++;
+	events[(uintptr_t)event].done_at = streams[number].free;
 	return CUDA_SUCCESS;
 }
 
@@ -193,6 +265,9 @@ static CUresult exchange(CUstreamCaptureMode *other)
 }
 
 struct nvs_real nvs_real = { .cuCtxGetCurrent = get_current,
+			     .cuCtxPushCurrent_v2 = push,
+			     .cuCtxPopCurrent_v2 = pop,
+			     .cuStreamGetCtx = stream_context,
 			     .cuEventCreate = create,
 			     .cuEventDestroy_v2 = destroy,
 			     .cuEventRecord = record,
@@ -207,16 +282,31 @@ EXPORT void simulation_reset(void)
 	memset(&mark, 0, sizeof(mark));
 	memset(events, 0, sizeof(events));
 	simulation = (struct simulation){ .now = 1, .context = 1 };
+	memset(streams, 0, sizeof(streams));
+	memset(contexts, 0, sizeof(contexts));
+	memset(&device, 0, sizeof(device));
 	mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	generation = 0;
+	beneath = 0;
 	atomic_store(&nvs_captures, 0);
 	atomic_store(&nvs_capture_ever, false);
 	simulation_gate(NVS_GATE_OPEN);
 }
 
-/* One thread launches a kernel, and afterwards does what a hook does. */
-EXPORT void simulation_launch(uint64_t kernel_ns)
+/* The stream belongs to a context, whichever is current. */
+EXPORT void simulation_stream(uint64_t stream, uint64_t context)
 {
+	streams[stream].context = context;
+}
+
+EXPORT uint64_t simulation_recorded(uint64_t stream)
+{
+	return streams[stream].recorded;
+}
+
+/* One thread launches a kernel, and afterwards does what a hook does. */
+EXPORT void simulation_launch(uint64_t kernel_ns, uint64_t stream)
+{
+	CUstream handle = (CUstream)(stream + FIRST_STREAM);
 	uint64_t start;
 
 	pass_time(LAUNCH_NS);
@@ -225,14 +315,25 @@ EXPORT void simulation_launch(uint64_t kernel_ns)
 		start = simulation.device_free;
 	else if (simulation.device_free)
 		simulation.idle += start - simulation.device_free;
-	simulation.device_free = start + kernel_ns;
+	simulation.device_free = streams[stream].free = start + kernel_ns;
 	relaxed = atomic_load(&nvs_capture_ever);
 	errno = ERANGE;
-	if (nvs_pacing_due(mark.pacing[0]))
-		nvs_pacing_look(&mark, &device, STREAM);
+	if (nvs_pacing_due(mark.pacing[0], handle))
+		nvs_pacing_look(&mark, &device, handle);
 	simulation.faults += errno != ERANGE;
+	simulation.faults += beneath;
 	simulation.faults += atomic_load(&mark.looking);
 	simulation.faults += mode != CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+/* Everything completes now. */
+EXPORT void simulation_complete(void)
+{
+	simulation.device_free = simulation.now;
+	for (int i = 0; i < STREAMS; i++)
+		streams[i].free = simulation.now;
+	for (uint64_t i = 1; i <= simulation.created; i++)
+		events[i].done_at = simulation.now;
 }
 
 EXPORT void simulation_gate(int state)
@@ -247,11 +348,20 @@ EXPORT void simulation_captures(int going_on)
 		atomic_store(&nvs_capture_ever, true);
 }
 
-/* The current context ends, its events with it, and another one has its address. */
-EXPORT void simulation_context_ended(void)
+EXPORT void simulation_contended(int contended)
 {
-	for (uint64_t i = 1; i <= simulation.created; i++)
-		if (events[i].context == simulation.context)
+	atomic_store(&device.contended_until_ns, contended ? UINT64_MAX : 0);
+}
+
+/* A context may be ending, and then has ended or goes on; if it ended, its events are gone. */
+EXPORT void simulation_context_ending(uint64_t context, int ended)
+{
+	contexts[context].life |= 1;
+	simulation_launch(1, 0);
+	contexts[context].life += ended ? 1 : (uint32_t)-1;
+	for (uint64_t i = 1; ended && i <= simulation.created; i++)
+		if (events[i].context == context) {
 			events[i].context = 0;
-	generation++;
+			simulation.lost++;
+		}
 }

@@ -207,6 +207,9 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	nvs_device_tell_others(client->device,
+			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
+			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
 	return true;

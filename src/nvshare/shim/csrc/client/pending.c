@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "process/files.h"
+#include "process/thread.h"
 
 void nvs_pending_open(struct nvs_pending *pending)
 {
@@ -31,8 +32,11 @@ void nvs_pending_add(struct nvs_pending *pending, unsigned int bit)
 	/* This runs in the program's own calls: the write must not show in its errno. */
 	int saved = errno;
 
+	/* Cancelled between the two, a thread would have told that the client was woken. */
+	nvs_cancel_off();
 	if (!(atomic_fetch_or(&pending->bits, bit) & bit))
 		(void)!write(pending->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+	nvs_cancel_on();
 	errno = saved;
 }
 

@@ -296,3 +296,11 @@ uint64_t nvs_objects_added(void)
 	dl_iterate_phdr(added_visit, &added);
 	return added;
 }
+
+void *nvs_symbol_anywhere(const char *name)
+{
+	struct after_search search = { .name = name, .passed = true };
+
+	dl_iterate_phdr(after_visit, &search);
+	return search.found;
+}

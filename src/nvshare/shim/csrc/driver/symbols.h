@@ -60,5 +60,7 @@ void *nvs_symbol_behind_us(const char *name);
 void nvs_objects_visit(void (*each)(const struct nvs_object *object, void *data), void *data);
 /* How many objects were ever loaded, in all namespaces. */
 uint64_t nvs_objects_added(void);
+/* The first definition of a function in any loaded object, the program included; NULL: none. */
+void *nvs_symbol_anywhere(const char *name);
 
 #endif

@@ -7,7 +7,7 @@
  * `lock` protects the list and the counts beside it; `changed` is signalled when they change.
  * `ending` is held for reading by calls that pass a closed gate because they are captured, and for
  * writing around what ends a capture, so that none of them is submitted after all. Neither is held
- * while the dynamic loader is called.
+ * while the dynamic loader is called, and no thread is cancelled while it holds one.
  */
 #define _GNU_SOURCE
 #include "gate/capture.h"
@@ -18,6 +18,7 @@
 
 #include "driver/driver.h"
 #include "gate/marks.h"
+#include "process/thread.h"
 
 /*
  * A thread's own default stream has the same number in all threads: there `owner` makes the
@@ -54,6 +55,9 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	if (!stream || stream == CU_STREAM_PER_THREAD ||
 	    NVS_CALL(cuStreamGetCtx, stream, &capture->context) != CUDA_SUCCESS)
 		NVS_CALL(cuCtxGetCurrent, &capture->context);
+	/* Until nvs_capture_begun: of a thread that ended here nobody would know whether it began.
+	 */
+	nvs_cancel_off();
 	/*
 	 * In the list before the driver begins it: a drain that came in between would synchronize
 	 * and end it.
@@ -113,6 +117,7 @@ void nvs_capture_begun(struct nvs_capture *capture, CUresult result)
 
 	if (result != CUDA_SUCCESS)
 		remove_first(capture, NULL, NULL, NULL);
+	nvs_cancel_on();
 	errno = saved;
 }
 
@@ -131,6 +136,7 @@ static CUstreamCaptureStatus status_of(CUstream stream)
  */
 void nvs_capture_ending(void)
 {
+	nvs_cancel_off();
 	pthread_rwlock_wrlock(&ending);
 }
 
@@ -142,6 +148,7 @@ void nvs_capture_ended(CUstream stream, bool destroyed)
 	int saved = errno;
 
 	pthread_rwlock_unlock(&ending);
+	nvs_cancel_on();
 	if (over && stream)
 		remove_first(NULL, stream, NULL, owner);
 	errno = saved;
@@ -165,16 +172,18 @@ bool nvs_capture_pass(CUstream stream)
 {
 	bool capturing;
 
+	nvs_cancel_off();
 	pthread_rwlock_rdlock(&ending);
 	capturing = status_of(stream) != CU_STREAM_CAPTURE_STATUS_NONE;
 	if (!capturing)
-		pthread_rwlock_unlock(&ending);
+		nvs_capture_passed();
 	return capturing;
 }
 
 void nvs_capture_passed(void)
 {
 	pthread_rwlock_unlock(&ending);
+	nvs_cancel_on();
 }
 
 void nvs_capture_announce(void)

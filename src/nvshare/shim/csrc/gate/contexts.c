@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the list of contexts. `lock` protects it, `changed` is signalled when a synchronization
- * ends; the lock is not held while the driver is called. Entries are used again but never freed, so
- * that look-ups need no lock.
+ * Owns the list of contexts. `lock` protects it, `changed` is signalled when a wait for a context,
+ * or a call that may end one, is over; the lock is not held while the driver is called. Entries
+ * are used again but never freed, so that look-ups need no lock.
+ *
+ * A drain may miss no context in which this process has submitted. So a context is noted when it is
+ * made and when it becomes current, which no thread can do without before it submits; and, for
+ * contexts that came into being around the hooks, when a thread submits for the first time or has
+ * to wait. A device's primary context is asked for at every drain, seen or not.
  */
 #define _GNU_SOURCE
 #include "gate/contexts.h"
@@ -12,26 +17,36 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "gate/context_list.h"
 #include "gate/device.h"
-
-struct nvs_context {
-	struct nvs_context *next;
-	_Atomic(CUcontext) context; /* NULL: the entry is free */
-	_Atomic int ordinal;
-	bool primary;
-	int pins; /* synchronizations that go on */
-	/*
-	 * The end of what was submitted; NULL: not made, or taken away because the context may end.
-	 * Written by the thread that has pinned the entry, or made sure that nobody has.
-	 */
-	CUevent event;
-	bool running; /* the event was recorded, or should be, and is not known to have completed */
-};
+#include "gate/marks.h"
+#include "process/thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic(struct nvs_context *) contexts;
+static struct nvs_context primaries[NVS_MAX_DEVICES];
+static struct nvs_context unseen; /* stands for those that are not in the list */
 static _Atomic uint32_t generation;
+/* For each device: since the last synchronization there was a context that submissions may be of */
+static bool seen[NVS_MAX_DEVICES];
+static uint64_t submissions[NVS_MAX_DEVICES]; /* at that synchronization */
+
+/* With the lock held. */
+static void wait_for_change(void)
+{
+	/* Cancelled here, a thread would end with the lock held. */
+	nvs_cancel_off();
+	pthread_cond_wait(&changed, &lock);
+	nvs_cancel_on();
+}
+
+/* With the lock held. */
+static void link_entry(struct nvs_context *entry)
+{
+	entry->next = atomic_load(&contexts);
+	atomic_store(&contexts, entry);
+}
 
 static struct nvs_context *find(CUcontext context)
 {
@@ -43,112 +58,212 @@ static struct nvs_context *find(CUcontext context)
 	return NULL;
 }
 
+/* With the lock held. NULL: there can be no such device. */
 static struct nvs_context *find_primary(int ordinal)
 {
 	struct nvs_context *entry;
 
-	for (entry = atomic_load(&contexts); entry; entry = entry->next)
-		if (entry->primary && atomic_load(&entry->context) &&
-		    atomic_load(&entry->ordinal) == ordinal)
-			return entry;
-	return NULL;
+	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
+		return NULL;
+	entry = &primaries[ordinal];
+	if (!entry->primary) {
+		entry->primary = true;
+		atomic_store(&entry->ordinal, ordinal);
+		link_entry(entry);
+	}
+	return entry;
 }
 
-void nvs_context_created(CUcontext context, int ordinal, bool primary)
+/* With the lock held. NULL: no memory. */
+static struct nvs_context *find_free(void)
+{
+	struct nvs_context *entry;
+
+	for (entry = atomic_load(&contexts); entry; entry = entry->next)
+		if (!entry->primary && !atomic_load(&entry->context) && !entry->endings)
+			return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (entry)
+		link_entry(entry);
+	return entry;
+}
+
+void nvs_context_created(CUcontext context, int ordinal)
 {
 	int saved = errno;
 	struct nvs_context *entry;
 
+	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
+		return;
 	pthread_mutex_lock(&lock);
 	entry = find(context);
-	if (!entry)
-		entry = find(NULL);
-	if (!entry) {
-		entry = calloc(1, sizeof(*entry));
-		if (entry) {
-			entry->next = atomic_load(&contexts);
-			atomic_store(&contexts, entry);
-		}
-	}
+	/* It may have the address of one that has ended, which is just about to be told. */
+	if (!entry || entry->endings)
+		entry = find_free();
 	if (entry) {
-		entry->primary = primary;
-		/* It may be one that failed to end: nothing is known of it. */
+		entry->attached = 0;
 		entry->running = true;
 		atomic_store(&entry->ordinal, ordinal);
 		atomic_store(&entry->context, context);
+		seen[ordinal] = true;
 	}
 	pthread_mutex_unlock(&lock);
 	errno = saved;
 }
 
-/*
- * With the lock held and nobody's pin: the event would end with the context. If that does not end
- * after all, nothing is known of it.
- */
-static CUevent take_event(struct nvs_context *entry)
+void nvs_context_primary_seen(CUcontext context, int ordinal)
 {
-	CUevent event = entry->event;
+	struct nvs_context *entry, *other;
 
+	pthread_mutex_lock(&lock);
+	other = find(context);
+	entry = find_primary(ordinal);
+	if (entry && entry != other) {
+		if (other)
+			atomic_store(&other->context, NULL);
+		entry->running = true;
+		atomic_store(&entry->context, context);
+	}
+	if (entry)
+		seen[ordinal] = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Takes the device's primary context, to be given back by cuDevicePrimaryCtxRelease_v2. False: it
+ * has no users; to take it would bring it to life, and with it its memory.
+ */
+static bool take_primary(int ordinal, CUcontext *context)
+{
+	unsigned int flags;
+	int active = 0;
+
+	return NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
+	       active && NVS_CALL(cuDevicePrimaryCtxRetain, context, ordinal) == CUDA_SUCCESS;
+}
+
+void nvs_context_note(CUcontext context)
+{
+	int saved = errno;
+	CUcontext primary = NULL;
+	CUdevice ordinal;
+
+	if (!context || find(context))
+		return;
+	if (NVS_CALL(cuCtxGetDevice, &ordinal) == CUDA_SUCCESS && nvs_device_use(ordinal)) {
+		if (take_primary(ordinal, &primary)) {
+			nvs_context_primary_seen(primary, ordinal);
+			NVS_CALL(cuDevicePrimaryCtxRelease_v2, ordinal);
+		}
+		if (context != primary)
+			nvs_context_created(context, ordinal);
+	}
+	errno = saved;
+}
+
+void nvs_context_note_current(void)
+{
+	CUcontext context = NULL;
+
+	if (NVS_CALL(cuCtxGetCurrent, &context) == CUDA_SUCCESS)
+		nvs_context_note(context);
+}
+
+void nvs_context_attached(CUcontext context)
+{
+	struct nvs_context *entry;
+
+	nvs_context_note(context);
+	pthread_mutex_lock(&lock);
+	entry = context ? find(context) : NULL;
+	if (entry)
+		entry->attached++;
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * With the lock held, which is given up. Somebody may be waiting for the context just now; to end
+ * it meanwhile would crash that thread, and with it the program.
+ */
+static struct nvs_context *begin_ending(struct nvs_context *entry)
+{
+	CUevent event;
+
+	nvs_cancel_off();
+	while (entry->pins)
+		wait_for_change();
+	if (!entry->endings++)
+		atomic_fetch_add(&entry->life, 1);
+	/* It would end with the context. If that does not end after all, nothing is known of it. */
+	event = entry->event;
 	entry->event = NULL;
 	entry->running = true;
-	return event;
+	pthread_mutex_unlock(&lock);
+	if (event)
+		NVS_CALL(cuEventDestroy_v2, event);
+	/* Who asks about events of the context's from here on finds that it may be ending. */
+	nvs_marks_wait_looks();
+	return entry;
 }
 
-/*
- * The worker may be synchronizing the context just now; to destroy it meanwhile would crash that
- * thread, and with it the program.
- */
-void nvs_context_ending(CUcontext context)
+struct nvs_context *nvs_context_ending(CUcontext context)
 {
 	struct nvs_context *entry;
-	CUevent event = NULL;
 
-	if (!context)
-		return;
 	pthread_mutex_lock(&lock);
-	entry = find(context);
-	while (entry && entry->pins)
-		pthread_cond_wait(&changed, &lock);
-	if (entry)
-		event = take_event(entry);
-	if (entry && !entry->primary)
+	entry = context ? find(context) : NULL;
+	return begin_ending(entry ? entry : &unseen);
+}
+
+struct nvs_context *nvs_context_primary_ending(int ordinal)
+{
+	struct nvs_context *entry;
+
+	pthread_mutex_lock(&lock);
+	entry = find_primary(ordinal);
+	return begin_ending(entry ? entry : &unseen);
+}
+
+bool nvs_context_detached(struct nvs_context *entry)
+{
+	bool gone;
+
+	pthread_mutex_lock(&lock);
+	gone = !entry->attached;
+	if (!gone)
+		entry->attached--;
+	pthread_mutex_unlock(&lock);
+	return gone;
+}
+
+void nvs_context_ended(struct nvs_context *entry, bool gone)
+{
+	pthread_mutex_lock(&lock);
+	entry->ended |= gone;
+	if (gone)
 		atomic_store(&entry->context, NULL);
-	atomic_fetch_add(&generation, 1);
-	pthread_mutex_unlock(&lock);
-	if (event)
-		NVS_CALL(cuEventDestroy_v2, event);
-}
-
-void nvs_context_primary_ending(int ordinal)
-{
-	struct nvs_context *entry;
-	CUevent event = NULL;
-
-	pthread_mutex_lock(&lock);
-	entry = find_primary(ordinal);
-	while (entry && entry->pins)
-		pthread_cond_wait(&changed, &lock);
-	/* Between here and nvs_context_primary_ended nobody may begin to synchronize it. */
-	if (entry) {
-		entry->pins = -1;
-		event = take_event(entry);
+	if (entry != &unseen)
+		seen[atomic_load(&entry->ordinal)] = true;
+	if (!--entry->endings) {
+		atomic_fetch_add(&entry->life, entry->ended ? 1 : -1);
+		entry->ended = false;
 	}
-	pthread_mutex_unlock(&lock);
-	if (event)
-		NVS_CALL(cuEventDestroy_v2, event);
-}
-
-void nvs_context_primary_ended(int ordinal)
-{
-	struct nvs_context *entry;
-
-	pthread_mutex_lock(&lock);
-	entry = find_primary(ordinal);
-	if (entry)
-		entry->pins = 0;
 	atomic_fetch_add(&generation, 1);
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+}
+
+const struct nvs_context *nvs_context_record(CUcontext context)
+{
+	const struct nvs_context *entry = context ? find(context) : NULL;
+
+	return entry ? entry : &unseen;
+}
+
+uint32_t nvs_context_life(const struct nvs_context *record)
+{
+	return atomic_load(&record->life);
 }
 
 int nvs_context_ordinal(CUcontext context)
@@ -160,14 +275,8 @@ int nvs_context_ordinal(CUcontext context)
 
 CUcontext nvs_context_primary(int ordinal)
 {
-	struct nvs_context *entry;
-	CUcontext context;
-
-	pthread_mutex_lock(&lock);
-	entry = find_primary(ordinal);
-	context = entry ? atomic_load(&entry->context) : NULL;
-	pthread_mutex_unlock(&lock);
-	return context;
+	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES ? atomic_load(&primaries[ordinal].context)
+							 : NULL;
 }
 
 uint32_t nvs_context_generation(void)
@@ -175,132 +284,76 @@ uint32_t nvs_context_generation(void)
 	return atomic_load(&generation);
 }
 
-/* To push a primary context that has no users would bring it back to life, and with it its memory.
+/*
+ * It may have ended around the hooks. To make a dead context current succeeds (driver 580), and
+ * crashes the program when it is left.
  */
-static bool is_alive(const struct nvs_context *entry)
+static bool is_dead(CUcontext context)
 {
-	unsigned int flags;
-	int active = 0;
+	unsigned int version;
+	CUresult result = NVS_CALL(cuCtxGetApiVersion, context, &version);
 
-	if (!entry->primary)
-		return true;
-	return NVS_CALL(cuDevicePrimaryCtxGetState, atomic_load(&entry->ordinal), &flags,
-			&active) == CUDA_SUCCESS &&
-	       active;
+	return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+bool nvs_context_take(const struct nvs_context *entry, CUcontext *context)
+{
+	if (entry->primary)
+		return take_primary(atomic_load(&entry->ordinal), context);
+	*context = atomic_load(&entry->context);
+	return !is_dead(*context);
+}
+
+void nvs_context_give_back(const struct nvs_context *entry)
+{
+	if (entry->primary)
+		NVS_CALL(cuDevicePrimaryCtxRelease_v2, atomic_load(&entry->ordinal));
+}
+
+/* With the lock held. */
+static bool is_of(const struct nvs_context *entry, const struct nvs_device *device)
+{
+	return atomic_load(&entry->ordinal) == device->ordinal &&
+	       (entry->primary || atomic_load(&entry->context));
 }
 
 /*
  * Pinned rather than locked: the device may work for long, and the program must be able to make and
- * end other contexts meanwhile. False: the entry is not the device's, or (unless `wait`) its
- * context may be ending just now.
+ * end other contexts meanwhile.
  */
-static bool pin(struct nvs_context *entry, const struct nvs_device *device, bool wait)
+struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs_context *after,
+				     bool wait)
 {
-	bool pinned;
+	struct nvs_context *entry;
 
 	pthread_mutex_lock(&lock);
-	while (wait && entry->pins < 0)
-		pthread_cond_wait(&changed, &lock);
-	pinned = entry->pins >= 0 && atomic_load(&entry->context) &&
-		 atomic_load(&entry->ordinal) == device->ordinal;
-	entry->pins += pinned;
+	find_primary(device->ordinal);
+	if (after) {
+		after->pins--;
+		pthread_cond_broadcast(&changed);
+	}
+	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
+		while (wait && entry->endings && is_of(entry, device))
+			wait_for_change();
+		if (!entry->endings && is_of(entry, device))
+			break;
+	}
+	if (entry)
+		entry->pins++;
 	pthread_mutex_unlock(&lock);
-	return pinned;
+	return entry;
 }
 
-static void unpin(struct nvs_context *entry)
+bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found)
 {
+	bool missed;
+
 	pthread_mutex_lock(&lock);
-	entry->pins--;
-	pthread_cond_broadcast(&changed);
+	missed = !found && !seen[ordinal] && submitted != submissions[ordinal];
+	seen[ordinal] = found;
+	submissions[ordinal] = submitted;
 	pthread_mutex_unlock(&lock);
-}
-
-/* An error means that the context is gone or broken for good; nothing runs in it any more. */
-static void synchronize(const struct nvs_context *entry)
-{
-	CUcontext popped;
-
-	if (!is_alive(entry) ||
-	    NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
-		return;
-	NVS_CALL(cuCtxSynchronize);
-	NVS_CALL(cuCtxPopCurrent_v2, &popped);
-}
-
-static bool make_event(struct nvs_context *entry)
-{
-	CUcontext popped;
-
-	if (entry->event)
-		return true;
-	if (NVS_CALL(cuCtxPushCurrent_v2, atomic_load(&entry->context)) != CUDA_SUCCESS)
-		return false;
-	if (NVS_CALL(cuEventCreate, &entry->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		entry->event = NULL;
-	NVS_CALL(cuCtxPopCurrent_v2, &popped);
-	return entry->event != NULL;
-}
-
-static void record(struct nvs_context *entry)
-{
-	entry->running = is_alive(entry) && NVS_REAL(cuCtxRecordEvent) && make_event(entry) &&
-			 NVS_CALL(cuCtxRecordEvent, atomic_load(&entry->context), entry->event) ==
-				 CUDA_SUCCESS;
-	if (!entry->running)
-		synchronize(entry);
-}
-
-void nvs_contexts_record(const struct nvs_device *device)
-{
-	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
-		/*
-		 * One whose context may be ending is passed over, here and in the query: the call
-		 * that ends it has its mark set, and takes the event away.
-		 */
-		if (pin(entry, device, false)) {
-			record(entry);
-			unpin(entry);
-		}
-	}
-}
-
-static enum nvs_completion query(struct nvs_context *entry)
-{
-	if (!entry->running)
-		return NVS_COMPLETION_DONE;
-	if (!entry->event)
-		return NVS_COMPLETION_UNKNOWN;
-	/* Any other error means that nothing runs in the context any more. */
-	entry->running = NVS_CALL(cuEventQuery, entry->event) == CUDA_ERROR_NOT_READY;
-	return entry->running ? NVS_COMPLETION_RUNS : NVS_COMPLETION_DONE;
-}
-
-enum nvs_completion nvs_contexts_query(const struct nvs_device *device)
-{
-	enum nvs_completion all = NVS_COMPLETION_DONE;
-
-	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
-		enum nvs_completion one = NVS_COMPLETION_DONE;
-
-		if (pin(entry, device, false)) {
-			one = query(entry);
-			unpin(entry);
-		}
-		if (one > all)
-			all = one;
-	}
-	return all;
-}
-
-void nvs_contexts_synchronize(const struct nvs_device *device)
-{
-	for (struct nvs_context *entry = atomic_load(&contexts); entry; entry = entry->next) {
-		if (pin(entry, device, true)) {
-			synchronize(entry);
-			unpin(entry);
-		}
-	}
+	return missed;
 }
 
 void nvs_contexts_forked(void)
@@ -311,8 +364,12 @@ void nvs_contexts_forked(void)
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);
-		entry->pins = 0;
+		atomic_store(&entry->life, (atomic_load(&entry->life) | 1) + 1);
+		entry->pins = entry->endings = 0;
+		entry->ended = false;
 		entry->event = NULL;
 	}
+	atomic_store(&unseen.life, (atomic_load(&unseen.life) | 1) + 1);
+	unseen.endings = 0;
 	atomic_fetch_add(&generation, 1);
 }

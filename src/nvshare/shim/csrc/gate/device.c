@@ -14,6 +14,9 @@
 
 #include "driver/driver.h"
 #include "driver/watch.h"
+#include "process/thread.h"
+
+#define CONTENDED_NS 60000000000u /* how long after the last sign of others */
 
 _Atomic(struct nvs_device *) nvs_device_only;
 
@@ -27,6 +30,17 @@ struct nvs_device *nvs_device_known(int ordinal)
 
 	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES && known >> ordinal & 1 ? &devices[ordinal]
 										 : NULL;
+}
+
+void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits,
+			    uint64_t now_ns)
+{
+	uint64_t before = atomic_load(&device->contended_until_ns);
+
+	if (others_wait || (waits && before))
+		atomic_store(&device->contended_until_ns, UINT64_MAX);
+	else if (before == UINT64_MAX)
+		atomic_store(&device->contended_until_ns, now_ns + CONTENDED_NS);
 }
 
 void nvs_devices_forked(void)
@@ -66,10 +80,12 @@ struct nvs_device *nvs_device_use(int ordinal)
 		return NULL;
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.total_bytes = bytes;
+	nvs_cancel_off();
 	pthread_mutex_lock(&use_lock);
 	if (!nvs_device_known(ordinal))
 		publish(&filled);
 	pthread_mutex_unlock(&use_lock);
+	nvs_cancel_on();
 	errno = saved;
 	return nvs_device_known(ordinal);
 }

@@ -8,6 +8,7 @@
 #define NVSHARE_DEVICE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NVS_MAX_DEVICES 64
@@ -46,6 +47,8 @@ struct nvs_device {
 	uint8_t uuid[16];     /* what the lock belongs to */
 	uint64_t total_bytes; /* as the driver says */
 	struct nvs_gate gate;
+	/* until when its backlog is short because of others; written by its client thread only */
+	_Atomic uint64_t contended_until_ns;
 	_Atomic uint64_t footprint_bytes;    /* written by footprint.c only */
 	const struct nvs_listener *listener; /* set by nvs_device_start */
 	struct nvs_client *client;	     /* owned by client.c */
@@ -66,6 +69,16 @@ struct nvs_device *nvs_device_known(int ordinal);
  * before anybody else sees its record. Not from two threads at a time.
  */
 void nvs_device_start(struct nvs_device *device);
+/*
+ * Whether others wait for the device, or this process waits for those that it had to give it to.
+ * Who has had to share it lately will have to again, so it counts for a minute longer.
+ */
+void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits,
+			    uint64_t now_ns);
+static inline bool nvs_device_contended(const struct nvs_device *device, uint64_t now_ns)
+{
+	return atomic_load_explicit(&device->contended_until_ns, memory_order_relaxed) > now_ns;
+}
 /* In a forked child. */
 void nvs_devices_forked(void);
 

@@ -26,7 +26,7 @@
 
 #include "driver/driver.h"
 #include "gate/capture.h"
-#include "gate/contexts.h"
+#include "gate/completion.h"
 #include "gate/device.h"
 #include "gate/gate.h"
 #include "gate/marks.h"

@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 #include "gate/capture.h"
+#include "gate/contexts.h"
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "gate/pass.h"
+#include "gate/python.h"
 #include "gate/streams.h"
 
 static bool passes(struct nvs_pass *pass, int state)
@@ -64,9 +66,11 @@ static bool take_step(struct nvs_device *device)
 	return may_step(device) && atomic_compare_exchange_strong(&device->gate.step, &offered, 0);
 }
 
-static void wait_at(struct nvs_device *device, int seen)
+/* False: the program wants to go on without. */
+static bool wait_at(struct nvs_device *device, int seen)
 {
 	struct nvs_gate *gate = &device->gate;
+	bool interrupted = false;
 	uint32_t wakeups;
 
 	/*
@@ -87,8 +91,11 @@ static void wait_at(struct nvs_device *device, int seen)
 	 */
 	wakeups = atomic_load(&gate->wakeups);
 	if (atomic_load(&gate->state) == seen && !may_step(device))
-		syscall(SYS_futex, &gate->wakeups, FUTEX_WAIT_PRIVATE, wakeups, NULL, NULL, 0);
+		interrupted = syscall(SYS_futex, &gate->wakeups, FUTEX_WAIT_PRIVATE, wakeups, NULL,
+				      NULL, 0) < 0 &&
+			      errno == EINTR;
 	atomic_fetch_sub(&gate->waiting, 1);
+	return !interrupted || !nvs_python_interrupts();
 }
 
 /*
@@ -130,8 +137,10 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 	 * The driver called an exported function of its own, which is our hook. The outer call
 	 * passed already; if this one waited, its mark would keep the drain from ending.
 	 */
-	if (mark->depth++)
+	if (mark->depth) {
+		mark->depth++;
 		return CUDA_SUCCESS;
+	}
 	for (;;) {
 		struct nvs_device *obstacle;
 
@@ -139,22 +148,25 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 		 * All or none: a call that waits for one device must not keep another one from
 		 * being drained.
 		 */
+		mark->depth = 1;
 		atomic_store_explicit(&mark->devices, mask, memory_order_relaxed);
 		nvs_mark_order();
 		obstacle = find_obstacle(pass, mask, &seen);
 		if (!obstacle)
 			break;
-		/* Nothing is held while it waits: not the captures' end, not the mark. */
+		/*
+		 * Nothing is held while it waits: not the captures' end, not the mark. A handler of
+		 * a signal may submit meanwhile, or end the wait by a jump.
+		 */
 		if (pass->capturing)
 			nvs_capture_passed();
 		pass->capturing = false;
 		atomic_store_explicit(&mark->devices, 0, memory_order_release);
-		if (seen == NVS_GATE_FAILING) {
-			mark->depth--;
+		mark->depth = 0;
+		if (seen == NVS_GATE_FAILING || !wait_at(obstacle, seen)) {
 			result = CUDA_ERROR_SYSTEM_NOT_READY;
 			break;
 		}
-		wait_at(obstacle, seen);
 	}
 	errno = saved;
 	return result;
@@ -172,6 +184,10 @@ CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream)
 		*pass = (struct nvs_pass){ .mark = mark };
 		return CUDA_SUCCESS;
 	}
+	/* Its context may have come into being around the hooks; with one device nobody asks again.
+	 */
+	if (!mark || atomic_load_explicit(&nvs_device_only, memory_order_acquire))
+		nvs_context_note_current();
 	device = nvs_device_of(stream);
 	if (!device) { /* no context: the driver will say so */
 		*pass = (struct nvs_pass){ 0 };

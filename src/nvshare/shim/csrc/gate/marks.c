@@ -45,6 +45,13 @@ static void give_back(void *data)
 
 	/* First: the captures of the next owner must not be taken for this one's. */
 	on_thread_end(mark);
+	/*
+	 * A thread that was cancelled in a call is in it no more; a drain would wait for it for
+	 * ever.
+	 */
+	mark->depth = 0;
+	atomic_store_explicit(&mark->looking, false, memory_order_release);
+	atomic_store_explicit(&mark->devices, 0, memory_order_release);
 	/* A destructor that runs after this one may submit again; then it takes a mark again. */
 	nvs_mark_mine = NULL;
 	/* Released, and acquired in find_free: the next owner goes on with the plain fields. */

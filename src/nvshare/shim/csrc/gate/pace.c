@@ -2,26 +2,40 @@
 /*
  * Pacing, pure: see pace.h. A structure belongs to one thread, so nothing here is locked.
  *
- * The window begins small and doubles as long as the estimate allows: up to FREE_WINDOW by itself,
- * beyond it only when the program filled it, so that a program with short kernels that turns to
- * long ones has not much queued. The estimate is the largest time per submission seen lately. While
- * events were outstanding all the time it is exact; when everything had completed, the device may
- * have been idle, and the time seen is only an upper bound.
+ * The window begins small and doubles as long as the estimate allows: up to a certain size by
+ * itself, beyond it only when the program filled it, so that a program with short kernels that
+ * turns to long ones has not much queued. The estimate is the largest time per submission seen
+ * lately. While events were outstanding all the time it is exact (with other streams and threads on
+ * the device it is this stream's share, which is what a drain has to wait for); when everything had
+ * completed, the device may have been idle, and the time seen is only an upper bound.
+ *
+ * When nothing completes for several times the estimate, either the kernels have become longer, or
+ * they wait for something that the host has yet to do, and to hold the thread would be wrong. No
+ * call tells the two apart, but what follows does: work that waited for the host completes all at
+ * once, long kernels one after the other. So a hold is given up after a while. As much as the first
+ * window may then be submitted, twice as much after the next hold, and so on; and what completes
+ * then decides how long such a hold is in the future. What may be queued because of that: nothing
+ * more when kernels take up to PATIENCE_NS each; 2^n times the first window for a program that
+ * begins with kernels of n times PATIENCE_NS, until two of them have completed; and as much as the
+ * driver takes when the device kept up and the kernels suddenly turn ten thousand times longer.
  */
 #include "gate/pace.h"
 
-#define BACKLOG_NS 500000000u /* what may be queued */
-#define FIRST_WINDOW 8u	      /* 100 ms each: 0.8 s before anything is known */
-#define LEAST_WINDOW 2u	      /* one runs, one is queued */
-#define FREE_WINDOW \
-	256u /* more than a training step of a small model launches ahead of the device */
-#define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
-#define MOST_INTERVAL 32u /* while something is outstanding */
+#define ALONE_NS 500000000u    /* what may be queued */
+#define CONTENDED_NS 50000000u /* and while somebody waits */
+#define PATIENCE_NS 200000000u /* of a hold, unless the estimate asks for more */
+#define LEAST_PATIENCE_NS 1000000u
+#define MOST_PATIENCE_NS 8000000000u
+#define FIRST_WINDOW 8u /* 100 ms each: 0.8 s before anything is known */
+#define LEAST_WINDOW 2u /* one runs, one is queued */
 /*
- * While the device keeps up: an event and its query cost 1.4 us (H200), 1 % of the shortest
- * launches.
+ * More than a training step of a small model launches ahead of the device: a program that is not
+ * held by it is not held at all.
  */
-#define EASY_INTERVAL 64u
+#define FREE_WINDOW 512u
+#define CONTENDED_FREE_WINDOW 128u
+#define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
+#define MOST_INTERVAL 64u /* of a device that does not keep up */
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {
@@ -30,11 +44,30 @@ static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 	return value > most ? most : (uint32_t)value;
 }
 
+static uint64_t most_ns(const struct nvs_pace *pace)
+{
+	return pace->contended ? CONTENDED_NS : ALONE_NS;
+}
+
+static uint32_t first_window(const struct nvs_pace *pace)
+{
+	return pace->contended ? LEAST_WINDOW : FIRST_WINDOW;
+}
+
+static uint32_t free_window(const struct nvs_pace *pace)
+{
+	return pace->contended ? CONTENDED_FREE_WINDOW : FREE_WINDOW;
+}
+
+/*
+ * While the device keeps up, an event is what pacing costs (in the processor and, between two short
+ * kernels, on the device): half a window may pass without one.
+ */
 static void set_window(struct nvs_pace *pace, uint32_t window)
 {
 	pace->window = window;
-	pace->interval = pace->keeping_up && window >= FREE_WINDOW
-				 ? EASY_INTERVAL
+	pace->interval = pace->keeping_up && window >= free_window(pace)
+				 ? free_window(pace) / 2
 				 : clamp(window / 4, 1, MOST_INTERVAL);
 }
 
@@ -47,6 +80,9 @@ static uint32_t pop_batches(struct nvs_pace *pace, uint32_t events)
 		pace->oldest = (pace->oldest + 1) % NVS_PACE_EVENTS;
 	}
 	pace->outstanding -= submissions;
+	/* The same event again and again, which the processor's caches have. */
+	if (pace->events == 0)
+		pace->oldest = 0;
 	return submissions;
 }
 
@@ -62,9 +98,10 @@ static void learn(struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 		pace->estimate_ns = estimate;
 }
 
-static uint32_t window_for(uint64_t submission_ns)
+static uint32_t window_for(const struct nvs_pace *pace, uint64_t submission_ns)
 {
-	return clamp(BACKLOG_NS / (submission_ns ? submission_ns : 1), LEAST_WINDOW, MOST_WINDOW);
+	return clamp(most_ns(pace) / (submission_ns ? submission_ns : 1), LEAST_WINDOW,
+		     MOST_WINDOW);
 }
 
 /*
@@ -74,45 +111,98 @@ static uint32_t window_for(uint64_t submission_ns)
  */
 static uint32_t allowed_window(const struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 {
-	uint32_t allowed = window_for(pace->estimate_ns), bound = window_for(sample_ns),
+	uint32_t allowed = window_for(pace, pace->estimate_ns), bound = window_for(pace, sample_ns),
 		 least = pace->window / 2;
 
 	if (!idle)
 		return allowed;
-	if (least < FIRST_WINDOW)
-		least = FIRST_WINDOW;
+	if (least < first_window(pace))
+		least = first_window(pace);
 	return clamp(bound > least ? bound : least, 0, allowed);
 }
 
 static uint32_t grown(const struct nvs_pace *pace, uint32_t allowed, bool filled)
 {
-	if (allowed <= pace->window)
+	uint32_t window = pace->window;
+
+	if (pace->keeping_up && window > free_window(pace))
+		window = free_window(pace);
+	if (allowed <= window)
 		return allowed;
-	return pace->window < FREE_WINDOW || filled ? clamp(allowed, 0, 2 * pace->window)
-						    : pace->window;
+	return window < free_window(pace) || filled ? clamp(allowed, 0, 2 * window) : window;
+}
+
+static uint64_t usual_patience(const struct nvs_pace *pace)
+{
+	return pace->patience_ns ? pace->patience_ns : PATIENCE_NS;
+}
+
+/* A hold was given up for the right reason: the next one may be shorter. */
+static void waited_for_host(struct nvs_pace *pace)
+{
+	uint64_t patience = usual_patience(pace) / 8;
+
+	pace->patience_ns = patience < LEAST_PATIENCE_NS ? LEAST_PATIENCE_NS : patience;
+}
+
+/*
+ * True: the time that the batch took is the device's doing. `together`: it was not alone in
+ * completing.
+ */
+static bool is_device_time(struct nvs_pace *pace, uint64_t elapsed_ns, bool together)
+{
+	uint64_t slow = pace->slow_ns;
+
+	pace->slow_ns = 0;
+	if (pace->blind) {
+		pace->blind = false;
+		if (together)
+			waited_for_host(pace);
+		else
+			pace->slow_ns = elapsed_ns;
+		return false;
+	}
+	if (slow && elapsed_ns < slow / 4)
+		waited_for_host(pace);
+	else if (slow)
+		pace->patience_ns = 0;
+	return true;
+}
+
+void nvs_pace_contended(struct nvs_pace *pace, bool contended)
+{
+	if (pace->contended == contended)
+		return;
+	pace->contended = contended;
+	if (pace->window)
+		set_window(pace, clamp(pace->window, 0,
+				       pace->estimate_ns ? window_for(pace, pace->estimate_ns)
+							 : first_window(pace)));
 }
 
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now)
 {
 	bool filled = nvs_pace_holds(pace), idle;
+	uint64_t elapsed;
 	uint32_t submissions;
-	uint64_t sample;
 
 	if (pace->window == 0) {
-		set_window(pace, FIRST_WINDOW);
+		set_window(pace, first_window(pace));
 		pace->progress_ns = now;
 	}
 	submissions = pop_batches(pace, events);
 	pace->keeping_up = pace->events == 0;
-	set_window(pace, pace->window);
+	if (!pace->blind || submissions)
+		set_window(pace, pace->window);
 	if (submissions == 0)
 		return;
-	sample = (now - pace->progress_ns) / submissions;
-	idle = pace->events == 0;
-	learn(pace, sample, idle);
-	set_window(pace, grown(pace, allowed_window(pace, sample, idle), filled));
+	elapsed = now - pace->progress_ns;
 	pace->progress_ns = now;
-	pace->blind = false;
+	idle = pace->events == 0;
+	if (!is_device_time(pace, elapsed, idle || events > 1))
+		return;
+	learn(pace, elapsed / submissions, idle);
+	set_window(pace, grown(pace, allowed_window(pace, elapsed / submissions, idle), filled));
 }
 
 bool nvs_pace_has_room(const struct nvs_pace *pace)
@@ -130,24 +220,50 @@ void nvs_pace_recorded(struct nvs_pace *pace)
 
 bool nvs_pace_holds(const struct nvs_pace *pace)
 {
-	uint32_t ahead = pace->outstanding + pace->since_record;
+	uint32_t ahead = pace->outstanding + pace->since_record + pace->interval;
 
-	if (pace->blind || pace->events == 0 || (pace->keeping_up && pace->events == 1))
+	if (pace->events == 0 || (pace->keeping_up && pace->events == 1))
 		return false;
-	return ahead + pace->interval > pace->window || !nvs_pace_has_room(pace);
+	if (pace->blind)
+		return ahead > pace->allowance;
+	return ahead > pace->window || !nvs_pace_has_room(pace);
+}
+
+bool nvs_pace_is_least(const struct nvs_pace *pace)
+{
+	return pace->contended && !pace->blind && pace->window == LEAST_WINDOW;
+}
+
+uint64_t nvs_pace_patience(const struct nvs_pace *pace)
+{
+	uint64_t patience = 4 * pace->estimate_ns * pace->batches[pace->oldest];
+
+	if (patience < usual_patience(pace))
+		patience = usual_patience(pace);
+	if (patience < 2 * pace->slow_ns)
+		patience = 2 * pace->slow_ns;
+	return patience < MOST_PATIENCE_NS ? patience : MOST_PATIENCE_NS;
 }
 
 void nvs_pace_give_up(struct nvs_pace *pace)
 {
+	uint32_t ahead = pace->outstanding + pace->since_record;
+
+	/* Where it was right to give up before, more of such holds would only cost time. */
+	if (!pace->blind)
+		pace->step = pace->patience_ns ? FREE_WINDOW : FIRST_WINDOW;
+	else
+		pace->step = clamp(2ull * pace->step, 0, MOST_WINDOW);
 	pace->blind = true;
+	pace->interval = clamp(pace->step / 4, 1, MOST_INTERVAL);
+	pace->allowance = ahead + pace->step;
 }
 
-/* While no time was seen, the window is what is known: so many submissions take BACKLOG_NS at most.
- */
+/* While no time was seen, the window is what is known: it takes as long as is allowed at most. */
 uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace)
 {
 	uint32_t ahead = pace->outstanding + pace->since_record + 1;
-	uint32_t window = pace->window ? pace->window : FIRST_WINDOW;
+	uint32_t window = pace->window ? pace->window : first_window(pace);
 
-	return ahead * (pace->estimate_ns ? pace->estimate_ns : BACKLOG_NS / window);
+	return ahead * (pace->estimate_ns ? pace->estimate_ns : most_ns(pace) / window);
 }

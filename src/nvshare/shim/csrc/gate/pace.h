@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pacing: bounds, in time, how much submitted work of one thread on one device may be outstanding,
- * so that a drain ends soon (kernels under 100 ms: within about a second), while a program whose
- * launches are the bottleneck is never held back.
+ * Pacing: bounds, in time, how much submitted work of one thread on one stream may be outstanding,
+ * so that a drain ends soon, while a program whose launches are the bottleneck is never held back.
+ * While nobody waits for the device half a second may be queued, otherwise a tenth of it; a kernel
+ * that runs and one that is queued behind it are always allowed.
  *
  * Pure: no lock, no clock, no driver call. A structure filled with zeros is a fresh one; it belongs
  * to one thread. Times are nanoseconds of any monotonic clock. How a submission uses it, after the
  * real call succeeded and outside of captures:
  *
  *	if (nvs_pace_submitted(pace)) {                      most calls end here
+ *		nvs_pace_contended(pace, somebody else waits for the device, or did so lately);
  *		query the events from the oldest on, up to the first that has not completed: n have
  *		nvs_pace_completed(pace, n, now);            also with n == 0
  *		if (nvs_pace_has_room(pace)) {
@@ -16,9 +18,9 @@
  *			nvs_pace_recorded(pace);
  *		}
  *		while (nvs_pace_holds(pace)) {
- *			wait until the oldest event completes, for NVS_PACE_HOLD_LIMIT_NS at most
+ *			wait until the oldest event completes, for nvs_pace_patience(pace) at most
  *			it did: nvs_pace_completed(pace, 1, now);
- *			it did not, or the gate is closing: nvs_pace_give_up(pace);
+ *			it did not: nvs_pace_give_up(pace), and submit on
  *		}
  *	}
  *
@@ -32,9 +34,7 @@
 #include <stdint.h>
 
 /* cdef begin */
-#define NVS_PACE_EVENTS 64
-#define NVS_PACE_HOLD_LIMIT_NS \
-	8000000000 /* more than the kernels between two events take, at 100 ms each */
+#define NVS_PACE_EVENTS 32
 
 struct nvs_pace {
 	uint32_t since_record; /* submissions since the newest event */
@@ -44,13 +44,20 @@ struct nvs_pace {
 	uint32_t outstanding;
 	uint32_t oldest;      /* index of the oldest event in batches[] */
 	uint32_t events;      /* events not known to have completed */
+	uint32_t step;	      /* while blind: submissions until the next hold */
+	uint32_t allowance;   /* the window while blind */
 	uint64_t estimate_ns; /* time per submission: the most that was seen lately; 0: unknown */
 	uint64_t progress_ns; /* when a completion was last seen */
+	uint64_t patience_ns; /* for a hold that no estimate justifies; 0: the usual one */
+	uint64_t slow_ns;     /* what the first completion after a hold was given up had taken */
+	bool contended;	      /* the short bound applies */
 	bool keeping_up;      /* at the last look all but the newest event had completed */
-	bool blind;	      /* a hold was given up: none before something completes */
+	bool blind;	      /* a hold was given up, and nothing has completed since */
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
 };
 
+/* Whether the short bound applies from now on. */
+void nvs_pace_contended(struct nvs_pace *pace, bool contended);
 /* The oldest `events` events have completed, as seen at `now`. */
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now);
 /* Another event can be recorded. */
@@ -59,8 +66,13 @@ bool nvs_pace_has_room(const struct nvs_pace *pace);
 void nvs_pace_recorded(struct nvs_pace *pace);
 /* The thread should wait for the oldest event before it submits more. */
 bool nvs_pace_holds(const struct nvs_pace *pace);
+/* Submissions take so long that one runs and one is queued, while somebody waits for the device. */
+bool nvs_pace_is_least(const struct nvs_pace *pace);
+/* For how long it should wait for the oldest event. */
+uint64_t nvs_pace_patience(const struct nvs_pace *pace);
 /*
- * The thread can't wait, or waited for too long: what it waits for may need what it submits next.
+ * The thread waited for so long: what it waits for may need what it submits next. Some more may be
+ * submitted before it is asked to wait again.
  */
 void nvs_pace_give_up(struct nvs_pace *pace);
 /* How long what is outstanding and one more submission should take, by what was seen so far. */

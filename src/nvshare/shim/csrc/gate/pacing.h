@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's side of pacing: the events that show how far the work of one thread on one device
- * has come.
+ * has come, for each of the streams that the thread uses.
  */
 #ifndef NVSHARE_PACING_H
 #define NVSHARE_PACING_H
@@ -13,21 +13,35 @@
 #include "cuda/abi.h"
 #include "gate/pace.h"
 
+struct nvs_context;
 struct nvs_device;
 struct nvs_mark;
 
-/* Belongs to one thread at a time. */
-struct nvs_pacing {
+#define NVS_PACING_STREAMS 16
+
+/* One stream of one thread. */
+struct nvs_paced_stream {
+	void *stream;
+	uint32_t used; /* the higher the later; 0: the record is free */
 	struct nvs_pace pace;
-	CUcontext context;		 /* of the events */
-	uint32_t generation;		 /* of contexts, when the events were made */
-	CUevent events[NVS_PACE_EVENTS]; /* NULL: not yet made */
+	CUcontext handle;		   /* of the events' context; NULL: there are none */
+	const struct nvs_context *context; /* its record */
+	uint32_t life;			   /* of the context, when the events were made */
+	CUevent events[NVS_PACE_EVENTS];   /* NULL: not yet made */
 };
 
-/* A submission succeeded; true: nvs_pacing_look is due. */
-static inline bool nvs_pacing_due(struct nvs_pacing *pacing)
+/* Belongs to one thread at a time. */
+struct nvs_pacing {
+	struct nvs_paced_stream *current; /* what the thread submitted to last */
+	uint32_t uses;
+	struct nvs_paced_stream streams[NVS_PACING_STREAMS];
+};
+
+/* A submission succeeded; true: nvs_pacing_look is due, and counts it in that case. */
+static inline bool nvs_pacing_due(struct nvs_pacing *pacing, void *stream)
 {
-	return !pacing || nvs_pace_submitted(&pacing->pace);
+	return !pacing || pacing->current->stream != stream ||
+	       nvs_pace_submitted(&pacing->current->pace);
 }
 
 /*

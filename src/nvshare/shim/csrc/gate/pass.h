@@ -79,7 +79,8 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 			      memory_order_relaxed);
 	mark->depth = 0;
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
-	if (result == CUDA_SUCCESS && nvs_pacing_due(mark->pacing[pass->device->ordinal]))
+	if (result == CUDA_SUCCESS &&
+	    nvs_pacing_due(mark->pacing[pass->device->ordinal], pass->stream))
 		nvs_pacing_look(mark, pass->device, pass->stream);
 }
 

@@ -10,18 +10,18 @@
 #include "gate/pass.h"
 #include "memory/memory.h"
 
-#define CREATE(symbol, arguments, ...)                          \
-	NVS_HOOK(symbol, __VA_ARGS__)                           \
-	{                                                       \
-		CUresult result;                                \
-                                                                \
-		if (!NVS_REAL(symbol))                          \
-			return CUDA_ERROR_NOT_FOUND;            \
-		nvs_device_use(dev);                            \
-		result = NVS_REAL(symbol) arguments;            \
-		if (result == CUDA_SUCCESS)                     \
-			nvs_context_created(*pctx, dev, false); \
-		return result;                                  \
+#define CREATE(symbol, arguments, ...)                   \
+	NVS_HOOK(symbol, __VA_ARGS__)                    \
+	{                                                \
+		CUresult result;                         \
+                                                         \
+		if (!NVS_REAL(symbol))                   \
+			return CUDA_ERROR_NOT_FOUND;     \
+		nvs_device_use(dev);                     \
+		result = NVS_REAL(symbol) arguments;     \
+		if (result == CUDA_SUCCESS)              \
+			nvs_context_created(*pctx, dev); \
+		return result;                           \
 	}
 
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
@@ -40,7 +40,37 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 	nvs_device_use(dev);
 	result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
 	if (result == CUDA_SUCCESS && nvs_context_primary(dev) != *pctx)
-		nvs_context_created(*pctx, dev, true);
+		nvs_context_primary_seen(*pctx, dev);
+	return result;
+}
+
+/* Whoever made the context, a thread that submits in it has made it current. */
+#define MAKE_CURRENT(symbol)                         \
+	NVS_HOOK(symbol, CUcontext ctx)              \
+	{                                            \
+		CUresult result;                     \
+                                                     \
+		if (!NVS_REAL(symbol))               \
+			return CUDA_ERROR_NOT_FOUND; \
+		result = NVS_REAL(symbol)(ctx);      \
+		if (result == CUDA_SUCCESS)          \
+			nvs_context_note(ctx);       \
+		return result;                       \
+	}
+
+MAKE_CURRENT(cuCtxSetCurrent)
+MAKE_CURRENT(cuCtxPushCurrent)
+MAKE_CURRENT(cuCtxPushCurrent_v2)
+
+NVS_HOOK(cuCtxAttach, CUcontext *pctx, unsigned int flags)
+{
+	CUresult result;
+
+	if (!NVS_REAL(cuCtxAttach))
+		return CUDA_ERROR_NOT_FOUND;
+	result = NVS_REAL(cuCtxAttach)(pctx, flags);
+	if (result == CUDA_SUCCESS)
+		nvs_context_attached(*pctx);
 	return result;
 }
 
@@ -51,44 +81,42 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
 	 unsigned int flags)
 {
-	CUcontext primary;
-	CUresult result;
-
 	if (!NVS_REAL(cuGreenCtxCreate))
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_device_use(dev);
-	result = NVS_REAL(cuGreenCtxCreate)(phCtx, desc, dev, flags);
-	if (result == CUDA_SUCCESS &&
-	    NVS_CALL(cuDevicePrimaryCtxRetain, &primary, dev) == CUDA_SUCCESS) {
-		nvs_context_created(primary, dev, true);
-		NVS_CALL(cuDevicePrimaryCtxRelease_v2, dev);
+	return NVS_REAL(cuGreenCtxCreate)(phCtx, desc, dev, flags);
+}
+
+/*
+ * What the driver takes away with the context is taken away here too: a capture that stayed in the
+ * list would make every later drain wait for ever.
+ */
+static void context_ended(struct nvs_context *entry, CUcontext context, bool gone)
+{
+	nvs_context_ended(entry, gone);
+	if (gone && context) {
+		nvs_capture_context_ended(context);
+		nvs_memory_context_gone(context);
 	}
-	return result;
 }
 
 /*
  * It passes a closed gate, because a program must be able to end. But the driver waits here for the
  * context's work, which may still be running; a drain can't synchronize that context any more, and
- * waits for this call instead. What the driver takes away with the context is taken away here too:
- * a capture that stayed in the list would make every later drain wait for ever.
+ * waits for this call instead.
  */
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 {
-	int ordinal = nvs_context_ordinal(context);
+	struct nvs_context *entry;
 	struct nvs_pass pass;
 	CUresult result;
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
-	nvs_gate_hold(&pass, nvs_device_known(ordinal));
-	nvs_context_ending(context);
+	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(context)));
+	entry = nvs_context_ending(context);
 	result = real(context);
-	if (result != CUDA_SUCCESS && ordinal >= 0) {
-		nvs_context_created(context, ordinal, false);
-	} else if (result == CUDA_SUCCESS) {
-		nvs_capture_context_ended(context);
-		nvs_memory_context_gone(context);
-	}
+	context_ended(entry, context, result == CUDA_SUCCESS);
 	nvs_gate_leave(&pass, result);
 	return result;
 }
@@ -103,9 +131,43 @@ NVS_HOOK(cuCtxDestroy_v2, CUcontext ctx)
 	return destroy(NVS_REAL(cuCtxDestroy_v2), ctx);
 }
 
+/* A context that was attached as well has other users; only we know, for nobody can ask. */
 NVS_HOOK(cuCtxDetach, CUcontext ctx)
 {
-	return destroy(NVS_REAL(cuCtxDetach), ctx);
+	struct nvs_context *entry;
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!NVS_REAL(cuCtxDetach))
+		return CUDA_ERROR_NOT_FOUND;
+	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(ctx)));
+	entry = nvs_context_ending(ctx);
+	result = NVS_REAL(cuCtxDetach)(ctx);
+	context_ended(entry, ctx, result == CUDA_SUCCESS && nvs_context_detached(entry));
+	nvs_gate_leave(&pass, result);
+	return result;
+}
+
+/*
+ * The context that stands for a green one ends with it, but not its memory, which is the primary
+ * context's.
+ */
+NVS_HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
+{
+	CUcontext context = NULL;
+	struct nvs_context *entry;
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!NVS_REAL(cuGreenCtxDestroy))
+		return CUDA_ERROR_NOT_FOUND;
+	NVS_CALL(cuCtxFromGreenCtx, &context, hCtx);
+	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(context)));
+	entry = nvs_context_ending(context);
+	result = NVS_REAL(cuGreenCtxDestroy)(hCtx);
+	nvs_context_ended(entry, result == CUDA_SUCCESS);
+	nvs_gate_leave(&pass, result);
+	return result;
 }
 
 /*
@@ -114,6 +176,7 @@ NVS_HOOK(cuCtxDetach, CUcontext ctx)
  */
 static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 {
+	struct nvs_context *entry;
 	CUcontext context;
 	struct nvs_pass pass;
 	unsigned int flags;
@@ -122,17 +185,14 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
-	context = nvs_context_primary(ordinal);
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
-	nvs_context_primary_ending(ordinal);
+	entry = nvs_context_primary_ending(ordinal);
+	context = nvs_context_primary(ordinal);
 	result = real(ordinal);
-	nvs_context_primary_ended(ordinal);
-	if (context &&
-	    NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
-	    !active) {
-		nvs_capture_context_ended(context);
-		nvs_memory_context_gone(context);
-	}
+	context_ended(entry, context,
+		      NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) ==
+				      CUDA_SUCCESS &&
+			      !active);
 	nvs_gate_leave(&pass, result);
 	return result;
 }

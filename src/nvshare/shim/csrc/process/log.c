@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "process/thread.h"
+
 #define LINE_BYTES 1024
 
 static _Atomic bool debug;
@@ -31,8 +33,10 @@ static void write_line(const char *format, va_list arguments)
 		if (end > sizeof(line) - 1)
 			end = sizeof(line) - 1;
 		line[end] = '\n';
+		nvs_cancel_off();
 		if (write(STDERR_FILENO, line, end + 1) < 0)
 			errno = saved; /* nobody reads stderr: nothing to be done */
+		nvs_cancel_on();
 	}
 	errno = saved;
 }

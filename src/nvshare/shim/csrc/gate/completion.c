@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the events that show how far a device's contexts have come. A context is pinned while its
+ * event is used; no lock besides.
+ */
+#include "gate/completion.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+#include "gate/context_list.h"
+#include "gate/contexts.h"
+#include "gate/device.h"
+#include "gate/marks.h"
+#include "process/log.h"
+
+/* An error means that the context is gone or broken for good; nothing runs in it any more. */
+static void synchronize(CUcontext context)
+{
+	CUcontext popped;
+
+	if (NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
+		return;
+	NVS_CALL(cuCtxSynchronize);
+	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+}
+
+static bool make_event(struct nvs_context *entry, CUcontext context)
+{
+	CUcontext popped;
+
+	if (entry->event)
+		return true;
+	if (NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
+		return false;
+	if (NVS_CALL(cuEventCreate, &entry->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		entry->event = NULL;
+	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	return entry->event != NULL;
+}
+
+static void record(struct nvs_context *entry)
+{
+	CUcontext context;
+
+	entry->running = false;
+	if (!nvs_context_take(entry, &context))
+		return;
+	entry->running = NVS_REAL(cuCtxRecordEvent) && make_event(entry, context) &&
+			 NVS_CALL(cuCtxRecordEvent, context, entry->event) == CUDA_SUCCESS;
+	if (!entry->running)
+		synchronize(context);
+	nvs_context_give_back(entry);
+}
+
+void nvs_contexts_record(const struct nvs_device *device)
+{
+	struct nvs_context *entry = NULL;
+
+	/*
+	 * One whose context may be ending is passed over, here and in the query: the call that ends
+	 * it has its mark set, and takes the event away.
+	 */
+	while ((entry = nvs_context_next(device, entry, false)))
+		record(entry);
+}
+
+static enum nvs_completion query(struct nvs_context *entry)
+{
+	if (!entry->running)
+		return NVS_COMPLETION_DONE;
+	if (!entry->event)
+		return NVS_COMPLETION_UNKNOWN;
+	/* Any other error means that nothing runs in the context any more. */
+	entry->running = NVS_CALL(cuEventQuery, entry->event) == CUDA_ERROR_NOT_READY;
+	return entry->running ? NVS_COMPLETION_RUNS : NVS_COMPLETION_DONE;
+}
+
+enum nvs_completion nvs_contexts_query(const struct nvs_device *device)
+{
+	enum nvs_completion all = NVS_COMPLETION_DONE, one;
+	struct nvs_context *entry = NULL;
+
+	while ((entry = nvs_context_next(device, entry, false))) {
+		one = query(entry);
+		if (one > all)
+			all = one;
+	}
+	return all;
+}
+
+void nvs_contexts_synchronize(const struct nvs_device *device)
+{
+	static _Atomic bool told;
+	uint64_t submissions = nvs_marks_submissions(device);
+	struct nvs_context *entry = NULL;
+	CUcontext context;
+	bool found = false;
+
+	while ((entry = nvs_context_next(device, entry, true)))
+		if (nvs_context_take(entry, &context)) {
+			synchronize(context);
+			nvs_context_give_back(entry);
+			found = true;
+		}
+	if (nvs_contexts_missed(device->ordinal, submissions, found) &&
+	    !atomic_exchange(&told, true))
+		nvs_log("device %d: work was submitted in a context that the library has not seen; "
+			"it may still run while others have the device",
+			device->ordinal);
+}
