@@ -2,9 +2,8 @@
 /*
  * The clients: one record and one thread for every device that the process uses. The thread alone
  * touches the record's state and connection; others, its worker among them, only add to `pending`,
- * which wakes it. So nothing here is locked, no thread of the program ever
- * waits for the scheduler except at the gate, and the scheduler is heard at any time: the thread
- * makes no call that may wait.
+ * which wakes it. So nothing here is locked, no thread of the program waits for the scheduler but
+ * at the gate, and the scheduler is heard at any time: the thread makes no call that may wait.
  *
  * After fork the child closes what was inherited, which would keep the parent's connection open,
  * and nvs_client_start begins anew.
