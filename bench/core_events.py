@@ -42,7 +42,7 @@ class Bench:
     def __init__(
         self, policy: Policy, clients: int, total_bytes: int, footprint_bytes: int, register: bool = True
     ) -> None:
-        self.core = Core(Settings(policy=policy), 0.0, recovering=False)
+        self.core = Core(Settings(policy=policy))
         self.now = 0.0
         self.calls = 0
         self.clients = clients

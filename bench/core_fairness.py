@@ -54,7 +54,7 @@ class Simulation:
     def __init__(self, programs: Sequence[Program], policy: Policy) -> None:
         self.waits: list[Wait] = []
         self._programs = programs
-        self._core = Core(Settings(policy, QUANTUM), 0.0, recovering=False)
+        self._core = Core(Settings(policy, QUANTUM))
         self._now = 0.0
         self._coming: list[tuple[float, int, Event]] = []
         self._planned = 0

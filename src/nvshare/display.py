@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-STATE_STYLES = {"holding": "bold green", "waiting": "yellow", "unresponsive": "bold red", "idle": "dim"}
+STATE_STYLES = {
+    "holding": "bold green",
+    "leaving": "green",
+    "unresponsive": "bold red",
+    "waiting": "yellow",
+    "idle": "dim",
+}
 """How the terminal shows a client's state. Tables list the clients in this order of their states."""
 
 _KIB = 1024

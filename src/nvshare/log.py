@@ -18,6 +18,15 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class LogLevel(StrEnum):
+    """The least severity of the lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class _Lines:
     """stderr, except that a closed terminal or a full disk stops the lines and not the program."""
 
@@ -37,8 +46,8 @@ class _Lines:
             return
 
 
-def make_log(log_format: LogFormat) -> Log:
-    """A logger that writes lines in this format to stderr."""
+def make_log(log_format: LogFormat, level: LogLevel) -> Log:
+    """A logger that writes lines in this format, from this level on, to stderr."""
     processors: list[Any] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -54,6 +63,6 @@ def make_log(log_format: LogFormat) -> Log:
     log: Log = structlog.wrap_logger(
         structlog.WriteLogger(_Lines(sys.stderr)),  # type: ignore[arg-type]
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger("info"),
+        wrapper_class=structlog.make_filtering_bound_logger(level.value),
     )
     return log

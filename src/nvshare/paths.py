@@ -21,6 +21,7 @@ SIMGPU_DIR = "NVSHARE_SIMGPU_DIR"
 SIMGPU_DEVICES = "NVSHARE_SIMGPU_DEVICES"
 SIMGPU_TRACE = "NVSHARE_SIMGPU_TRACE"
 LD_PRELOAD = "LD_PRELOAD"
+NOTIFY_SOCKET = "NOTIFY_SOCKET"
 NVIDIA_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 SYSTEM_RUN_DIR = Path("/var/run/nvshare")
@@ -35,7 +36,7 @@ POD_RESOURCES_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 class RunDir:
     """The files of one scheduler's run directory.
 
-    ``client/`` is what containers get mounted; ``admin/`` never leaves the node.
+    ``client/`` is what containers get mounted; ``admin/`` and ``status/`` never leave the node.
     """
 
     root: Path
@@ -56,14 +57,24 @@ class RunDir:
         return self.root / "admin" / "admin.sock"
 
     @property
+    def status_socket(self) -> Path:
+        """The part of the admin API that only shows, for every user of the machine."""
+        return self.root / "status" / "status.sock"
+
+    @property
     def pid_file(self) -> Path:
-        """The running scheduler's pid; locked with flock(2) for as long as it lives."""
+        """The running scheduler's pid, for people and scripts; what is locked is the run directory itself."""
         return self.root / "scheduler.pid"
 
     @property
-    def clients_marker(self) -> Path:
-        """Exists while clients may outlive the scheduler that they are registered with."""
-        return self.root / "clients-remain"
+    def holder_record(self) -> Path:
+        """Who holds what, for the scheduler after this one."""
+        return self.root / "holders"
+
+    @property
+    def choices(self) -> Path:
+        """What the operator set while a scheduler ran, for the scheduler after it."""
+        return self.root / "choices.json"
 
     @property
     def log_file(self) -> Path:
@@ -86,7 +97,7 @@ class RunDir:
 
 
 def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
-    """The run directory: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root, ``$XDG_RUNTIME_DIR/nvshare`` for a user.
+    """A new scheduler's: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root, ``$XDG_RUNTIME_DIR/nvshare`` for a user.
 
     A user without XDG_RUNTIME_DIR gets ``/tmp/nvshare-UID``, as the shim computes it too.
     """
@@ -98,3 +109,14 @@ def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
     if runtime := environment.get("XDG_RUNTIME_DIR"):
         return RunDir(Path(runtime) / "nvshare")
     return RunDir(Path(f"/tmp/nvshare-{uid}"))
+
+
+def run_dirs(environment: Mapping[str, str], uid: int | None = None) -> tuple[RunDir, ...]:
+    """Where to look for a scheduler, in this order, as the shim does too; the last one is ``run_dir``.
+
+    The system's comes before the user's own, so that all users of a machine share its GPUs. NVSHARE_RUN_DIR leaves no
+    choice.
+    """
+    own = run_dir(environment, uid)
+    system = RunDir(SYSTEM_RUN_DIR)
+    return (own,) if environment.get(RUN_DIR) or own == system else (system, own)

@@ -43,6 +43,14 @@ def accepts(path: Path) -> bool:
     return True
 
 
+def answers(run_dir: RunDir) -> bool:
+    """Whether a scheduler accepts clients there; a place that can't be looked at has none for this user."""
+    try:
+        return accepts(run_dir.client_socket)
+    except SchedulerStartError:
+        return False
+
+
 def wait_until_accepting(run_dir: RunDir, alive: Callable[[], bool], log: Path, written: int = 0) -> None:
     """Returns when a scheduler accepts clients; SchedulerStartError when the one that was started can't.
 

@@ -75,8 +75,9 @@ def serving(run_dir: RunDir, answers: Answers) -> Iterator[Answers]:
 
 
 def example() -> admin_pb2.Status:
-    """Two devices: one that is taken in turns in a cluster, one that nobody uses."""
+    """Two devices: one that is taken in turns in a cluster, one of which little is known."""
     busy = admin_pb2.Device(
+        index="0",
         uuid="GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
         name="NVIDIA H200",
         total_bytes=150754820096,
@@ -97,6 +98,9 @@ def example() -> admin_pb2.Status:
                 grants=17,
                 backend="managed",
                 protocol_version=2,
+                waiting_seconds=62.25,
+                position=1,
+                behind=[2],
             ),
             admin_pb2.Client(
                 id=2,
@@ -104,11 +108,15 @@ def example() -> admin_pb2.Status:
                 command="python serve.py",
                 state="holding",
                 footprint_bytes=123456789012,
+                pinned_bytes=700 * 1024**2,
+                pinned_measured=True,
                 held_seconds=17.75,
                 waited_seconds=0.5,
                 grants=1,
                 backend="native",
                 protocol_version=2,
+                drain="stepping",
+                notices=["a context that nvshare did not see"],
                 identity=admin_pb2.Identity(
                     namespace="vision", pod="detector-5d4f8c7b9-x2x7k", container="main", source="kernel"
                 ),
@@ -128,5 +136,7 @@ def example() -> admin_pb2.Status:
         policy="exclusive",
         quantum_seconds=2.5,
         recovering=True,
+        clients=[admin_pb2.Client(id=3, state="leaving", pinned_bytes=640 * 1024**2, protocol_version=1)],
+        awaited=[admin_pb2.AwaitedHolder(pid=4194303, command="python3")],
     )
     return admin_pb2.Status(version="0.2.0", scheduler_pid=977, uptime_seconds=3600.0, devices=[busy, quiet])

@@ -7,7 +7,7 @@ import pytest
 
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
-from tests.ctl.admin_server import Answers
+from tests.ctl.admin_server import Answers, example
 from tests.ctl.program import ctl
 
 
@@ -18,11 +18,35 @@ def test_quantum_of_all(run_dir: RunDir, answers: Answers) -> None:
     assert answers.asked == [admin_pb2.SetQuantumRequest(seconds=2.5)]
 
 
-def test_policy_of_one(run_dir: RunDir, answers: Answers) -> None:
-    """With --device the command is for that one."""
-    done = ctl(run_dir, "set", "policy", "exclusive", "--device", "GPU-1")
-    assert (done.returncode, done.stdout) == (0, "policy of GPU-1: exclusive\n")
-    assert answers.asked == [admin_pb2.SetPolicyRequest(policy="exclusive", device_uuid="GPU-1")]
+BUSY, QUIET = (device.uuid for device in example().devices)
+
+
+@pytest.mark.parametrize(
+    ("meant", "uuid"),
+    [("0", BUSY), (BUSY, BUSY), (BUSY.upper(), BUSY), ("GPU-6e", BUSY), ("6ec4f", BUSY), ("00000000", QUIET)],
+)
+def test_policy_of_one(run_dir: RunDir, answers: Answers, meant: str, uuid: str) -> None:
+    """With --device, an index, a UUID or the beginning of one, the command is for that one, which is named in full."""
+    done = ctl(run_dir, "set", "policy", "exclusive", "--device", meant)
+    assert (done.returncode, done.stdout) == (0, f"policy of {uuid}: exclusive\n")
+    assert answers.asked[1:] == [admin_pb2.SetPolicyRequest(policy="exclusive", device_uuid=uuid)]
+
+
+@pytest.mark.parametrize(
+    ("meant", "said"),
+    [
+        ("7", f"device '7' is unknown; known devices: 0 {BUSY}, {QUIET}"),
+        ("GPU-", f"device 'GPU-' is unknown; known devices: 0 {BUSY}, {QUIET}"),
+        ("6ec", f"device '6ec' is ambiguous: 0 {BUSY}, 1 {BUSY[:-1]}0; give more of the UUID, or the index"),
+    ],
+)
+def test_no_such_device(run_dir: RunDir, answers: Answers, meant: str, said: str) -> None:
+    """Nothing is set, and all that could be meant is listed."""
+    if "ambiguous" in said:
+        answers.status.devices.append(admin_pb2.Device(index="1", uuid=f"{BUSY[:-1]}0"))
+    done = ctl(run_dir, "set", "quantum", "3", "--device", meant)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"nvshare-ctl: {said}\n")
+    assert answers.asked == [admin_pb2.GetStatusRequest()]
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND])

@@ -13,9 +13,13 @@ import pytest
 import yaml
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl import memory
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, ctl, environment
+
+GIB = 1 << 30
+MIB = 1 << 20
 
 DOCUMENT = {
     "version": "0.2.0",
@@ -23,14 +27,17 @@ DOCUMENT = {
     "uptime_seconds": 3600.0,
     "devices": [
         {
+            "index": "0",
             "uuid": "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
             "name": "NVIDIA H200",
             "total_bytes": 150754820096,
             "foreign_bytes": 536870912,
+            "free_bytes": 150754820096 - 536870912 - 106300440576 - 536870912 - 123456789012 - 734003200,
             "policy": "auto",
             "quantum_seconds": 30.0,
             "quantum_left_seconds": 12.25,
             "recovering": False,
+            "awaited": [],
             "clients": [
                 {
                     "id": 1,
@@ -39,11 +46,17 @@ DOCUMENT = {
                     "state": "waiting",
                     "footprint_bytes": 106300440576,
                     "pinned_bytes": 536870912,
+                    "pinned_measured": False,
                     "held_seconds": 3723.5,
                     "waited_seconds": 1234.5,
                     "grants": 17,
                     "backend": "managed",
                     "protocol_version": 2,
+                    "waiting_seconds": 62.25,
+                    "position": 1,
+                    "behind": [2],
+                    "drain": None,
+                    "notices": [],
                     "namespace": None,
                     "pod": None,
                     "container": None,
@@ -55,12 +68,18 @@ DOCUMENT = {
                     "command": "python serve.py",
                     "state": "holding",
                     "footprint_bytes": 123456789012,
-                    "pinned_bytes": 0,
+                    "pinned_bytes": 734003200,
+                    "pinned_measured": True,
                     "held_seconds": 17.75,
                     "waited_seconds": 0.5,
                     "grants": 1,
                     "backend": "native",
                     "protocol_version": 2,
+                    "waiting_seconds": None,
+                    "position": None,
+                    "behind": [],
+                    "drain": "stepping",
+                    "notices": ["a context that nvshare did not see"],
                     "namespace": "vision",
                     "pod": "detector-5d4f8c7b9-x2x7k",
                     "container": "main",
@@ -78,15 +97,42 @@ DOCUMENT = {
             ],
         },
         {
+            "index": None,
             "uuid": "GPU-00000000-0000-0000-0000-000000000001",
             "name": "NVIDIA H200",
             "total_bytes": 150754820096,
-            "foreign_bytes": 0,
+            "foreign_bytes": None,
+            "free_bytes": None,
             "policy": "exclusive",
             "quantum_seconds": 2.5,
             "quantum_left_seconds": None,
             "recovering": True,
-            "clients": [],
+            "awaited": [{"pid": 4194303, "command": "python3"}],
+            "clients": [
+                {
+                    "id": 3,
+                    "pid": None,
+                    "command": None,
+                    "state": "leaving",
+                    "footprint_bytes": None,
+                    "pinned_bytes": 671088640,
+                    "pinned_measured": False,
+                    "held_seconds": 0.0,
+                    "waited_seconds": 0.0,
+                    "grants": 0,
+                    "backend": None,
+                    "protocol_version": 1,
+                    "waiting_seconds": None,
+                    "position": None,
+                    "behind": [],
+                    "drain": None,
+                    "notices": [],
+                    "namespace": None,
+                    "pod": None,
+                    "container": None,
+                    "identity_source": None,
+                }
+            ],
             "allocations_without_client": [],
         },
     ],
@@ -115,7 +161,12 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
     for text in (
         "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
         "NVIDIA H200",
-        "clients 214.5 GiB, others 512 MiB, of 140.4 GiB",
+        "clients 215.2 + others 0.5 = 140.4 + 75.3 GiB too much",
+        "clients 0.6+? + others ? of 140.4 GiB",
+        "~512 MiB",
+        " 700 MiB",
+        "stepping",
+        "1 leaving",
         "policy auto, quantum 30 s (12.2 s left), 1 holding, 1 waiting",
         "4194301",
         "99.0 GiB",
@@ -123,14 +174,48 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
         "1h 02m",
         "20m 34s",
         "17.8 s",
-        "recovering",
+        "recovering: waits for pid 4194303 (python3)",
         "vision/own-preload/c, 1 virtual device",
         "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
     ):
         assert text in done.stdout
     assert "vision/detector" in done.stdout
     assert all(len(line) <= int(columns) for line in done.stdout.splitlines())
-    assert any("python3 …/train.py --epochs" in line for line in done.stdout.splitlines())
+    assert any("python3 …/train.py" in line for line in done.stdout.splitlines())
+    words = " ".join(done.stdout.split())
+    assert "waits 1m 02s, 1 of 1, for 72" in words
+    assert "a context that nvshare did not see" in words
+
+
+@pytest.mark.parametrize(("columns", "figures"), [("80", 4), ("60", 2), ("44", 1), ("40", 0), ("30", 0)])
+def test_narrow_terminal(run_dir: RunDir, answers: Answers, columns: str, figures: int) -> None:
+    """PID, STATE and the beginning of COMMAND are there at every width; figures go, the last ones first."""
+    done = ctl(run_dir, "status", COLUMNS=columns)
+    heads = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["PID"]]
+    all_figures = ["FOOTPRINT", "PINNED", "HELD", "WAITED"]
+    assert heads[0] == ["PID", "STATE", *all_figures[:figures], "COMMAND"]
+    assert any("4194301  waiting" in line and "pyth" in line for line in done.stdout.splitlines())
+    assert all(len(line) <= int(columns) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("total", "foreign", "clients", "shown"),
+    [
+        (16 * GIB, GIB // 2, [(12 * GIB, 640 * MIB)], "clients 12.6 + others 0.5 + free 2.9 = 16.0 GiB"),
+        # Each number is rounded, and still they add up.
+        (16 * GIB, 33 * MIB, [(34 * MIB, 0), (0, 34 * MIB)], "clients 0.1 + others 0.0 + free 15.9 = 16.0 GiB"),
+        (4 * GIB, 0, [(GIB, 300 * MIB)], "clients 1324 + others 0 + free 2772 = 4096 MiB"),
+        (16 * GIB, GIB, [(20 * GIB, 0)], "clients 20.0 + others 1.0 = 16.0 + 5.0 GiB too much"),
+        (16 * GIB, None, [(4 * GIB, 0)], "clients 4.0 + others ? of 16.0 GiB"),
+        (16 * GIB, 0, [(None, GIB)], "clients 1.0+? + others 0.0 of 16.0 GiB"),
+        (0, 0, [(12 * GIB, 0)], "clients 12.0 + others 0.0 GiB, of an unknown total"),
+    ],
+)
+def test_memory_adds_up(total: int, foreign: int | None, clients: list[tuple[int | None, int]], shown: str) -> None:
+    """Clients, other processes and what is free are the device's memory; what is not known is no 0."""
+    messages = [admin_pb2.Client(footprint_bytes=footprint, pinned_bytes=pinned) for footprint, pinned in clients]
+    device = admin_pb2.Device(total_bytes=total, foreign_bytes=foreign, clients=messages)
+    assert memory.as_sum(memory.of(device)) == shown
 
 
 def test_holders_first(run_dir: RunDir, answers: Answers) -> None:

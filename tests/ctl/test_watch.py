@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, environment
 from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
+from tests.scheduler.wire_client import Scheduler
 
 Reader = Callable[[], str]
 
@@ -74,3 +76,43 @@ def test_live_in_a_terminal(run_dir: RunDir) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(10) == 130
         assert "Traceback" not in terminal.output()
+
+
+def test_scheduler_that_does_not_answer(run_dir: RunDir) -> None:
+    """A stopped scheduler is said, with since when; no clock goes on meanwhile, and when it is back it is shown."""
+    with Scheduler(run_dir.root / "run") as scheduler:
+        scheduler.client().register().lock()
+        command = [*COMMAND, "status", "--watch"]
+        variables = environment(scheduler.run_dir, TERM="xterm-256color")
+        with in_terminal(command, variables) as terminal:
+            poll_until(lambda: "holding" in terminal.output(), "the status is shown")
+            scheduler.process.send_signal(signal.SIGSTOP)
+            poll_until(lambda: "the scheduler has not answered since" in terminal.output(), "it is said", timeout=30)
+            before = len(terminal.output())
+            poll_until(lambda: terminal.output().count("has not answered", before) >= 3, "it was drawn again")
+            drawn = re.findall(r"([0-9.]+) s\s+0\.0 s", terminal.output()[before:])
+            assert len(set(drawn)) == 1, "the holder's time stands still"
+            scheduler.process.send_signal(signal.SIGCONT)
+            seen = len(terminal.output())
+            poll_until(
+                lambda: "has not answered" not in _last_screen(terminal.output()[seen:]), "it is back", timeout=30
+            )
+
+
+def _last_screen(output: str) -> str:
+    """What was drawn last: the live display begins each drawing at the version's line of the one before."""
+    return output.rpartition("nvshare-scheduler ")[0].rpartition("nvshare-scheduler ")[2] or "has not answered"
+
+
+def test_silence_is_one_line(run_dir: RunDir) -> None:
+    """Not in a terminal: one line on stderr with the time of day, then the next document when it is back."""
+    with Scheduler(run_dir.root / "run") as scheduler, watching(scheduler.run_dir, "-o", "json") as (process, read):
+        poll_until(lambda: read().count("\n") == 1, "the first document")
+        scheduler.process.send_signal(signal.SIGSTOP)
+        assert process.stderr is not None
+        line = process.stderr.readline().decode()
+        assert re.fullmatch(
+            r"nvshare-ctl: the scheduler has not answered since \d\d:\d\d:\d\d; waiting for it to come back\n", line
+        )
+        scheduler.process.send_signal(signal.SIGCONT)
+        poll_until(lambda: read().count("\n") == 2, "a document", timeout=30)

@@ -45,7 +45,7 @@ def test_holder_and_waiter(scheduler: Scheduler) -> None:
     ]
     table = ctl(scheduler.run_dir, "status").stdout
     assert "1 holding, 1 waiting" in table
-    assert "of 16.0 GiB" in table
+    assert "clients 25.2 + others ? of 16.0 GiB" in table
 
 
 def test_settings_take_effect(scheduler: Scheduler) -> None:

@@ -49,10 +49,11 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "worker": set(),
     "pods": set(),
-    "dispatcher": {"core", "pods"},
+    "recovery": {"core"},
+    "dispatcher": {"core", "pods", "recovery"},
     "gpus": {"core", "worker", "dispatcher"},
-    "clients": {"core", "worker", "pods", "dispatcher", "gpus"},
-    "api": {"core", "pods", "dispatcher", "clients"},
+    "clients": {"core", "worker", "pods", "recovery", "dispatcher", "gpus"},
+    "api": {"core", "pods", "recovery", "dispatcher", "gpus", "clients"},
 }
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import structlog
@@ -12,17 +13,20 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import MAX_DEVICES, Dispatcher, TooManyDevicesError
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import HolderRecord
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
 
 
 @pytest.fixture
-async def dispatcher() -> Dispatcher:
+async def dispatcher(tmp_path: Path) -> Dispatcher:
     """A dispatcher that knows two devices, one of them of unknown size."""
     loop = asyncio.get_running_loop()
-    core = Core(Settings(policy=Policy.AUTO), loop.time(), recovering=False)
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
-    dispatcher = Dispatcher(core, loop, log, lambda _clients: None)
+    settings = Settings(policy=Policy.AUTO)
+    record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", settings, log)
+    dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None)
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)
     return dispatcher

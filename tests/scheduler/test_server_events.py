@@ -6,7 +6,7 @@ import itertools
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ STATES = {
     ClaimedState.IDLE: wire.State.IDLE,
     ClaimedState.WAITING: wire.State.WAITING,
     ClaimedState.HOLDING: wire.State.HOLDING,
+    ClaimedState.DRAINING: wire.State.DRAINING,
 }
 
 
@@ -52,10 +53,12 @@ class Pair:
     """A server and a core to which the same things happen; the core's client numbers are the server's."""
 
     scheduler: Scheduler
-    core: Core = field(default_factory=lambda: Core(Settings(), NOW, recovering=False))
+    core: Core = field(default_factory=lambda: Core(Settings()))
     clients: dict[int, WireClient] = field(default_factory=dict)
     examples: Iterator[int] = field(default_factory=itertools.count)
     registered: int = 0
+    claimed: set[str] = field(default_factory=set)
+    """Devices on which somebody has claimed to hold."""
 
     def play(self, policy: Policy, played: list[Operation]) -> None:
         """One example, on devices that no example had before."""
@@ -84,7 +87,10 @@ class Pair:
             if device not in known:
                 known.add(device)
                 self.core.handle(DeviceSeen(name, DEVICE_BYTES), NOW)
-            told: Event = ClientRegistered(event.client, name, event.footprint_bytes, event.claimed, event.grant)
+            # All clients are of this process, whose first false claim on a device counts.
+            claims = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
+            told: Event = replace(event, device=name, doubted=claims and name in self.claimed)
+            self.claimed |= {name} if claims else set()
         else:
             told = event
         actions = self.core.handle(told, NOW)

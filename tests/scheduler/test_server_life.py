@@ -191,7 +191,6 @@ def test_end_when_idle(serve: Serve) -> None:
     left = time.monotonic()
     assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
     assert time.monotonic() - left >= 0.4
-    assert not scheduler.run_dir.clients_marker.exists()
 
 
 def test_idle_but_programs_live(serve: Serve) -> None:

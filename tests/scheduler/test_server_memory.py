@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nvshare import paths
+from nvshare.admin import admin_pb2
 from nvshare.protocol.legacy import LegacyType
 from tests.conftest import Libraries
 from tests.polling import poll_until
@@ -60,6 +61,36 @@ def test_memory_is_measured(serve: Serve, environment: dict[str, str], libraries
             poll_until(lambda: memory() == expected, f"the memory is {expected}")
         poll_until(lambda: memory() == (0, GIB, CONTEXT), "the other's memory is free again")
     assert (scheduler.status().devices[0].name, scheduler.status().devices[0].total_bytes) == ("Sim", 16 * GIB)
+
+
+def test_gpus_without_clients(serve: Serve, environment: dict[str, str], libraries: Libraries) -> None:
+    """They are shown from the start, with index, name and memory; what others use there is measured, not 0 before."""
+    environment = {**environment, paths.SIMGPU_DEVICES: "Sim:16GiB,8GiB"}
+    scheduler = serve(environment=environment)
+    first, second = scheduler.status().devices
+    assert [(gpu.index, gpu.total_bytes) for gpu in (first, second)] == [("0", 16 * GIB), ("1", 8 * GIB)]
+    assert first.name == "Sim"
+    assert not first.clients
+
+    def foreign() -> list[int | None]:
+        gpus = scheduler.status().devices
+        return [gpu.foreign_bytes if gpu.HasField("foreign_bytes") else None for gpu in gpus]
+
+    poll_until(lambda: foreign() == [0, 0], "both are measured")
+    with program(environment):
+        poll_until(lambda: (foreign()[0] or 0) > GIB, "the program's memory is seen", timeout=30)
+    scheduler.admin.SetQuantum(admin_pb2.SetQuantumRequest(seconds=3, device_uuid=second.uuid))
+    assert [gpu.quantum_seconds for gpu in scheduler.status().devices] == [30, 3]
+
+
+def test_unknown_is_no_zero(serve: Serve) -> None:
+    """Without NVML nobody knows what other processes use; a version 1 client says nothing of its memory."""
+    scheduler = serve("--legacy-device", "GPU-6e767368-6172-6500-0000-000000000001")
+    scheduler.legacy_client().register()
+    [device] = scheduler.status().devices
+    assert not device.HasField("foreign_bytes")
+    assert not device.clients[0].HasField("footprint_bytes")
+    assert not device.clients[0].pinned_measured
 
 
 def test_version_1_client_on_the_only_gpu(serve: Serve, environment: dict[str, str]) -> None:

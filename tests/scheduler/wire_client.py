@@ -39,9 +39,13 @@ class ClosedError(Exception):
 class _Socket:
     """A connected socket that is read in messages of one size."""
 
-    def __init__(self, path: Path, size: int) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(os.fspath(path))
+    def __init__(self, path: Path | socket.socket, size: int) -> None:
+        """``path`` may be a socket that is connected already."""
+        if isinstance(path, socket.socket):
+            self.socket = path
+        else:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.connect(os.fspath(path))
         self._size = size
         self._received = b""
 
@@ -77,7 +81,7 @@ class _Socket:
 class WireClient:
     """A version 2 client."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | socket.socket) -> None:
         self.raw = _Socket(path, wire.FRAME_BYTES)
         self.client_id = 0
         self.epoch = 0
@@ -200,9 +204,9 @@ class Scheduler:
         # The socket of a scheduler that ended refuses.
         return scheduler_process.accepts(self.run_dir.legacy_socket)
 
-    def client(self) -> WireClient:
-        """A connection that says nothing yet."""
-        client = WireClient(self.run_dir.client_socket)
+    def client(self, connected: socket.socket | None = None) -> WireClient:
+        """A connection that says nothing yet; ``connected``: a socket that is connected already."""
+        client = WireClient(connected or self.run_dir.client_socket)
         self._clients.append(client)
         return client
 

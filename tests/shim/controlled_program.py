@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.polling import poll_until
@@ -21,13 +22,15 @@ class ControlledProgram:
     """The program of ``programs/command_loop.py``."""
 
     environment: dict[str, str]
+    prefix: Sequence[str] = ()
+    """What comes before its command."""
     process: subprocess.Popen[bytes] = field(init=False)
     errors: list[str] = field(default_factory=list)
     reader: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAMS / "command_loop.py")],
+            [*self.prefix, sys.executable, str(PROGRAMS / "command_loop.py")],
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

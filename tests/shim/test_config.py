@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
+from tests.another_user import UID, as_user
 from tests.shim.children import ROOT, Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, silent
@@ -22,8 +26,8 @@ def start(children: Children) -> Iterator[Start]:
     """Starts programs with the counting driver, which knows no managed memory."""
     started: list[ControlledProgram] = []
 
-    def begin(**variables: str) -> ControlledProgram:
-        program = ControlledProgram(children.environment | variables)
+    def begin(*prefix: str, **variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | variables, prefix)
         started.append(program)
         return program
 
@@ -119,3 +123,102 @@ def test_where_the_socket_is(start: Start, tmp_path: Path, variable: str | None)
     assert program.do("use") == "0"
     assert program.do("launch") == "802"
     program.said(str(paths.run_dir(environment).client_socket))
+
+
+@pytest.fixture
+def system(run_dir: paths.RunDir) -> paths.RunDir:
+    """What a user's program finds as the system's run directory, made and empty."""
+    system = paths.RunDir(run_dir.root / "system")
+    system.root.mkdir()
+    return system
+
+
+@pytest.fixture
+def own(run_dir: paths.RunDir) -> paths.RunDir:
+    """The user's own run directory: the one where XDG_RUNTIME_DIR is the test's run directory."""
+    return paths.RunDir(run_dir.root / "nvshare")
+
+
+def as_somebody(start: Start, system: paths.RunDir, own: paths.RunDir) -> ControlledProgram:
+    """A program of a user who is not root."""
+    variables = {paths.MEMORY: "native", paths.RUN_DIR: "", "XDG_RUNTIME_DIR": str(own.root.parent)}
+    return start(*as_user(system.root), **variables)
+
+
+def test_system_scheduler_comes_first(start: Start, system: paths.RunDir, own: paths.RunDir) -> None:
+    """A user's program goes to the system's scheduler though one of the user's own answers; a third has no say."""
+    with FakeScheduler(system.client_socket) as theirs, FakeScheduler(own.client_socket) as ours:
+        program = as_somebody(start, system, own)
+        assert program.do("use") == "0"
+        peer = theirs.register()
+        program.begin("launch")
+        peer.expect(wire.ReqLock)
+        peer.grant()
+        assert program.answer() == "0"
+        ours.listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.accept()
+
+
+@pytest.mark.parametrize("found", ["system", "own"])
+@pytest.mark.parametrize("late", [False, True])
+def test_whichever_scheduler_there_is(
+    start: Start, system: paths.RunDir, own: paths.RunDir, found: str, late: bool
+) -> None:
+    """With one scheduler only, that is used, also when it comes after a while; the warning names both places."""
+    path = {"system": system, "own": own}[found].client_socket
+    program = as_somebody(start, system, own)
+    if late:
+        assert program.do("use") == "0"
+        program.begin("launch")
+        system_socket = paths.RunDir(paths.SYSTEM_RUN_DIR).client_socket
+        program.said(f"no scheduler at {system_socket} or {own.client_socket}; waiting for one")
+    with FakeScheduler(path) as scheduler:
+        if not late:
+            assert program.do("use") == "0"
+        scheduler.register()
+        assert paths.run_dirs({"XDG_RUNTIME_DIR": str(own.root.parent)}, UID)[1] == own
+
+
+def test_client_stays_and_then_finds_the_other(start: Start, system: paths.RunDir, own: paths.RunDir) -> None:
+    """A client of the user's own scheduler stays when the system's begins, and goes there when its own is gone."""
+    with FakeScheduler(own.client_socket) as ours:
+        program = as_somebody(start, system, own)
+        assert program.do("use") == "0"
+        peer = ours.register()
+        with FakeScheduler(system.client_socket) as theirs:
+            program.begin("launch")
+            peer.expect(wire.ReqLock)
+            ours.die()
+            shutil.rmtree(own.root)
+            assert theirs.register().register.state is wire.State.WAITING
+
+
+def test_busy_scheduler_is_not_passed_over(start: Start, system: paths.RunDir, own: paths.RunDir) -> None:
+    """The system's scheduler that accepts nobody for a while is there: the user's own is not used in its place."""
+    with FakeScheduler(system.client_socket) as theirs, FakeScheduler(own.client_socket) as ours:
+        theirs.listener.listen(0)
+        crowd = _fill(system.client_socket)
+        program = as_somebody(start, system, own)
+        assert program.do("use") == "0"
+        program.begin("launch")
+        program.said("no scheduler at")
+        ours.listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.accept()
+        for one in crowd:
+            theirs.listener.accept()[0].close()
+            one.close()
+        theirs.register()
+
+
+def _fill(path: Path) -> list[socket.socket]:
+    """Connects until nobody else can."""
+    crowd = []
+    with suppress(BlockingIOError):
+        while True:
+            crowd.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            crowd[-1].setblocking(False)
+            crowd[-1].connect(str(path))
+    crowd.pop().close()
+    return crowd

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from nvshare.ctl.command_line import build
-from nvshare.ctl.errors import CommandError
+from nvshare.ctl.errors import ending
+from nvshare.program import run_program
+
+NAME = "nvshare-ctl"
 
 
 def main() -> None:
     """Runs the command that the arguments name and ends the process with its exit code."""
-    try:
-        build()(obj=os.environ, prog_name="nvshare-ctl")
-    except CommandError as failure:
-        print(f"nvshare-ctl: {failure}", file=sys.stderr)
-        sys.exit(failure.code)
+    run_program(NAME, ending(NAME, lambda: build()(obj=os.environ, prog_name=NAME)))
 
 
 if __name__ == "__main__":

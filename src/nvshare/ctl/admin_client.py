@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,46 +13,86 @@ import grpc
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
+from nvshare.unix_sockets import distrust, grpc_address
 
 RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
 
 
 @contextmanager
-def admin(run_dir: RunDir) -> Iterator[admin_pb2_grpc.AdminStub]:
-    """The admin API of the scheduler of ``run_dir``. A call that fails inside the block ends it with CommandError."""
-    probe(run_dir.admin_socket)
-    with grpc.insecure_channel(f"unix:{run_dir.admin_socket.absolute()}") as channel:
+def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator[admin_pb2_grpc.AdminStub]:
+    """The admin API of the first of these schedulers that answers; ``only_to_read``: what every user may ask suffices.
+
+    A call that fails inside the block ends it with CommandError.
+    """
+    path = _find(run_dirs, only_to_read)
+    with grpc.insecure_channel(grpc_address(path)) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.RpcError as error:
-            raise _explain(error, run_dir.admin_socket) from error
+            raise _explain(error, path) from error
 
 
-def probe(path: Path) -> None:
-    """Returns when a process accepts connections at ``path``; CommandError says why not."""
+def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
+    locked: Path | None = None
+    for run_dir in run_dirs:
+        if reason := distrust(run_dir.root):
+            raise CommandError(f"{reason}; a scheduler there is not asked; choose another --run-dir")
+        try:
+            if _accepts(run_dir.admin_socket):
+                return run_dir.admin_socket
+            locked = None
+        except PermissionError:
+            # The folder stays when its scheduler ends. The other socket tells whether one runs.
+            locked = run_dir.admin_socket
+            if _is_open(run_dir.status_socket):
+                if only_to_read:
+                    return run_dir.status_socket
+                break
+    if locked is not None:
+        raise _not_permitted(locked)
+    raise no_scheduler([run_dir.admin_socket for run_dir in run_dirs])
+
+
+def _accepts(path: Path) -> bool:
+    """Whether a process accepts connections there; PermissionError, or CommandError if that can't be found out."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(RPC_TIMEOUT)
         try:
             connection.connect(os.fspath(path))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
-            raise no_scheduler(path) from error
-        except PermissionError as error:
-            raise CommandError(
-                f"no permission to command the scheduler at {path}: it takes commands from its own user only; "
-                f"try again as that user (sudo nvshare-ctl ...)",
-                ExitCode.NOT_PERMITTED,
-            ) from error
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        except PermissionError:
+            raise
         except TimeoutError as error:
             raise CommandError(f"the scheduler at {path} accepts no connection within {RPC_TIMEOUT:g} s") from error
         except OSError as error:
-            raise CommandError(f"{path} is no usable socket path ({error}); choose another --run-dir") from error
+            raise CommandError(
+                f"{path} is no usable socket path ({error.strerror or error}); choose another --run-dir"
+            ) from error
+    return True
 
 
-def no_scheduler(path: Path) -> CommandError:
-    """What every command that needs a scheduler says when there is none."""
+def _is_open(path: Path) -> bool:
+    try:
+        return _accepts(path)
+    except PermissionError:
+        return False
+
+
+def _not_permitted(path: Path) -> CommandError:
     return CommandError(
-        f"no scheduler runs (nobody answers at {path}); start a program with 'nvshare-ctl run -- COMMAND', "
+        f"no permission to command the scheduler at {path}: it takes commands from its own user only; "
+        f"try again as that user (sudo nvshare-ctl ...)",
+        ExitCode.NOT_PERMITTED,
+    )
+
+
+def no_scheduler(paths: Sequence[Path]) -> CommandError:
+    """What every command that needs a scheduler says when there is none."""
+    places = " or ".join(str(path) for path in paths)
+    return CommandError(
+        f"no scheduler runs (nobody answers at {places}); start a program with 'nvshare-ctl run -- COMMAND', "
         f"which starts one, or start 'nvshare-scheduler'",
         ExitCode.NO_SCHEDULER,
     )
@@ -62,7 +102,7 @@ def _explain(error: grpc.RpcError, path: Path) -> CommandError:
     code, details = error.code(), error.details()
     match code:
         case grpc.StatusCode.UNAVAILABLE:
-            return no_scheduler(path)
+            return no_scheduler([path])
         case grpc.StatusCode.PERMISSION_DENIED:
             return CommandError(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
         case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND:

@@ -13,27 +13,32 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvshare import paths, scheduler_process
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts
+from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
+from nvshare.unix_sockets import distrust, listening_pid, named
 
 _LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
 _POLL_SECONDS = 0.02
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
-    """Returns when a scheduler accepts clients.
+def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str, str]) -> int | None:
+    """Returns when a scheduler accepts clients in one of the run directories; if need be one is started in the last.
 
     The file descriptor that it returns keeps an idle scheduler from ending for as long as it, or a copy that a child
     process inherited, is open. None: the scheduler is another user's, who decides when it ends.
     CommandError: there is no scheduler and none could be started.
     """
+    *others, own = run_dirs
+    if any(answers(other) for other in others):
+        return None
     try:
-        return _ensure_scheduler(run_dir, environment)
+        return _ensure_scheduler(own, environment)
     except SchedulerStartError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
 
@@ -41,6 +46,8 @@ def ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> i
 def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
     try:
         run_dir.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if reason := distrust(run_dir.root):
+            raise SchedulerStartError(f"{reason}; choose another --run-dir")
         hold = _open(run_dir.programs_lock)
         start = _open(run_dir.start_lock)
     except OSError as error:
@@ -53,8 +60,21 @@ def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> 
     with _locked(start, run_dir.start_lock):
         _flock(hold, fcntl.LOCK_SH, "a scheduler that is ending", run_dir.programs_lock)
         if not accepts(run_dir.client_socket):
+            _check_nobody_else_serves(run_dir)
             _start(run_dir, environment)
     return hold
+
+
+def _check_nobody_else_serves(run_dir: paths.RunDir) -> None:
+    """The original nvshare listens at one path only; ours at that one too, after it has begun to accept clients."""
+    path, pid = run_dir.legacy_socket, None
+    with suppress(OSError):
+        pid = listening_pid(path)
+    if pid is not None and not accepts(run_dir.client_socket):
+        raise SchedulerStartError(
+            f"another nvshare's scheduler, {named(pid)}, serves {path}; a second one would let programs overlap on "
+            "a GPU: stop it first or choose another --run-dir"
+        )
 
 
 def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
@@ -82,7 +102,7 @@ def _in_background(command: list[str], log: Path, environment: Mapping[str, str]
     if middle == 0:
         code = 1
         try:
-            with log.open("ab") as output:
+            with os.fdopen(os.open(log, _APPEND, 0o644), "ab") as output:
                 child = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -120,7 +140,7 @@ def _alive(pid: int) -> bool:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 @contextmanager

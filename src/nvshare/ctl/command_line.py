@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.command_classes import Command
 from nvshare.ctl import demo, library_path, run, set_command, simulate, status
 from nvshare.version import version
 
@@ -50,7 +51,7 @@ def build() -> typer.Typer:
     )
     commands.callback(help=_HELP)(_top)
     commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
-    commands.command("status", help=status.HELP)(status.status)
+    commands.command("status", cls=Command, help=status.HELP)(status.status)
     commands.add_typer(set_command.build(), name="set")
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(

@@ -55,14 +55,16 @@ def _client_states(run_dir: RunDir) -> Iterator[Callable[[], dict[int, str]]]:
     # Imported only when the demo runs: gRPC takes a fifth of a second to load.
     from nvshare.ctl.status_stream import Lost, watching
 
-    with watching(run_dir, _MIN_INTERVAL_SECONDS) as updates:
+    with watching([run_dir], _MIN_INTERVAL_SECONDS) as updates:
 
         def reported() -> dict[int, str]:
             states: dict[int, str] = {}
             while not updates.empty():
                 update = updates.get_nowait()
                 if isinstance(update, Lost):
-                    raise DemoError(f"the demo's scheduler is gone: {update.reason}")
+                    if update.ended:
+                        raise DemoError(f"the demo's scheduler is gone: {update.reason}")
+                    continue
                 states |= {client.pid: client.state for device in update.devices for client in device.clients}
             return states
 

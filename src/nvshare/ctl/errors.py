@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from enum import IntEnum
+
+from nvshare.program import complain
 
 
 class ExitCode(IntEnum):
@@ -30,3 +34,16 @@ class CommandError(Exception):
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def ending(name: str, work: Callable[[], None]) -> Callable[[], None]:
+    """The work of a program, which ends it with the line and the exit code of a CommandError."""
+
+    def ended() -> None:
+        try:
+            work()
+        except CommandError as failure:
+            complain(name, str(failure))
+            sys.exit(failure.code)
+
+    return ended

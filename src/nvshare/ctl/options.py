@@ -16,8 +16,8 @@ RunDirOption = Annotated[
         "--run-dir",
         metavar="DIR",
         show_default=False,
-        help="The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else /var/run/nvshare for root and "
-        "$XDG_RUNTIME_DIR/nvshare for a user.",
+        help="The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else /var/run/nvshare if a scheduler "
+        "answers there, else the user's own, $XDG_RUNTIME_DIR/nvshare.",
     ),
 ]
 
@@ -33,7 +33,13 @@ def seconds(text: str) -> float:
     return value
 
 
-def chosen_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir:
-    """The run directory that the option, or else the environment, names."""
-    chosen = paths.RunDir(option) if option is not None else paths.run_dir(context.obj)
-    return paths.RunDir(chosen.root.absolute())
+def named_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir | None:
+    """The run directory that the option, or else the environment, names; None: neither names one."""
+    named = option or context.obj.get(paths.RUN_DIR)
+    return paths.RunDir(Path(named).absolute()) if named else None
+
+
+def run_dirs(context: typer.Context, option: Path | None) -> tuple[paths.RunDir, ...]:
+    """Where to look for a scheduler, in this order: at the named run directory only, or as ``paths.run_dirs`` says."""
+    named = named_run_dir(context, option)
+    return (named,) if named is not None else paths.run_dirs(context.obj)

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +16,13 @@ import typer
 from nvshare import paths, shim
 from nvshare.ctl.background_scheduler import ensure_scheduler
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
+from nvshare.ctl.options import RunDirOption, named_run_dir, run_dirs, seconds
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
 
 The command takes the place of this process, so its exit code, signals and terminal are its own. \
-If no scheduler runs for this user, one is started in the background; \
+If no scheduler runs, neither the system's nor this user's own, one is started in the background; \
 it ends by itself a while after the last command has ended.
 
 [bold]Examples:[/bold]
@@ -57,14 +57,15 @@ def run(
     """Never returns: the process becomes the command."""
     environment: Mapping[str, str] = context.obj
     executable = find(command[0], environment)
-    chosen = chosen_run_dir(context, run_dir)
+    candidates = run_dirs(context, run_dir)
     try:
-        preload = shim.preload_environment(chosen, environment)
+        # Where none was named the program looks itself: it may outlive the scheduler that is found now.
+        preload = shim.preload_environment(named_run_dir(context, run_dir), environment)
     except FileNotFoundError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
-    hold_scheduler = ensure_scheduler(chosen, environment)
+    hold_scheduler = ensure_scheduler(candidates, environment)
     if quantum is not None:
-        _set_quantum(chosen, quantum)
+        _set_quantum(candidates, quantum)
     if hold_scheduler is not None:
         inherit(hold_scheduler)
     execute(executable, command, {**environment, **preload})
@@ -83,12 +84,12 @@ def find(name: str, environment: Mapping[str, str]) -> str:
     raise CommandError(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
 
 
-def _set_quantum(run_dir: paths.RunDir, seconds: float) -> None:
+def _set_quantum(run_dirs: Sequence[paths.RunDir], seconds: float) -> None:
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     try:
-        with admin(run_dir) as scheduler:
+        with admin(run_dirs) as scheduler:
             scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=RPC_TIMEOUT)
     except CommandError as failure:
         raise CommandError(

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options import RunDirOption, chosen_run_dir, seconds
+from nvshare.command_classes import Command
+from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 
 _HELP = "Set the quantum or the policy of a running scheduler, for one device or for all."
 
@@ -15,12 +16,13 @@ _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
 
 With a short quantum each client runs soon; with a long one less time is lost at the hand-overs. \
-It lasts until the scheduler ends.
+It outlives the scheduler, until it is set again or one is started with another --quantum.
 
 [bold]Examples:[/bold]
 
   nvshare-ctl set quantum 30
-  nvshare-ctl set quantum 2.5 --device GPU-6ec4f6c2-...
+  nvshare-ctl set quantum 2.5 --device 0
+  nvshare-ctl set quantum 2.5 --device GPU-6ec4
 """
 
 _POLICY_HELP = """
@@ -38,7 +40,11 @@ Set how the clients of a GPU share it.
 _DeviceOption = Annotated[
     str,
     typer.Option(
-        "--device", metavar="UUID", show_default=False, help="This GPU only. Default: all GPUs, also later ones."
+        "--device",
+        metavar="GPU",
+        show_default=False,
+        help="This GPU only: its index, its UUID or the beginning of that, as status shows them. "
+        "Default: all GPUs, also later ones.",
     ),
 ]
 
@@ -55,7 +61,7 @@ def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
     group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
-    group.command("policy", help=_POLICY_HELP)(set_policy)
+    group.command("policy", cls=Command, help=_POLICY_HELP)(set_policy)
     return group
 
 
@@ -71,10 +77,12 @@ def set_quantum(
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.device_choice import uuid_of
 
-    with admin(chosen_run_dir(context, run_dir)) as scheduler:
-        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=device), timeout=RPC_TIMEOUT)
-    print(f"quantum of {_scope(device)}: {quantum:g} s")
+    with admin(run_dirs(context, run_dir)) as scheduler:
+        uuid = uuid_of(device, scheduler)
+        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=uuid), timeout=RPC_TIMEOUT)
+    print(f"quantum of {_scope(uuid)}: {quantum:g} s")
 
 
 def set_policy(
@@ -86,11 +94,13 @@ def set_policy(
     """Commands the scheduler and says what is now set."""
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.device_choice import uuid_of
 
-    with admin(chosen_run_dir(context, run_dir)) as scheduler:
-        scheduler.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=device), timeout=RPC_TIMEOUT)
-    print(f"policy of {_scope(device)}: {policy.value}")
+    with admin(run_dirs(context, run_dir)) as scheduler:
+        uuid = uuid_of(device, scheduler)
+        scheduler.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=uuid), timeout=RPC_TIMEOUT)
+    print(f"policy of {_scope(uuid)}: {policy.value}")
 
 
-def _scope(device: str) -> str:
-    return device or "all devices"
+def _scope(uuid: str) -> str:
+    return uuid or "all devices"

@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options import RunDirOption, chosen_run_dir
+from nvshare.ctl.options import RunDirOption, run_dirs
 
 HELP = """
 Show who holds which GPU, who waits, and how much memory each client takes.
 
-FOOTPRINT is the memory that a client allocated; HELD and WAITED are sums over all its turns so far. \
-The memory of all clients together may exceed the GPU's: then they take turns.
+FOOTPRINT is the memory that a client allocated, PINNED what the driver takes for it beside that \
+(~: assumed, as long as it is not measured); HELD and WAITED are sums over all its turns so far. \
+The memory of all clients together may exceed the GPU's: then they take turns. \
+What is not known is shown as ?, and in JSON and YAML as null.
 
 [bold]Examples:[/bold]
 
@@ -53,8 +55,8 @@ def status(
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
     from nvshare.ctl import status_output
 
-    chosen = chosen_run_dir(context, run_dir)
+    candidates = run_dirs(context, run_dir)
     if watch:
-        status_output.follow(chosen, output.value)
+        status_output.follow(candidates, output.value)
     else:
-        status_output.once(chosen, output.value)
+        status_output.once(candidates, output.value)

@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl import memory
 
 Document = dict[str, Any]
 
@@ -29,8 +30,18 @@ def to_status(document: Document) -> admin_pb2.Status:
 
 def _to_device(document: Document) -> admin_pb2.Device:
     return admin_pb2.Device(
-        **_fields(admin_pb2.Device, document, clients=_to_client, allocations_without_client=_to_allocation)
+        **_fields(
+            admin_pb2.Device,
+            document,
+            clients=_to_client,
+            allocations_without_client=_to_allocation,
+            awaited=_to_awaited,
+        )
     )
+
+
+def _to_awaited(document: Document) -> admin_pb2.AwaitedHolder:
+    return admin_pb2.AwaitedHolder(**_fields(admin_pb2.AwaitedHolder, document))
 
 
 def _to_client(document: Document) -> admin_pb2.Client:
@@ -60,14 +71,17 @@ def _fields(message: type[Message], document: Document, **lists: Callable[[Docum
 def _of_device(device: admin_pb2.Device) -> Document:
     left = _seconds(device.quantum_left_seconds) if device.HasField("quantum_left_seconds") else None
     return {
+        "index": device.index or None,
         "uuid": device.uuid,
-        "name": device.name,
-        "total_bytes": device.total_bytes,
-        "foreign_bytes": device.foreign_bytes,
+        "name": device.name or None,
+        "total_bytes": device.total_bytes or None,
+        "foreign_bytes": device.foreign_bytes if device.HasField("foreign_bytes") else None,
+        "free_bytes": memory.of(device).free_bytes,
         "policy": device.policy,
         "quantum_seconds": device.quantum_seconds,
         "quantum_left_seconds": left,
         "recovering": device.recovering,
+        "awaited": [{"pid": holder.pid, "command": holder.command} for holder in device.awaited],
         "clients": [_of_client(client) for client in device.clients],
         "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
     }
@@ -76,16 +90,22 @@ def _of_device(device: admin_pb2.Device) -> Document:
 def _of_client(client: admin_pb2.Client) -> Document:
     return {
         "id": client.id,
-        "pid": client.pid,
-        "command": client.command,
+        "pid": client.pid or None,
+        "command": client.command or None,
         "state": client.state,
-        "footprint_bytes": client.footprint_bytes,
+        "footprint_bytes": client.footprint_bytes if client.HasField("footprint_bytes") else None,
         "pinned_bytes": client.pinned_bytes,
+        "pinned_measured": client.pinned_measured,
         "held_seconds": _seconds(client.held_seconds),
         "waited_seconds": _seconds(client.waited_seconds),
         "grants": client.grants,
         "backend": client.backend or None,
         "protocol_version": client.protocol_version,
+        "waiting_seconds": _seconds(client.waiting_seconds) if client.position else None,
+        "position": client.position or None,
+        "behind": list(client.behind),
+        "drain": client.drain or None,
+        "notices": list(client.notices),
         **_of_identity(client.identity),
     }
 

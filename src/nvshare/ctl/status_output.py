@@ -6,6 +6,7 @@ import json
 import queue
 import sys
 import time
+from collections.abc import Sequence
 
 import yaml
 from rich.console import Console, Group, RenderableType
@@ -23,9 +24,9 @@ _MIN_INTERVAL_SECONDS = 0.2
 _TICK_SECONDS = 0.5
 
 
-def once(run_dir: RunDir, output: str) -> None:
+def once(run_dirs: Sequence[RunDir], output: str) -> None:
     """Prints the present state as ``table``, ``json`` or ``yaml``."""
-    status = _ask(run_dir)
+    status = _ask(run_dirs)
     match output:
         case "json":
             print(json.dumps(from_status(status), indent=2))
@@ -35,19 +36,19 @@ def once(run_dir: RunDir, output: str) -> None:
             Console().print(render(status))
 
 
-def follow(run_dir: RunDir, output: str) -> None:
+def follow(run_dirs: Sequence[RunDir], output: str) -> None:
     """Prints the present state and every change of it until it is interrupted."""
-    _ask(run_dir)  # A scheduler that was never there is an error; one that goes away later is waited for.
+    _ask(run_dirs)  # A scheduler that was never there is an error; one that goes away later is waited for.
     console = Console()
-    with watching(run_dir, _MIN_INTERVAL_SECONDS) as updates:
+    with watching(run_dirs, _MIN_INTERVAL_SECONDS) as updates:
         if output == "table" and console.is_terminal:
             _live(updates, console)
         else:
             _lines(updates, output, console)
 
 
-def _ask(run_dir: RunDir) -> admin_pb2.Status:
-    with admin(run_dir) as scheduler:
+def _ask(run_dirs: Sequence[RunDir]) -> admin_pb2.Status:
+    with admin(run_dirs, only_to_read=True) as scheduler:
         return scheduler.GetStatus(admin_pb2.GetStatusRequest(), timeout=RPC_TIMEOUT)
 
 
@@ -89,4 +90,6 @@ def _view(latest: admin_pb2.Status, age: float, lost: str) -> RenderableType:
 
 
 def _lost(update: Lost) -> str:
-    return f"{update.reason}; waiting for it to come back"
+    time_of_day = f"{update.since:%H:%M:%S}"
+    what = f"{update.reason} (at {time_of_day})" if update.ended else f"{update.reason} since {time_of_day}"
+    return f"{what}; waiting for it to come back"

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
+from nvshare.ctl import memory
 
-_BAR_CELLS = 20
+_BAR_CELLS = 10
+_NARROWEST_COMMAND = 14
+"""Columns that COMMAND gets at least: figures are left out before it has fewer."""
+_GAP = 2
+_FIGURES = ("FOOTPRINT", "PINNED", "HELD", "WAITED")
+"""In the order of the columns. In a narrow terminal the last go first."""
+_NOT_KNOWN = "?"
 
 
 def render(status: admin_pb2.Status) -> RenderableType:
@@ -31,27 +39,27 @@ def render(status: admin_pb2.Status) -> RenderableType:
 
 
 def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
-    name = Text(device.name or "GPU", style="bold")
+    name = Text(" ".join(part for part in (device.index, device.name or "GPU") if part), style="bold")
     yield Text("  ").join([name, Text(device.uuid)])
     yield _memory(device)
     yield Text.assemble(("turns   ", "dim"), _turns(device))
-    if device.recovering:
-        yield Text("        recovering: the former scheduler's clients have time to come back", "yellow")
+    for holder in device.awaited:
+        whom = f"pid {holder.pid}" if holder.pid else "a process that can't be seen"
+        yield Text(f"        recovering: waits for {whom} ({_short_paths(holder.command) or '?'})", "yellow")
 
 
 def _memory(device: admin_pb2.Device) -> Text:
-    clients = sum(client.footprint_bytes + client.pinned_bytes for client in device.clients)
+    of_device = memory.of(device)
     total = max(device.total_bytes, 1)
     foreign_cells = min(round(_BAR_CELLS * device.foreign_bytes / total), _BAR_CELLS)
-    client_cells = min(round(_BAR_CELLS * clients / total), _BAR_CELLS - foreign_cells)
-    full = clients + device.foreign_bytes > total
+    client_cells = min(round(_BAR_CELLS * of_device.clients_bytes / total), _BAR_CELLS - foreign_cells)
+    full = of_device.clients_bytes + device.foreign_bytes > total
     return Text.assemble(
         ("memory  ", "dim"),
         ("█" * foreign_cells, "bright_black"),
         ("█" * client_cells, "yellow" if full else "green"),
         ("░" * (_BAR_CELLS - foreign_cells - client_cells), "dim"),
-        f" clients {display.size(clients)}, others {display.size(device.foreign_bytes)}, ",
-        f"of {display.size(device.total_bytes)}",
+        f" {memory.as_sum(of_device)}",
     )
 
 
@@ -67,33 +75,96 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
     if not device.clients:
         yield Text("        no clients", style="dim")
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
-    for column in ("PID", "STATE", "FOOTPRINT", "HELD", "WAITED"):
-        number = column not in ("STATE",)
-        table.add_column(column, justify="right" if number else "left", no_wrap=True)
-    table.add_column("COMMAND", ratio=1, no_wrap=True, overflow="ellipsis")
+    pids = {client.id: client.pid for client in device.clients}
+    waiters = sum(client.position > 0 for client in device.clients)
     order = list(display.STATE_STYLES)
-    for client in sorted(device.clients, key=lambda each: (_rank(order, each.state), each.id)):
-        table.add_row(
-            str(client.pid),
-            Text(client.state, style=display.STATE_STYLES.get(client.state, "")),
-            display.size(client.footprint_bytes),
-            display.duration(client.held_seconds),
-            display.duration(client.waited_seconds),
-            _who(client),
-        )
-    yield table
+    clients = sorted(device.clients, key=lambda each: (_rank(order, each.state), each.position, each.id))
+    yield _ClientTable(
+        [
+            _Row(
+                str(client.pid or _NOT_KNOWN),
+                client.state,
+                _figures(client),
+                [*_who(client), *_more(client, pids, waiters)],
+            )
+            for client in clients
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    pid: str
+    state: str
+    figures: tuple[str, ...]
+    """As in ``_FIGURES``."""
+    words: list[Text]
+    """Who the client is and what there is to say of it, line by line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ClientTable:
+    """The clients of one device, with as many columns as there is room for."""
+
+    rows: Sequence[_Row]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        widths = [
+            max(len(name), *(len(row.figures[place]) for row in self.rows)) for place, name in enumerate(_FIGURES)
+        ]
+        left = options.max_width - _NARROWEST_COMMAND
+        left -= max(3, *(len(row.pid) for row in self.rows)) + max(5, *(len(row.state) for row in self.rows)) + 2 * _GAP
+        shown = 0
+        while shown < len(widths) and left >= widths[shown] + _GAP:
+            left -= widths[shown] + _GAP
+            shown += 1
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", expand=True)
+        table.add_column("PID", justify="right", no_wrap=True)
+        table.add_column("STATE", no_wrap=True)
+        for name in _FIGURES[:shown]:
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("COMMAND", ratio=1)
+        for row in self.rows:
+            state = Text(row.state, style=display.STATE_STYLES.get(row.state, ""))
+            table.add_row(row.pid, state, *row.figures[:shown], Group(*row.words))
+        yield table
+
+
+def _figures(client: admin_pb2.Client) -> tuple[str, ...]:
+    pinned = display.size(client.pinned_bytes)
+    return (
+        display.size(client.footprint_bytes) if client.HasField("footprint_bytes") else _NOT_KNOWN,
+        pinned if client.pinned_measured else f"~{pinned}",
+        display.duration(client.held_seconds),
+        display.duration(client.waited_seconds),
+    )
+
+
+def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[Text]:
+    lines = []
+    if client.position:
+        holders = ", ".join(str(pids[number]) for number in client.behind if number in pids)
+        place = f"waits {display.duration(client.waiting_seconds)}, {client.position} of {waiters}"
+        lines.append(Text(f"{place}, for {holders}" if holders else place, style="yellow"))
+    if client.drain:
+        lines.append(Text(f"drain: {client.drain}", style="yellow"))
+    lines += [Text(notice, style="yellow") for notice in client.notices]
+    return lines
 
 
 def _rank(order: list[str], state: str) -> int:
     return order.index(state) if state in order else len(order)
 
 
-def _who(client: admin_pb2.Client) -> Text:
-    command = _short_paths(client.command) or "?"
+def _who(client: admin_pb2.Client) -> list[Text]:
+    command = _short_paths(client.command) or _NOT_KNOWN
     if place := _place(client.identity):
-        return Text("\n").join([Text(place), Text(command, style="dim")])
-    return Text(command)
+        return [_shortened(place), _shortened(command, "dim")]
+    return [_shortened(command)]
+
+
+def _shortened(text: str, style: str = "") -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def _short_paths(command: str) -> str:

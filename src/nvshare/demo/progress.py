@@ -45,7 +45,7 @@ class _Job:
 
     def observe(self, now: float) -> None:
         """Makes the present turn longer, or begins one."""
-        held_before, self.holds = self.holds, self.state in ("holding", "unresponsive")
+        held_before, self.holds = self.holds, self.state in ("holding", "leaving", "unresponsive")
         if self.holds and held_before:
             self.held[-1] = (self.held[-1][0], now)
         elif self.holds:

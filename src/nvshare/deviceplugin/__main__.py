@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Never
 
 import typer
 
 from nvshare import shim
+from nvshare.command_classes import Group
 from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
@@ -19,20 +19,24 @@ from nvshare.deviceplugin.install import InstallError, Library, install, read_li
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import Plugin
 from nvshare.http import AddressError
-from nvshare.log import Log, LogFormat, make_log
+from nvshare.log import Log, LogFormat, LogLevel, make_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
+from nvshare.program import complain, run_program
 from nvshare.version import version
 
 USAGE_ERROR = 2
 FAILURE = 1
+NAME = "nvshare-device-plugin"
 
 app = typer.Typer(
+    cls=Group,
     help="Offers each GPU of this node to kubelet several times over, so that containers share it in turns.",
     epilog="Every option is also an environment variable (NVSHARE_PLUGIN_ and its name) and a key of the file. "
     "An option wins over the environment, the environment over the file.",
     add_completion=True,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -43,7 +47,7 @@ def _option(text: str, variable: str | None = None) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"nvshare-device-plugin {version()}")
+        print(f"{NAME} {version()}")
         raise typer.Exit
 
 
@@ -78,6 +82,7 @@ def serve(
     ] = None,
     metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
     log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
+    log_level: Annotated[LogLevel | None, _option("The least severity of what is logged (info).")] = None,
     print_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
@@ -89,7 +94,7 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     try:
-        asyncio.run(_run(configuration, _library(None), make_log(configuration.log_format)))
+        asyncio.run(_run(configuration, _library(None), make_log(configuration.log_format, configuration.log_level)))
     except AddressError as error:
         _fail(str(error), FAILURE)
 
@@ -111,7 +116,7 @@ def install_library(
 
 def main() -> None:
     """The console script."""
-    app(prog_name="nvshare-device-plugin")
+    run_program(NAME, lambda: app(prog_name=NAME))
 
 
 async def _run(configuration: Configuration, library: Library, plugin_log: Log) -> None:
@@ -151,7 +156,7 @@ def _mounted() -> tuple[str, ...]:
 
 def _fail(message: str, code: int) -> Never:
     for line in message.splitlines():
-        print(f"nvshare-device-plugin: {line}", file=sys.stderr)
+        complain(NAME, line)
     raise SystemExit(code)
 
 

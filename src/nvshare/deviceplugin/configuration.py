@@ -13,7 +13,7 @@ from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environ
 from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
 from nvshare.deviceplugin.health import APPLICATION_XIDS
 from nvshare.http import is_address
-from nvshare.log import LogFormat
+from nvshare.log import LogFormat, LogLevel
 from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
 
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
@@ -162,6 +162,7 @@ class Configuration(BaseModel):
         default="0.0.0.0:9403", description="HOST:PORT, as in 0.0.0.0:9403"
     )
     log_format: LogFormat = Field(default=LogFormat.TEXT, description="text or json")
+    log_level: LogLevel = Field(default=LogLevel.INFO, description="debug, info, warning or error")
     extra_mounts: tuple[ExtraMount, ...] = Field(
         default=(), description="a list of mounts with host_path, container_path and read_only"
     )

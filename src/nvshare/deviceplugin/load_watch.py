@@ -13,11 +13,12 @@ from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.deviceplugin.preference import Load
 from nvshare.log import Log
+from nvshare.unix_sockets import grpc_address
 
 FRESH_SECONDS = 5.0
 _POLL_SECONDS = 2.0
 _ANSWER_SECONDS = 1.0
-_BUSY_STATES = frozenset({"holding", "waiting", "unresponsive"})
+_BUSY_STATES = frozenset({"holding", "leaving", "waiting", "unresponsive"})
 
 
 class LoadWatch:
@@ -42,7 +43,7 @@ class LoadWatch:
 
     async def run(self) -> None:
         """Asks the scheduler again and again, until cancelled."""
-        async with grpc.aio.insecure_channel(f"unix:{self._socket}") as channel:
+        async with grpc.aio.insecure_channel(grpc_address(self._socket)) as channel:
             stub = AdminStub(channel)
             while True:
                 try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+from nvshare.program import run_program
 from nvshare.scheduler.cli import app
+
+NAME = "nvshare-scheduler"
 
 
 def main() -> None:
     """The console script."""
-    app(prog_name="nvshare-scheduler", obj=os.environ)
+    run_program(NAME, lambda: app(prog_name=NAME, obj=os.environ))
 
 
 if __name__ == "__main__":

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nvshare import paths
-from nvshare.log import LogFormat, make_log
+from nvshare.command_classes import Command
+from nvshare.log import LogFormat, LogLevel, make_log
+from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.run_dir import RunDirError
+from nvshare.scheduler_process import answers
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
@@ -69,7 +71,11 @@ def _device(name: str) -> str:
     return name
 
 
-@app.command(help="Decides which program may use which GPU when. One per node, or one per user.")
+@app.command(
+    cls=Command,
+    help="Decides which program may use which GPU when. One per node, or one per user.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 def _scheduler(
     context: typer.Context,
     run_dir: Annotated[
@@ -89,6 +95,7 @@ def _scheduler(
         ),
     ] = Policy.AUTO,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
     legacy_device: Annotated[
         str | None,
         typer.Option(metavar="UUID", parser=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
@@ -117,7 +124,10 @@ def _scheduler(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    chosen = paths.RunDir(run_dir) if run_dir is not None else paths.run_dir(context.obj)
+    log = make_log(log_format, log_level)
+    *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
+    if any(answers(other) for other in others):
+        log.warning("another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root))
     options = server.Options(
         chosen,
         Settings(policy=policy, quantum_seconds=quantum),
@@ -126,9 +136,10 @@ def _scheduler(
         version(),
         pod_resources,
         metrics_address,
+        context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     try:
-        server.run(options, make_log(log_format))
+        server.run(options, log)
     except (RunDirError, server.StartError) as error:
-        print(f"nvshare-scheduler: {error}", file=sys.stderr)
+        complain("nvshare-scheduler", str(error))
         raise typer.Exit(1) from error

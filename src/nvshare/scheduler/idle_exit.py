@@ -39,7 +39,7 @@ class IdleExit:
     def _try(self) -> None:
         self._timer = None
         try:
-            lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._programs_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:  # the run directory was removed: nobody can find this scheduler any more
             self._end()
             return

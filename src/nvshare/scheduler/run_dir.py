@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvshare.paths import RunDir
+from nvshare.unix_sockets import distrust, listening_pid, named
 
 _SUN_PATH_BYTES = 107
 _BACKLOG = 4096
@@ -20,33 +21,81 @@ class RunDirError(Exception):
     """The run directory can't be used; the message names it, the reason and what to do."""
 
 
+class Claim:
+    """A claimed run directory, and what was put into it: that is all that is taken away at the end."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._run_dir = run_dir
+        self._own: dict[Path, int] = {}
+        """Descriptors, because the number of a file that is gone may be another's."""
+
+    def listen(self, path: Path, mode: int) -> socket.socket:
+        """A new listening Unix socket in place of one where nobody listens any more."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            path.unlink(missing_ok=True)
+            listener.bind(os.fspath(path))
+            path.chmod(mode)
+            listener.listen(_BACKLOG)
+            self._owns(path)
+        except OSError as error:
+            listener.close()
+            raise RunDirError(
+                f"cannot serve {path}: {error.strerror}; remove it or choose another --run-dir"
+            ) from error
+        return listener
+
+    def publish(self, made: Path, path: Path, mode: int) -> None:
+        """Gives a socket that somebody else made its mode and its place."""
+        try:
+            made.chmod(mode)
+            made.rename(path)
+            self._owns(path)
+        except OSError as error:
+            raise RunDirError(f"cannot serve {path}: {error.strerror}; choose another --run-dir") from error
+
+    def write_pid(self) -> None:
+        """Says which process this is, for people and for scripts."""
+        path = self._run_dir.pid_file
+        try:
+            path.unlink(missing_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self._owns(path)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{os.getpid()}\n")
+        except OSError as error:
+            raise RunDirError(
+                f"cannot write {path}: {error.strerror}; make room there or choose another --run-dir"
+            ) from error
+
+    def clear(self) -> None:
+        """Takes away what is still this one's: another scheduler's files may be in their place by now."""
+        for path, own in self._own.items():
+            with suppress(OSError):
+                if os.path.samestat(path.lstat(), os.fstat(own)):
+                    path.unlink()
+            os.close(own)
+        self._own.clear()
+
+    def _owns(self, path: Path) -> None:
+        self._own[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 @contextmanager
-def claimed(run_dir: RunDir) -> Iterator[None]:
+def claimed(run_dir: RunDir) -> Iterator[Claim]:
     """The run directory is this process's for the duration; RunDirError if it can't be."""
     _check_paths(run_dir)
     _make_directories(run_dir)
-    pid_file = _lock_pid_file(run_dir)
+    directory = _lock(run_dir)
+    claim = Claim(run_dir)
     try:
-        yield
+        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.status_socket):
+            _check_nobody_listens(path)
+        claim.write_pid()
+        yield claim
     finally:
-        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.pid_file):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        os.close(pid_file)
-
-
-def listen(path: Path, mode: int) -> socket.socket:
-    """A new listening Unix socket in place of an old one. The caller has claimed the run directory."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        path.unlink(missing_ok=True)
-        listener.bind(os.fspath(path))
-        path.chmod(mode)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise RunDirError(f"cannot serve {path}: {error.strerror}; remove it or choose another --run-dir") from error
-    return listener
+        claim.clear()
+        os.close(directory)
 
 
 def _check_paths(run_dir: RunDir) -> None:
@@ -64,7 +113,11 @@ def _make_directories(run_dir: RunDir) -> None:
             run_dir.root.mkdir(parents=True)
             run_dir.root.chmod(0o755)
         _check_owner(run_dir.root)
-        for directory, mode in ((run_dir.client_socket.parent, 0o755), (run_dir.admin_socket.parent, 0o700)):
+        for directory, mode in (
+            (run_dir.client_socket.parent, 0o755),
+            (run_dir.status_socket.parent, 0o755),
+            (run_dir.admin_socket.parent, 0o700),
+        ):
             directory.mkdir(exist_ok=True)
             _check_owner(directory)
             directory.chmod(mode)
@@ -76,37 +129,59 @@ def _make_directories(run_dir: RunDir) -> None:
 
 
 def _check_owner(directory: Path) -> None:
-    found = directory.lstat()
-    if directory.is_symlink():
-        found = directory.stat()
+    found = directory.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise RunDirError(f"{directory} is no directory; choose another --run-dir")
     if found.st_uid not in (0, os.geteuid()):
         raise RunDirError(
             f"{directory} belongs to user {found.st_uid}, not to this one ({os.geteuid()}); choose another --run-dir"
         )
+    if reason := distrust(directory):
+        raise RunDirError(f"{reason}; choose another --run-dir")
 
 
-def _lock_pid_file(run_dir: RunDir) -> int:
-    """An open descriptor that keeps the lock; the file holds this process's pid."""
+def _lock(run_dir: RunDir) -> int:
+    """A descriptor of the directory that keeps it locked; whoever removes a file in it changes nothing about that."""
     while True:
         try:
-            descriptor = os.open(run_dir.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        except OSError as error:
-            raise RunDirError(f"cannot write {run_dir.pid_file}: {error.strerror}; choose another --run-dir") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = os.open(run_dir.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The directory that was opened here may have been removed meanwhile.
+                if os.path.samestat(run_dir.root.stat(), os.fstat(descriptor)):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
         except BlockingIOError:
-            owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
             raise RunDirError(
-                f"a scheduler with pid {owner} already serves the run directory {run_dir.root}; "
+                f"a scheduler with pid {_owner(run_dir)} already serves the run directory {run_dir.root}; "
                 "stop it first or choose another --run-dir"
             ) from None
-        # A scheduler that ended meanwhile may have removed the file that was opened here.
-        with suppress(FileNotFoundError):
-            if run_dir.pid_file.stat().st_ino == os.fstat(descriptor).st_ino:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-                return descriptor
+        except FileNotFoundError:
+            raise RunDirError(f"{run_dir.root} was removed; try again") from None
+        except OSError as error:
+            raise RunDirError(f"cannot lock {run_dir.root}: {error.strerror}; choose another --run-dir") from error
         os.close(descriptor)
+
+
+def _owner(run_dir: RunDir) -> str:
+    with suppress(OSError):
+        if text := run_dir.pid_file.read_text(errors="replace").strip():
+            return text
+    with suppress(OSError):
+        if pid := listening_pid(run_dir.client_socket):
+            return str(pid)
+    return "unknown"
+
+
+def _check_nobody_listens(path: Path) -> None:
+    try:
+        pid = listening_pid(path)
+    except OSError as error:
+        raise RunDirError(f"cannot serve {path}: {error.strerror}; choose another --run-dir") from error
+    if pid is not None:
+        raise RunDirError(
+            f"another scheduler, {named(pid)}, already serves {path}, perhaps that of another nvshare version; "
+            "two would let programs overlap on a GPU: stop it first or choose another --run-dir"
+        )

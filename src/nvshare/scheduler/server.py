@@ -10,19 +10,20 @@ import secrets
 import signal
 import socket
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
 
+from nvshare import display
 from nvshare.admin import admin_pb2_grpc
 from nvshare.log import Log
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.api.admin import AdminService
+from nvshare.scheduler.api.admin import AdminService, PublicStatusService, StatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -32,22 +33,33 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.clients_marker import ClientsMarker
+from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import Event, HolderRecorded
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.dispatcher import Dispatcher, TooManyDevicesError
+from nvshare.scheduler.gpus import names, queries
+from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
-from nvshare.scheduler.run_dir import RunDirError, claimed, listen
+from nvshare.scheduler.recovery.awaited import Awaited
+from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
+from nvshare.unix_sockets import grpc_address
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _NVML_SECONDS = 10.0
+_TELL_SECONDS = 1.0
+"""systemd hears of clients at most this often."""
+_PUBLIC_CALLS = 16
+"""Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 _OWN_DESCRIPTORS = 64
 """Descriptors kept for everything but clients: the admin API, the log, files in /proc."""
 
@@ -67,6 +79,8 @@ class Options:
     """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    notify_socket: str = ""
+    """Where systemd wants to be told of this process; empty: nowhere."""
 
 
 class StartError(Exception):
@@ -75,11 +89,11 @@ class StartError(Exception):
 
 def run(options: Options, log: Log) -> None:
     """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't."""
-    with claimed(options.run_dir):
-        asyncio.run(_serve(options, log))
+    with claimed(options.run_dir) as claim:
+        asyncio.run(_serve(options, claim, log))
 
 
-async def _serve(options: Options, log: Log) -> None:
+async def _serve(options: Options, claim: Claim, log: Log) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -87,7 +101,8 @@ async def _serve(options: Options, log: Log) -> None:
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
-    running = _Running(options, log, loop, stop, found, nvml)
+    record = _open_record(options.run_dir, log)
+    running = _Running(options, claim, log, loop, stop, found, nvml, record)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -97,13 +112,22 @@ async def _serve(options: Options, log: Log) -> None:
             "ready",
             version=options.version,
             run_dir=str(options.run_dir.root),
-            policy=options.settings.policy.value,
-            quantum_seconds=options.settings.quantum_seconds,
+            policy=running.settings.policy.value,
+            quantum_seconds=running.settings.quantum_seconds,
             gpus=len(found),
         )
         await stop.wait()
     finally:
         await running.close()
+
+
+def _open_record(run_dir: RunDir, log: Log) -> HolderRecord:
+    try:
+        return HolderRecord(run_dir.holder_record, log)
+    except OSError as error:
+        raise RunDirError(
+            f"cannot write {run_dir.holder_record}: {error.strerror}; make room there or choose another --run-dir"
+        ) from error
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -129,8 +153,39 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
+    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
+
+
+class _AdminServer:
+    """The admin API, or a part of it, at one socket."""
+
+    def __init__(self, service: StatusService, claim: Claim, at_once: int | None) -> None:
+        """``at_once``: how many calls may be going on."""
+        self._service = service
+        self._claim = claim
+        self._grpc = grpc.aio.server(maximum_concurrent_rpcs=at_once)
+        admin_pb2_grpc.add_AdminServicer_to_server(service, self._grpc)
+
+    def listen(self, path: Path, mode: int) -> None:
+        """Makes a socket of this mode."""
+        # gRPC unlinks at its end what it has made, whosever it is by then: so it never has the socket's own name.
+        made = path.with_name("new.sock")
+        try:
+            self._grpc.add_insecure_port(grpc_address(made))
+        except RuntimeError as error:
+            raise RunDirError(f"cannot serve {path}: {error}; choose another --run-dir") from error
+        self._claim.publish(made, path, mode)
+
+    async def start(self) -> None:
+        """Answers from now on."""
+        await self._grpc.start()
+
+    async def stop(self) -> None:
+        """Answers no more; who watches sees the end."""
+        self._service.stop()
+        await self._grpc.stop(grace=0.5)
 
 
 class _Running:
@@ -139,22 +194,33 @@ class _Running:
     def __init__(
         self,
         options: Options,
+        claim: Claim,
         log: Log,
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
         nvml: Worker,
+        record: HolderRecord,
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
+        self._claim = claim
         self._loop = loop
+        self._telling = False
         self._log = log
         self._peer_log = PeerLog(log, loop.time)
-        self._marker = ClientsMarker(run_dir, log)
-        core = Core(options.settings, loop.time(), recovering=self._marker.found)
-        # Until then clients of the scheduler before this one may still come back.
-        self._recovery_end = loop.time() + options.settings.recovery_seconds if self._marker.found else loop.time()
-        self._dispatcher = Dispatcher(core, loop, log, self._on_clients_changed)
+        self._record = record
+        choices = Choices(run_dir.choices, options.settings, log)
+        self.settings = choices.settings
+        """Those that count until the operator sets others."""
+        self._systemd = Systemd(options.notify_socket)
+        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
+        observe = None if self._probes is None else self._probes.happened
+        self._dispatcher = Dispatcher(
+            Core(self.settings), loop, log, record, choices, self._on_clients_changed, observe
+        )
+        former = [holder for each in record.found if (holder := self._await(each, found)) is not None]
+        self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
@@ -163,28 +229,29 @@ class _Running:
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
+        known = KnownGpus.of(found)
+        self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
             self._dispatcher,
-            found,
+            self._gpus,
             options.legacy_device,
             secrets.randbits(64) | 1,
             Worker(loop, "describe"),
             describe,
             self._unregistered,
+            self._awaited,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        known = frozenset(gpu.uuid for gpu in found.values())
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid)
         self._idle = (
             None
             if options.exit_when_idle is None
             else IdleExit(loop, options.exit_when_idle, run_dir.programs_lock, stop.set)
         )
-        products = {gpu.uuid: gpu.product for gpu in found.values()}
         # A worker of its own: kubelet may be slow, and clients want to be described.
         self._allocations = AllocationWatch(
             loop,
@@ -194,52 +261,70 @@ class _Running:
             options.pod_resources,
             log,
         )
-        self._service = AdminService(
-            self._dispatcher, self._allocations.without_client, products, options.version, loop.time()
+        self._admin, self._public = (
+            _AdminServer(
+                service(
+                    self._dispatcher,
+                    self._allocations.without_client,
+                    known.by_uuid,
+                    self._memory.measured,
+                    self._awaited.on,
+                    options.version,
+                    loop.time(),
+                ),
+                claim,
+                at_once,
+            )
+            for service, at_once in ((AdminService, None), (PublicStatusService, _PUBLIC_CALLS))
         )
-        self._grpc = grpc.aio.server()
-        admin_pb2_grpc.add_AdminServicer_to_server(self._service, self._grpc)
+        for gpu in known.by_uuid.values():
+            self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
         self._max_connections = _raise_descriptor_limit() - _OWN_DESCRIPTORS
         self._listeners: list[Listener] = []
-        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
         if self._probes is not None:
             self._probes.start()
             self._log.info("metrics", port=self._probes.port)
-        admin_socket = self._run_dir.admin_socket
-        try:
-            admin_socket.unlink(missing_ok=True)
-            self._grpc.add_insecure_port(f"unix:{admin_socket.absolute()}")
-            admin_socket.chmod(0o600)
-        except (OSError, RuntimeError) as error:
-            raise RunDirError(f"cannot serve {admin_socket}: {error}; choose another --run-dir") from error
-        await self._grpc.start()
+        self._admin.listen(self._run_dir.admin_socket, 0o600)
+        self._public.listen(self._run_dir.status_socket, 0o666)
+        await asyncio.gather(self._admin.start(), self._public.start())
         for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
-            listening = listen(path, 0o666)
+            listening = self._claim.listen(path, 0o666)
             self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
+
+        self._systemd.ready(self._words())
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
+        self._systemd.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
         for listener in self._listeners:
             listener.close()
         self._memory.stop()
+        self._gpus.stop()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
         self._dispatcher.stop()
         for connection in list(self._registrar.connections):
             connection.abandon()
-        if not self._dispatcher.clients and self._loop.time() >= self._recovery_end:
-            self._marker.remove()
+        self._awaited.stop()
         if self._idle is not None:
             self._idle.close()
-        self._service.stop()
-        await self._grpc.stop(grace=0.5)
+        await asyncio.gather(self._admin.stop(), self._public.stop())
         if self._probes is not None:
             await asyncio.to_thread(self._probes.stop)
+
+    def _words(self) -> str:
+        """What the scheduler does now, for whoever asks systemd."""
+        devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
+        return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
+
+    def _tell_systemd(self) -> None:
+        self._telling = False
+        self._systemd.status(self._words())
 
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
@@ -247,9 +332,25 @@ class _Running:
         from nvshare.scheduler.api.probes import Probes
 
         try:
-            return Probes(address, options.run_dir, options.version, self._loop, self._snapshot)
+            return Probes(
+                address, options.run_dir, options.version, self._loop, self._snapshot, lambda: self._dispatcher.clients
+            )
         except AddressError as error:
             raise StartError(str(error)) from error
+
+    def _await(self, recorded: Holder, found: Mapping[bytes, Gpu]) -> Holder | None:
+        """Tells the core of a holder of the scheduler before this one, under its device's name of today."""
+        try:
+            device_uuid = names.device_bytes(recorded.device)
+            gpu = found.get(device_uuid)
+            device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
+            self._dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)
+        except (ValueError, TooManyDevicesError) as error:
+            self._log.warning("a recorded holder is not waited for", device=recorded.device, reason=str(error))
+            self._record.released(recorded.grant)
+            return None
+        self._dispatcher.feed(HolderRecorded(device, recorded.grant))
+        return replace(recorded, device=device)
 
     def _snapshot(self) -> SchedulerSnapshot:
         return SchedulerSnapshot(
@@ -261,8 +362,9 @@ class _Running:
         )
 
     def _on_clients_changed(self, clients: int) -> None:
-        if clients:
-            self._marker.set()
+        if not self._telling:
+            self._telling = True
+            self._loop.call_later(_TELL_SECONDS, self._tell_systemd)
         if self._idle is not None:
             self._idle.clients_changed(clients)
 

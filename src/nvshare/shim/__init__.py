@@ -23,8 +23,8 @@ def library_path(machine: str | None = None) -> Path:
     return library
 
 
-def preload_environment(run_dir: paths.RunDir, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that make a program a client of the scheduler of ``run_dir``.
+def preload_environment(run_dir: paths.RunDir | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that make a program a client of the scheduler of ``run_dir``; None: of the one that it finds.
 
     The library goes first in LD_PRELOAD; what ``environment`` has there stays behind it. Raises FileNotFoundError as
     ``library_path`` does.
@@ -32,4 +32,5 @@ def preload_environment(run_dir: paths.RunDir, environment: Mapping[str, str]) -
     library = str(library_path())
     others = [entry for entry in environment.get(paths.LD_PRELOAD, "").replace(" ", ":").split(":") if entry]
     entries = [library, *(entry for entry in others if entry != library)]
-    return {paths.LD_PRELOAD: ":".join(entries), paths.RUN_DIR: str(run_dir.root)}
+    place = {} if run_dir is None else {paths.RUN_DIR: str(run_dir.root)}
+    return {paths.LD_PRELOAD: ":".join(entries), **place}

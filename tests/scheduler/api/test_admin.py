@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nvshare.admin import admin_pb2
+from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.protocol import wire
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 
@@ -137,8 +137,57 @@ def test_other_values_that_are_not_allowed(serve: Serve) -> None:
     assert caught.value.details() == "interval -1 s is not allowed; from 0 to 3600 s is"
 
 
+def public(scheduler: Scheduler) -> admin_pb2_grpc.AdminStub:
+    """What every user of the machine may use; for the life of the test."""
+    return admin_pb2_grpc.AdminStub(grpc.insecure_channel(f"unix:{scheduler.run_dir.status_socket}"))
+
+
+def test_everybody_may_look(serve: Serve) -> None:
+    """At the socket for every user the status is shown and followed as at the other one."""
+    scheduler = serve()
+    client = scheduler.client().register(footprint_bytes=3 * GIB)
+    client.lock()
+    seen = public(scheduler).GetStatus(admin_pb2.GetStatusRequest(), timeout=TIMEOUT_SECONDS)
+    assert [(each.state, each.pid) for each in seen.devices[0].clients] == [("holding", os.getpid())]
+    stream = public(scheduler).WatchStatus(admin_pb2.WatchStatusRequest(), timeout=TIMEOUT_SECONDS)
+    next(stream)
+    client.close()
+    while next(stream).devices[0].clients:
+        pass
+    stream.cancel()
+
+
+def test_nobody_may_command_there(serve: Serve) -> None:
+    """Every call that sets something is refused, and nothing is set."""
+    scheduler = serve()
+    scheduler.client().register()
+    for call in (
+        partial(public(scheduler).SetPolicy, admin_pb2.SetPolicyRequest(policy="off")),
+        partial(public(scheduler).SetQuantum, admin_pb2.SetQuantumRequest(seconds=1)),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(timeout=TIMEOUT_SECONDS)
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert [(each.policy, each.quantum_seconds) for each in scheduler.status().devices] == [("auto", 30)]
+
+
+def test_watchers_are_few(serve: Serve) -> None:
+    """A user who keeps very many streams open is refused the last of them; the owner is still answered."""
+    scheduler = serve()
+    watch = partial(public(scheduler).WatchStatus, admin_pb2.WatchStatusRequest(), timeout=TIMEOUT_SECONDS)
+    streams = [watch() for _ in range(16)]
+    for stream in streams:
+        next(stream)
+    with pytest.raises(grpc.RpcError) as caught:
+        next(watch())
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert scheduler.status().scheduler_pid == scheduler.process.pid
+    for stream in streams:
+        stream.cancel()
+
+
 def test_only_the_owner_gets_near(serve: Serve) -> None:
-    """The admin socket is 0600 in a 0700 folder; the client's folder and sockets are open to everybody."""
+    """The admin socket is 0600 in a 0700 folder; the clients' and the status's are open to everybody."""
     run_dir = serve().run_dir
     modes = {
         path: stat.S_IMODE(path.stat().st_mode)
@@ -148,6 +197,8 @@ def test_only_the_owner_gets_near(serve: Serve) -> None:
             run_dir.client_socket.parent,
             run_dir.client_socket,
             run_dir.legacy_socket,
+            run_dir.status_socket.parent,
+            run_dir.status_socket,
         )
     }
-    assert list(modes.values()) == [0o700, 0o600, 0o755, 0o666, 0o666]
+    assert list(modes.values()) == [0o700, 0o600, 0o755, 0o666, 0o666, 0o755, 0o666]

@@ -35,7 +35,8 @@ def test_a_device_in_figures(serve: Serve) -> None:
         f'nvshare_holders{{gpu="{GPU}"}}': 1,
         f'nvshare_waiters{{gpu="{GPU}"}}': 1,
         f'nvshare_unresponsive_holders{{gpu="{GPU}"}}': 0,
-        f'nvshare_clients{{gpu="{GPU}",state="holding"}}': 1,
+        f'nvshare_clients{{gpu="{GPU}",state="holding"}}': 0,
+        f'nvshare_clients{{gpu="{GPU}",state="leaving"}}': 1,
         f'nvshare_clients{{gpu="{GPU}",state="waiting"}}': 1,
         f'nvshare_clients{{gpu="{GPU}",state="idle"}}': 0,
         f'nvshare_footprint_bytes{{gpu="{GPU}"}}': 3 * GIB,
@@ -141,7 +142,7 @@ def test_it_ends_while_it_is_asked(serve: Serve) -> None:
 def test_a_loop_that_is_stuck(run_dir: RunDir) -> None:
     """Both probes say so; the metrics say that and nothing that they do not know."""
     loop = asyncio.new_event_loop()
-    probes = Probes("127.0.0.1:0", run_dir, "1.2.3", loop, pytest.fail)
+    probes = Probes("127.0.0.1:0", run_dir, "1.2.3", loop, pytest.fail, dict)
     probes.start()
     try:
         reason = "the event loop does not answer within 2 s"

@@ -18,6 +18,7 @@ from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, ClosedError, 
 Serve = Callable[..., Scheduler]
 
 REGISTER = wire.encode(wire.Register(DEVICE, 16 * GIB))
+FALSE_CLAIM = wire.encode(wire.Register(DEVICE, GIB, wire.State.HOLDING, grant=1 << 63))
 
 
 def changed(frame: bytes, offset: int, value: int) -> bytes:
@@ -48,7 +49,8 @@ def is_served(client: WireClient) -> float:
         (REGISTER + REGISTER, "a second time"),
         (REGISTER + 2 * wire.encode(wire.ReqLock()), "is illegal: client"),
         (REGISTER + wire.encode(wire.LockReleased(5)), "is illegal: client"),
-        (wire.encode(wire.Register(DEVICE, GIB, wire.State.HOLDING, grant=1 << 63)), "is illegal: "),
+        (FALSE_CLAIM + wire.encode(wire.LockReleased(5)), "is illegal: client"),
+        (FALSE_CLAIM + wire.encode(wire.ReqLock()), "is illegal: client"),
         (legacy.encode(legacy.Message(legacy.LegacyType.REQ_LOCK)), "before REGISTER"),
         (legacy.encode(legacy.Message(legacy.LegacyType.LOCK_OK)), "only a scheduler sends"),
     ],

@@ -211,28 +211,36 @@ def test_command_from_another_user(serve: Serve, kind: LegacyType) -> None:
     assert (device.policy, device.quantum_seconds) == ("exclusive", 30)
 
 
+@as_root
+def test_a_pod_without_capabilities_sees_the_hosts_root(tool: Callable[[str], str]) -> None:
+    """Its scheduler runs as root, but may not read the namespaces of a process that may do more than itself."""
+    code = f"from nvshare.scheduler.pods import peer; print(peer.is_outside_pods({os.getpid()}, peer.PROC))"
+    limited = [tool("setpriv"), "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", sys.executable, "-c", code]
+    assert subprocess.run(limited, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_1111_2222_3333_444444444444.slice/x\n"
 
 
 @pytest.mark.parametrize(
-    ("namespace", "cgroup", "own", "outside"),
+    ("pids", "cgroup", "own", "outside"),
     [
-        ("pid:[1]", "0::/user.slice/session-1.scope\n", "0::/system.slice/nvshare.service\n", True),
-        ("pid:[1]", POD, "0::/system.slice/nvshare.service\n", False),
-        ("pid:[1]", "12:memory:/kubepods/burstable/pod1b2c3d4e-1111-2222/3f\n", "0::/\n", False),
-        ("pid:[1]", "0::/../../pod1b2c3d4e-1111-2222-3333-444444444444/3f\n", "0::/\n", False),
-        ("pid:[1]", POD, POD, True),
-        ("pid:[2]", "0::/\n", "0::/\n", False),
-        ("pid:[1]", None, "0::/\n", None),
+        ("42", "0::/user.slice/session-1.scope\n", "0::/system.slice/nvshare.service\n", True),
+        ("42", POD, "0::/system.slice/nvshare.service\n", False),
+        ("42", "12:memory:/kubepods/burstable/pod1b2c3d4e-1111-2222/3f\n", "0::/\n", False),
+        ("42", "0::/../../pod1b2c3d4e-1111-2222-3333-444444444444/3f\n", "0::/\n", False),
+        ("42", POD, POD, True),
+        ("42\t1", "0::/\n", "0::/\n", False),
+        ("42", None, "0::/\n", None),
     ],
     ids=["host", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
 )
-def test_outside_pods(tmp_path: Path, namespace: str, cgroup: str | None, own: str, outside: bool | None) -> None:
+def test_outside_pods(tmp_path: Path, pids: str, cgroup: str | None, own: str, outside: bool | None) -> None:
     """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone is unknown."""
-    for pid, text, where in (("self", own, "pid:[1]"), ("42", cgroup, namespace)):
+    for pid, text, numbers in (("self", own, "7"), ("42", cgroup, pids)):
         if text is not None:
-            (tmp_path / pid / "ns").mkdir(parents=True)
-            (tmp_path / pid / "ns" / "pid").symlink_to(where)
+            (tmp_path / pid).mkdir(parents=True)
+            (tmp_path / pid / "status").write_text(f"Name:\tNSpid:\t1\t2\nNSpid:\t{numbers}\nNSsid:\t1\n")
             (tmp_path / pid / "cgroup").write_text(text)
     assert is_outside_pods(42, tmp_path) is outside
 

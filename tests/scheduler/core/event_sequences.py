@@ -19,6 +19,7 @@ from nvshare.scheduler.core.events import (
     ClientRegistered,
     Event,
     FootprintChanged,
+    HolderDied,
     LockReleased,
     LockRequested,
     PinnedMeasured,
@@ -32,17 +33,28 @@ DEVICE_BYTES = 16 * GIB
 DEVICES = ("GPU-a", "GPU-b")
 SLOTS = 6
 QUANTA_SECONDS = (1.0, 5.0, 30.0)
+FALSE_GRANTS = (0, (1 << 63) - 1)
+"""What clients claim to hold that no scheduler granted; 0: that is no lie."""
 FOOTPRINTS = tuple(size * GIB for size in (0, 1, 2, 3, 4, 6, 8, 12, 20))
 
 
 @dataclass(frozen=True, slots=True)
 class Come:
-    """A client appears in a slot."""
+    """A client appears in a slot; ``returns``: it is one of the recorded holders, if any is left."""
 
     slot: int
     device: str
     footprint_bytes: int | None
     claimed: ClaimedState
+    returns: bool = False
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """A recorded holder of a device turns out to be dead."""
+
+    device: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class Wait:
     seconds: float
 
 
-Operation = Come | Ask | Release | Resize | Pin | Go | Wait | PolicySet | QuantumSet
+Operation = Come | Die | Ask | Release | Resize | Pin | Go | Wait | PolicySet | QuantumSet
 
 
 @dataclass(slots=True)
@@ -111,12 +123,17 @@ class Peers:
 
     by_slot: dict[int, Peer] = field(default_factory=dict)
     last_number: int = 0
+    recorded: dict[str, list[int]] = field(default_factory=dict)
+    """The grants of recorded holders that are not back, by device."""
 
     def event(self, operation: Operation) -> Event | None:
         """What the operation means to the scheduler; None if nobody could do it now, or if it is a Wait."""
         match operation:
             case Come():
                 return None if operation.slot in self.by_slot else self._come(operation)
+            case Die():
+                grants = self.recorded.get(operation.device)
+                return HolderDied(grants.pop()) if grants else None
             case Wait():
                 return None
             case PolicySet() | QuantumSet():
@@ -142,12 +159,25 @@ class Peers:
 
     def _come(self, operation: Come) -> Event:
         self.last_number += 1
-        holds = operation.claimed is ClaimedState.HOLDING
+        grants = self.recorded.get(operation.device)
+        recorded = grants.pop() if operation.returns and grants else None
+        grant = FALSE_GRANTS[operation.slot % len(FALSE_GRANTS)] if recorded is None else recorded
+        drains = operation.claimed is ClaimedState.DRAINING
+        holds = drains or operation.claimed is ClaimedState.HOLDING
         self.by_slot[operation.slot] = Peer(
-            self.last_number, waiting=operation.claimed is ClaimedState.WAITING, grant=0 if holds else None
+            self.last_number,
+            waiting=operation.claimed is ClaimedState.WAITING,
+            grant=grant if holds else None,
+            asked_to_leave=drains,
         )
         return ClientRegistered(
-            self.last_number, operation.device, operation.footprint_bytes, operation.claimed, grant=0
+            self.last_number,
+            operation.device,
+            operation.footprint_bytes,
+            operation.claimed,
+            grant=grant,
+            recorded_grant=recorded,
+            doubted=operation.doubted,
         )
 
     def _of_peer(self, operation: Ask | Release | Resize | Pin | Go, peer: Peer) -> Event | None:
@@ -171,8 +201,21 @@ class Peers:
 
 SLOT = st.integers(0, SLOTS - 1)
 COMES = st.builds(
-    Come, SLOT, st.sampled_from(DEVICES), st.sampled_from((*FOOTPRINTS, None)), st.sampled_from(ClaimedState)
+    Come,
+    SLOT,
+    st.sampled_from(DEVICES),
+    st.sampled_from((*FOOTPRINTS, None)),
+    st.sampled_from(ClaimedState),
+    returns=st.booleans(),
+    doubted=st.booleans(),
 )
+DEATHS = st.builds(Die, st.sampled_from(DEVICES))
+RECORDS = st.fixed_dictionaries({device: st.integers(0, 2) for device in DEVICES}).map(
+    lambda counts: {
+        device: [3 + 10 * place + number for number in range(counts[device])] for place, device in enumerate(DEVICES)
+    }
+)
+"""Recorded holders: grants by device."""
 RESIZES = st.builds(Resize, SLOT, st.sampled_from(FOOTPRINTS))
 PINS = st.builds(Pin, SLOT, st.sampled_from((0, GIB // 2, GIB)))
 WAITS = st.builds(Wait, st.sampled_from((0.0, 0.25, 1.0, 4.0, 30.0)))
@@ -188,7 +231,7 @@ def operations(*, operator: bool = True, most: int = 60) -> st.SearchStrategy[li
         st.builds(Ask, SLOT),
         st.builds(Release, SLOT),
     ]
-    kinds += [RESIZES, PINS, WAITS, st.builds(Go, SLOT)]
+    kinds += [RESIZES, PINS, WAITS, st.builds(Go, SLOT), DEATHS]
     if operator:
         kinds += [POLICIES, QUANTA]
     everybody: list[Operation] = [Come(slot, DEVICES[slot % 2], 6 * GIB, ClaimedState.IDLE) for slot in range(SLOTS)]

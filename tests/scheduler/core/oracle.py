@@ -17,6 +17,8 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     PinnedMeasured,
@@ -68,6 +70,8 @@ class ModelDevice:
     queue: list[ModelClient] = field(default_factory=list)
     holders: list[ModelClient] = field(default_factory=list)
     """In the order in which they began to hold."""
+    awaited: set[int] = field(default_factory=set)
+    """The grants of recorded holders that are not back."""
 
     def fit(self, holders: list[ModelClient], *, assumed: bool = True) -> bool:
         """Whether these may hold together; without ``assumed`` only measured pinned memory counts."""
@@ -96,13 +100,14 @@ class ModelDevice:
 class Oracle:
     """All devices; raises AssertionError at the first broken rule."""
 
-    def __init__(self, settings: Settings, recovery_end: float | None) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.policy = settings.policy
         self.quantum_seconds = settings.quantum_seconds
-        self.recovery_end = recovery_end
         self.devices: dict[str, ModelDevice] = {}
         self.last_grant = 0
+        self.to_be_revoked: dict[int, int] = {}
+        """The grants of those that just claimed to hold and are in no record, by client."""
 
     def saw(self, event: Event, now: float) -> None:
         """An event that the core accepted."""
@@ -112,6 +117,12 @@ class Oracle:
                 device.total_bytes, device.foreign_bytes = total_bytes, foreign_bytes
             case ClientRegistered():
                 self._registered(event, now)
+            case HolderRecorded(uuid, grant):
+                self.devices[uuid].awaited.add(grant)
+                self.last_grant = max(self.last_grant, grant)
+            case HolderDied(grant):
+                for device in self.devices.values():
+                    device.awaited.discard(grant)
             case LockRequested(number):
                 device, client = self._find(number)
                 assert client.turn is None
@@ -150,6 +161,8 @@ class Oracle:
         for action in actions:
             device, client = self._find(action.client)
             match action:
+                case Revoke(number, grant) if number in self.to_be_revoked:
+                    assert self.to_be_revoked.pop(number) == grant
                 case Grant(_, grant):
                     self._granted(device, client, grant, now)
                 case Revoke(_, grant):
@@ -175,13 +188,12 @@ class Oracle:
 
     def check(self, now: float, deadline: float | None, seen: tuple[DeviceSnapshot, ...]) -> None:
         """The rules that hold between events, for what the core shows and for when it wants to be woken."""
-        due = [] if self.recovery_end is None or now >= self.recovery_end else [self.recovery_end]
-        for device in self.devices.values():
-            due += self._check_device(device, now)
-        if self.recovery_end is None or now < self.recovery_end:
-            assert deadline == min(due, default=None)
+        assert not self.to_be_revoked, "a client that is not believed may go on"
+        due = [moment for device in self.devices.values() for moment in self._check_device(device, now)]
+        assert deadline == min(due, default=None)
         assert [snapshot.device for snapshot in seen] == list(self.devices)
         for snapshot in seen:
+            assert snapshot.recovering is bool(self.devices[snapshot.device].awaited)
             self._check_snapshot(snapshot, self.devices[snapshot.device], now)
 
     def _check_device(self, device: ModelDevice, now: float) -> list[float]:
@@ -193,7 +205,7 @@ class Oracle:
             for client in device.holders
             if client.turn and client.turn.revoked_at is not None and not client.turn.reported
         ]
-        if self._recovering(now):
+        if device.awaited:
             assert not told, "somebody is told of waiters that can't be granted yet"
             return due
         assert told == blocking, "the blocking holders are not those that know it"
@@ -207,7 +219,7 @@ class Oracle:
         return due
 
     def _granted(self, device: ModelDevice, client: ModelClient, grant: int, now: float) -> None:
-        assert not self._recovering(now), "a grant while recovering"
+        assert not device.awaited, "a grant while a recorded holder may still run"
         assert device.queue, "a grant to somebody who does not wait"
         assert device.queue.pop(0) is client, "a waiter was overtaken"
         assert device.fit([*device.holders, client]), "a grant to a client that does not fit"
@@ -241,20 +253,29 @@ class Oracle:
             case ClaimedState.WAITING:
                 client.asked_at = now
                 device.queue.append(client)
-            case ClaimedState.HOLDING:
-                client.turn = Turn(event.grant, now)
-                device.holders.append(client)
-                self.last_grant = max(self.last_grant, event.grant)
+            case ClaimedState.HOLDING | ClaimedState.DRAINING:
+                believed = event.recorded_grant == event.grant
+                leaves = event.claimed is ClaimedState.DRAINING
+                if believed or not event.doubted:
+                    client.turn = Turn(event.grant, now, revoked_at=now if leaves or not believed else None)
+                    device.holders.append(client)
+                if not believed and not leaves:
+                    self.to_be_revoked[event.client] = event.grant
             case _:
                 assert_never(event.claimed)
+        if event.recorded_grant is not None:
+            device.awaited.remove(event.recorded_grant)
 
     def _check_snapshot(self, snapshot: DeviceSnapshot, device: ModelDevice, now: float) -> None:
         assert [shown.client for shown in snapshot.clients] == [client.number for client in device.clients]
         for shown, client in zip(snapshot.clients, device.clients, strict=True):
             expected = ShownState.WAITING if client in device.queue else ShownState.IDLE
             if client.turn:
-                expected = ShownState.UNRESPONSIVE if client.turn.reported else ShownState.HOLDING
+                leaving = ShownState.LEAVING if client.turn.revoked_at is not None else ShownState.HOLDING
+                expected = ShownState.UNRESPONSIVE if client.turn.reported else leaving
             assert shown.state is expected
+            place = device.queue.index(client) + 1 if client in device.queue else None
+            assert (shown.line and (shown.line.position, shown.line.length)) == (place and (place, len(device.queue)))
             assert shown.footprint_bytes == client.footprint_bytes
             assert (shown.pinned_bytes, shown.pinned_measured) == (client.pinned_bytes, client.measured)
             assert shown.grants == client.grants
@@ -264,9 +285,6 @@ class Oracle:
                 client.held_seconds + held,
                 client.waited_seconds + waited,
             )
-
-    def _recovering(self, now: float) -> bool:
-        return self.recovery_end is not None and now < self.recovery_end
 
     def _chosen(self, uuid: str | None) -> list[ModelDevice]:
         return list(self.devices.values()) if uuid is None else [self.devices[uuid]]

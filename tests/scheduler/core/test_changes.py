@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, Line, ShownState, Totals, Turn
 from tests.scheduler.core.transcript import DEVICE, GIB, number, replay
 
 
@@ -104,7 +104,7 @@ def test_a_new_quantum_counts_for_the_present_turn() -> None:
 
 def test_devices_do_not_know_of_each_other() -> None:
     """A choice for one device leaves the other alone; a choice for all counts for those to come."""
-    core = Core(Settings(policy=Policy.EXCLUSIVE), 0.0, recovering=False)
+    core = Core(Settings(policy=Policy.EXCLUSIVE))
     for device in ("GPU-a", "GPU-b"):
         core.handle(DeviceSeen(device, 16 * GIB), 0.0)
     for client, device in enumerate(("GPU-a", "GPU-a", "GPU-b", "GPU-b")):
@@ -150,7 +150,17 @@ def test_a_snapshot_shows_turns_and_times() -> None:
             recovering=False,
             clients=(
                 ClientSnapshot(number("A"), ShownState.HOLDING, 4 * GIB, 0, False, 20.0, 0.0, 1),
-                ClientSnapshot(number("B"), ShownState.WAITING, None, 0, False, 0.0, 10.0, 0),
+                ClientSnapshot(
+                    number("B"),
+                    ShownState.WAITING,
+                    None,
+                    0,
+                    False,
+                    0.0,
+                    10.0,
+                    0,
+                    Line(1, 1, 10.0, (Turn(number("A"), 20.0),), recovering=False),
+                ),
                 ClientSnapshot(number("C"), ShownState.IDLE, GIB, GIB // 2, True, 0.0, 0.0, 0),
             ),
             totals=Totals(grants=1, held_seconds=20.0, waited_seconds=10.0),
@@ -159,7 +169,7 @@ def test_a_snapshot_shows_turns_and_times() -> None:
     core.handle_timer(30.0)
     (device,) = core.snapshot(35.0)
     assert device.quantum_left_seconds is None
-    assert [client.state for client in device.clients] == [ShownState.HOLDING, ShownState.WAITING, ShownState.IDLE]
+    assert [client.state for client in device.clients] == [ShownState.LEAVING, ShownState.WAITING, ShownState.IDLE]
     core.handle_timer(40.0)
     (device,) = core.snapshot(45.0)
     assert device.clients[0].state is ShownState.UNRESPONSIVE

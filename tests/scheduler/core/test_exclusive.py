@@ -221,8 +221,6 @@ def test_illegal_events_say_what_the_state_is_and_change_nothing() -> None:
         0   A comes 12
         0   A comes 12         -> illegal: A is already registered
         0   A releases 1       -> illegal: A is idle
-        0   B comes 12 holding -1 -> illegal: no scheduler made a grant -1
-        0   B comes 12 holding 9223372036854775808 -> illegal: no scheduler made a grant 9223372036854775808
         0   B comes 12
         1   A asks             -> grant A
         1   A asks             -> illegal: A is holding

@@ -15,9 +15,12 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
+    ClientRegistered,
     DeviceSeen,
     Event,
     FootprintChanged,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     PinnedMeasured,
@@ -26,6 +29,7 @@ from nvshare.scheduler.core.events import (
 from nvshare.scheduler.core.settings import Settings
 from tests.scheduler.core.event_sequences import (
     COMES,
+    DEATHS,
     DEVICE_BYTES,
     DEVICES,
     FOOTPRINTS,
@@ -33,6 +37,7 @@ from tests.scheduler.core.event_sequences import (
     PINS,
     POLICIES,
     QUANTA,
+    RECORDS,
     RESIZES,
     SLOT,
     SLOTS,
@@ -63,17 +68,20 @@ class CoreMachine(RuleBasedStateMachine):
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
-        recovering=st.booleans(),
+        recorded=st.just({}) | RECORDS,
         assumed=st.sampled_from((0, GIB)),
         footprints=st.lists(st.sampled_from(FOOTPRINTS), max_size=SLOTS),
     )
-    def start(self, policy: Policy, recovering: bool, assumed: int, footprints: list[int]) -> None:
+    def start(self, policy: Policy, recorded: dict[str, list[int]], assumed: int, footprints: list[int]) -> None:
         """The first clients are on one device and want it; those that come later are anywhere."""
         chosen = Settings(policy=policy, assumed_pinned_bytes=assumed)
-        self.core = Core(chosen, self.now, recovering)
-        self.oracle = Oracle(chosen, self.now + chosen.recovery_seconds if recovering else None)
+        self.core = Core(chosen)
+        self.oracle = Oracle(chosen)
+        self.peers.recorded = {device: [*grants] for device, grants in recorded.items()}
         for device in DEVICES:
             self.handle(DeviceSeen(device, DEVICE_BYTES))
+        for event in records(recorded):
+            self.handle(event)
         for slot, footprint_bytes in enumerate(footprints):
             self.do(Come(slot, DEVICES[0], footprint_bytes, ClaimedState.IDLE))
             self.do(Ask(slot))
@@ -96,6 +104,10 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(operation=PINS)
     def pin(self, operation: Pin) -> None:
+        self.do(operation)
+
+    @rule(operation=DEATHS)
+    def die(self, operation: Operation) -> None:
         self.do(operation)
 
     @rule(slot=SLOT)
@@ -164,7 +176,10 @@ class CoreMachine(RuleBasedStateMachine):
         for nobody in set(range(self.peers.last_number + 2)) - here:
             events += [LockRequested(nobody), LockReleased(nobody, 1), ClientGone(nobody)]
             events += [FootprintChanged(nobody, 1), PinnedMeasured(nobody, 1)]
-        for device in self.oracle.devices.values():
+        for uuid, device in self.oracle.devices.items():
+            nobody = self.oracle.last_grant + 1
+            events += [HolderDied(nobody), *(HolderRecorded(uuid, grant) for grant in device.awaited)]
+            events += [ClientRegistered(nobody << 8, uuid, 0, ClaimedState.IDLE, recorded_grant=nobody)]
             events += [LockRequested(client.number) for client in [*device.queue, *device.holders]]
             events += [LockReleased(client.number, self.oracle.last_grant + 1) for client in device.clients]
         return events
@@ -202,11 +217,22 @@ TestCoreMachine = CoreMachine.TestCase
 TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
 
 
-def run(sequence: list[Operation], policy: Policy, recovering: bool) -> list[list[Action]]:
+def records(recorded: dict[str, list[int]]) -> list[Event]:
+    """What a core is told of the holders that are recorded."""
+    return [HolderRecorded(device, grant) for device, grants in recorded.items() for grant in grants]
+
+
+def run(sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]]) -> list[list[Action]]:
     """What a core answers to each operation, clients reading every answer at once."""
-    core, peers, now = Core(Settings(policy=policy), 0.0, recovering), Peers(), 0.0
+    core, peers, now = (
+        Core(Settings(policy=policy)),
+        Peers(recorded={device: [*grants] for device, grants in recorded.items()}),
+        0.0,
+    )
     for device in DEVICES:
         core.handle(DeviceSeen(device, DEVICE_BYTES), now)
+    for former in records(recorded):
+        core.handle(former, now)
     answers: list[list[Action]] = []
     for operation in sequence:
         event = peers.event(operation)
@@ -222,7 +248,9 @@ def run(sequence: list[Operation], policy: Policy, recovering: bool) -> list[lis
     return answers
 
 
-@given(operations(), st.sampled_from(Policy), st.booleans())
-def test_the_same_events_give_the_same_actions(sequence: list[Operation], policy: Policy, recovering: bool) -> None:
+@given(operations(), st.sampled_from(Policy), RECORDS)
+def test_the_same_events_give_the_same_actions(
+    sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]]
+) -> None:
     """Nothing inside depends on hashes, addresses, clocks or chance."""
-    assert run(sequence, policy, recovering) == run(sequence, policy, recovering)
+    assert run(sequence, policy, recorded) == run(sequence, policy, recorded)

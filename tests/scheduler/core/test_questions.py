@@ -14,7 +14,7 @@ FIRST, SECOND, LATER = "GPU-b", "GPU-a", "GPU-c"
 @pytest.fixture
 def core() -> Core:
     """A core under ``auto`` that has seen one device with 16 bytes and one of unknown size."""
-    core = Core(Settings(policy=Policy.AUTO), 0.0, recovering=False)
+    core = Core(Settings(policy=Policy.AUTO))
     core.handle(DeviceSeen(FIRST, 16), 0.0)
     core.handle(DeviceSeen(SECOND, 0), 0.0)
     return core

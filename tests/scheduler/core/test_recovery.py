@@ -1,134 +1,194 @@
-"""The scheduler died and is back: clients return with the state that they are in."""
+"""The scheduler died and is back: nothing runs beside the holders of the one before, and nobody lies about that."""
 
 from __future__ import annotations
 
+import pytest
+
 from nvshare.scheduler.core.events import Policy
-from tests.scheduler.core.transcript import replay
+from tests.scheduler.core.transcript import DEVICE, replay
 
 
-def test_nothing_is_granted_before_the_clients_had_time_to_come_back() -> None:
-    """The first one to ask might be granted while the old holder has not yet reconnected."""
+def test_nothing_is_granted_before_a_recorded_holder_is_back() -> None:
+    """However long that takes; then its turn goes on and ends as every other."""
     core = replay(
         """
         0    device 16
+        0    recorded 7
         0.1  B comes 12 waiting
-        0.5  A comes 12 holding 7
-        2    timer               -> waiters A 1
-        30.5 timer               -> revoke A
-        31   A releases          -> grant B
-        """,
-        recovering=True,
+        3600 A comes 12 holding 7 was 7 -> waiters A 1
+        3630 timer                      -> revoke A
+        3631 A releases                 -> grant B
+        """
     )
     assert core.deadline() is None
 
 
-def test_without_an_old_holder_the_first_waiter_is_granted_when_the_time_is_over() -> None:
+def test_a_recorded_holder_that_is_dead_is_not_waited_for() -> None:
     """The waiters' order is that of their return."""
     core = replay(
         """
         0    device 16
+        0    recorded 7
         0.1  B comes 12 waiting
         0.2  A comes 12
         0.3  A asks
-        2    timer               -> grant B, waiters B 1
-        """,
-        recovering=True,
-    )
-    assert not core.snapshot(2.0)[0].recovering
-
-
-def test_an_event_after_the_time_is_over_need_not_wait_for_the_timer() -> None:
-    """The timer may come late; an event at that time sees the recovery ended."""
-    replay(
+        9    died 7              -> grant B, waiters B 1
         """
-        0    device 16
-        0.1  B comes 12 waiting
-        2    A comes 12          -> grant B
-        2    timer
-        """,
-        recovering=True,
     )
+    assert not core.snapshot(9.0)[0].recovering
 
 
-def test_no_device_grants_while_recovering_not_even_under_off() -> None:
-    """One rule for all policies; the time is short."""
+@pytest.mark.parametrize("policy", Policy)
+def test_every_recorded_holder_is_waited_for_under_every_policy(policy: Policy) -> None:
+    """The record says what ran, not what may run."""
     core = replay(
         """
         0    device 16
-        0    A comes 1
-        0    A asks
+        0    recorded 7
+        0    recorded 9
+        0    B comes 1
+        0    B asks
+        1    died 9
         """,
-        Policy.OFF,
-        recovering=True,
+        policy,
     )
-    assert core.snapshot(1.9)[0].recovering
-    assert core.deadline() == 2.0
+    assert core.snapshot(1.0)[0].recovering
+    assert core.deadline() is None
 
 
-def test_of_two_that_come_back_holding_the_later_one_must_leave_at_once() -> None:
-    """Both may have the lock from different schedulers; nobody is granted before the second has gone."""
+def test_a_recorded_holder_may_come_back_without_the_lock() -> None:
+    """Its LOCK_RELEASED met nobody; what it says now is the truth."""
     replay(
         """
         0    device 16
-        0.1  A comes 12 holding 7
-        0.2  B comes 12 holding 9 -> revoke B
-        0.3  C comes 12 waiting
-        2    timer               -> waiters A 1
-        3    A releases
-        4    B releases          -> grant C
-        """,
-        recovering=True,
+        0    recorded 7
+        0    B comes 12 waiting
+        1    A comes 12 waiting was 7 -> grant B, waiters B 1
+        """
     )
 
 
-def test_under_auto_two_that_come_back_holding_may_fit() -> None:
-    """Then both are right; a third one that does not fit is asked to leave."""
+def test_a_recorded_holder_that_drains_leaves_as_if_it_had_been_asked() -> None:
+    """It needs no second DROP_LOCK, nobody runs beside it, and what it gives back is taken."""
     replay(
         """
         0    device 16
-        0.1  A comes 6 holding 7
-        0.2  B comes 6 holding 9
-        0.3  C comes 6 holding 9 -> revoke C
-        2    timer
-        3    C releases
+        0    recorded 7
+        0    B comes 12 waiting
+        1    A comes 12 draining 7 was 7
+        8    A releases               -> grant B
+        8    A asks                   -> waiters B 1
+        """
+    )
+
+
+def test_a_drain_that_takes_too_long_is_said_here_too() -> None:
+    """The grace time runs from its return."""
+    replay(
+        """
+        0    device 16
+        0    recorded 7
+        0    B comes 12 waiting
+        1    A comes 12 draining 7 was 7
+        11   timer                    -> unresponsive A 10
+        """
+    )
+
+
+def test_under_auto_two_recorded_holders_go_on_together() -> None:
+    """They held together before, and a waiter that fits beside them is granted when both are back."""
+    replay(
+        """
+        0    device 16
+        0    recorded 7
+        0    recorded 9
+        0.1  A comes 6 holding 7 was 7
+        0.1  C comes 1 waiting
+        0.2  B comes 6 holding 9 was 9 -> grant C
         """,
         Policy.AUTO,
-        recovering=True,
     )
 
 
-def test_a_client_that_comes_back_holding_after_the_next_grant_is_revoked() -> None:
-    """It was cut off for longer than the recovery; now two hold, as long as it takes to stop the later comer."""
+def test_another_device_does_not_wait() -> None:
+    """Only the device whose holder is missing does."""
     replay(
         """
         0    device 16
-        0.1  A comes 12 waiting
-        2    timer               -> grant A
-        3    B comes 12 holding 7 -> revoke B
-        13   timer               -> unresponsive B 10
-        14   B releases
-        15   B asks              -> waiters A 1
-        """,
-        recovering=True,
+        0    A comes 12 waiting  -> grant A
+        """
     )
 
 
-def test_a_client_may_hold_without_any_grant() -> None:
-    """It ran without a scheduler; grant 0 is what it gives back."""
+def test_who_runs_without_a_scheduler_leaves_first() -> None:
+    """A client may run without any grant when it found no scheduler; nobody is granted beside it."""
     replay("""
         0    device 16
-        0    A comes 12 holding 0
-        1    B comes 12 waiting  -> waiters A 1
-        30   timer               -> revoke A
-        31   A releases 0        -> grant B
+        0    A comes 12 holding 0 -> revoke A
+        1    B comes 12 waiting
+        3    A releases 0        -> grant B
+        3    A asks              -> waiters B 1
     """)
 
 
-def test_new_grants_are_higher_than_those_that_came_back() -> None:
+def test_a_false_claim_stops_no_holder_and_passes_no_waiter() -> None:
+    """Who claims what no record says is asked to leave at once, and asks like everybody after that."""
+    replay("""
+        0    device 16
+        0    A comes 12 waiting   -> grant A
+        0    B comes 12 waiting   -> waiters A 1
+        1    C comes 12 holding 1 -> revoke C
+        2    C releases
+        2    C asks
+        30   timer                -> revoke A
+        31   A releases           -> grant B, waiters B 1
+    """)
+
+
+def test_a_grant_of_another_is_no_proof() -> None:
+    """The recorded holder of grant 7 claims 9, or somebody else claims 7: both must leave."""
+    replay("""
+        0    device 16
+        0    recorded 7
+        0    A comes 12 holding 9 was 7 -> revoke A
+        0    B comes 12 holding 7       -> revoke B
+    """)
+
+
+def test_a_second_false_claim_of_a_process_blocks_nobody() -> None:
+    """A process that came back again and again would keep the device from others without ever having waited."""
+    replay("""
+        0    device 16
+        0    B comes 12 waiting   -> grant B
+        0    A comes 12 holding 5 doubted -> revoke A
+        1    B goes
+        2    C comes 12 waiting   -> grant C
+        3    A releases 5
+        3    A asks               -> waiters C 1
+        3    D comes 12 draining 5 doubted
+        4    D releases 5
+        4    D releases 5         -> illegal: D is idle
+    """)
+
+
+def test_a_claimed_number_has_no_effect_on_others() -> None:
+    """2**63 - 1 once made every later grant of an honest holder look false."""
+    core = replay("""
+        0    device 16
+        0    A comes 1 holding 9223372036854775807 -> revoke A
+        1    A releases 9223372036854775807
+        1    B comes 1 waiting    -> grant B
+        2    B releases 1
+    """)
+    assert core.snapshot(2.0)[0].device == DEVICE
+
+
+def test_new_grants_are_higher_than_those_that_are_recorded() -> None:
     """So that a grant never means two turns."""
     replay("""
         0    device 16
-        0    A comes 12 holding 41
+        0    recorded 41
+        0    A comes 12 holding 41 was 41
         1    A releases 41
         1    A asks              -> grant A
         2    A releases 42

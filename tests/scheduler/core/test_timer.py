@@ -8,6 +8,8 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientRegistered,
     DeviceSeen,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     Policy,
@@ -35,11 +37,16 @@ def waiter(device: int) -> int:
     return 2 * device + 1
 
 
-def waiting_everywhere(*, recovering: bool = False) -> Core:
-    """At 0 s every device has a holder and a waiter; the devices got their deadlines in the reverse order."""
-    core = Core(Settings(Policy.EXCLUSIVE, QUANTUM, GRACE), 0.0, recovering)
+def waiting_everywhere(recorded: dict[int, int] | None = None) -> Core:
+    """At 0 s every device has a holder and a waiter; the devices got their deadlines in the reverse order.
+
+    ``recorded``: grants of holders that are not back, by device.
+    """
+    core = Core(Settings(Policy.EXCLUSIVE, QUANTUM, GRACE))
     for device in range(DEVICES):
         core.handle(DeviceSeen(name(device), 0), 0.0)
+    for device, grant in (recorded or {}).items():
+        core.handle(HolderRecorded(name(device), grant), 0.0)
     for device in reversed(range(DEVICES)):
         for client in (holder(device), waiter(device)):
             core.handle(ClientRegistered(client, name(device), 0, ClaimedState.IDLE), 0.0)
@@ -68,8 +75,9 @@ def test_order_after_deadlines_came_and_went() -> None:
     assert [action.client for action in core.handle_timer(QUANTUM)] == expected
 
 
-def test_grants_after_recovery_count_up_in_the_order_of_the_devices() -> None:
-    """When recovery ends, the device that was seen first is granted first."""
-    core = waiting_everywhere(recovering=True)
-    grants = [action for action in core.handle_timer(QUANTUM) if isinstance(action, Grant)]
-    assert grants == [Grant(holder(each), each + 1) for each in range(DEVICES)]
+def test_grants_after_recovery_count_up_from_all_recorded_ones() -> None:
+    """Whatever device they were recorded for; a device without recorded holders does not wait for others."""
+    first, last = 0, DEVICES - 1
+    core = waiting_everywhere({first: 700, last: 40})
+    assert core.handle(HolderDied(700), 1.0)[0] == Grant(holder(first), 700 + DEVICES - 1)
+    assert core.handle(HolderDied(40), 1.0)[0] == Grant(holder(last), 700 + DEVICES)

@@ -11,12 +11,16 @@ last unless the line says which::
     30  A releases        -> grant B
     31  A releases 1      -> illegal: A is idle
 
+``recorded 7`` is a holder of the scheduler before, ``died 7`` its end, and ``A comes 12 holding 7 was 7`` its return; a
+client that is ``doubted`` has claimed to hold before, without a record.
+
 ``timer`` also demands that the core wanted to be woken at exactly that time, and every other line that it did not want
 to be woken before; ``late timer`` comes when the deadline has passed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
@@ -29,6 +33,8 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     PinnedMeasured,
@@ -42,12 +48,10 @@ DEVICE = "GPU-a"
 GIB = 1 << 30
 
 
-def replay(
-    transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0, recovering: bool = False
-) -> Core:
-    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s, recovery 2 s."""
+def replay(transcript: str, policy: Policy = Policy.EXCLUSIVE, *, assumed_pinned_bytes: int = 0) -> Core:
+    """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s."""
     settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes)
-    core = Core(settings, started_at=0.0, recovering=recovering)
+    core = Core(settings)
     grants: dict[int, int] = {}
     for line in filter(None, map(str.strip, transcript.splitlines())):
         said, _, expected = line.partition("->")
@@ -92,6 +96,10 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
             return PolicySet(Policy(policy))
         case ["quantum", seconds]:
             return QuantumSet(float(seconds))
+        case ["recorded", grant]:
+            return HolderRecorded(DEVICE, int(grant))
+        case ["died", grant]:
+            return HolderDied(int(grant))
         case [name, "comes", size, *claim]:
             return _registration(name, size, claim, grants)
         case [name, "asks"]:
@@ -122,14 +130,22 @@ def _device(words: list[str]) -> DeviceSeen:
 
 def _registration(name: str, size: str, claim: list[str], grants: dict[int, int]) -> ClientRegistered:
     footprint = None if size == "?" else _bytes(size)
+    event = ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
+    match claim:
+        case [*claim, "was", grant]:
+            event = replace(event, recorded_grant=int(grant))
+        case [*claim, "doubted"]:
+            event = replace(event, doubted=True)
+        case _:
+            pass
     match claim:
         case []:
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.IDLE)
+            return event
         case ["waiting"]:
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.WAITING)
-        case ["holding", grant]:
+            return replace(event, claimed=ClaimedState.WAITING)
+        case [("holding" | "draining") as state, grant]:
             grants[number(name)] = int(grant)
-            return ClientRegistered(number(name), DEVICE, footprint, ClaimedState.HOLDING, int(grant))
+            return replace(event, claimed=ClaimedState(state), grant=int(grant))
         case _:
             raise AssertionError(f"not a claim: {claim}")
 

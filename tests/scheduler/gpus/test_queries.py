@@ -79,14 +79,14 @@ def test_gpus_are_named(nvml: list[FakeDevice]) -> None:
     """Each GPU has UUID, product and memory, and is found by the bytes that a client sends."""
     nvml.append(FakeDevice(GPU_UUID))
     found = queries.discover()
-    assert found == (Gpu(GPU_UUID, "A GPU", 16 * GIB),)
+    assert found == (Gpu(GPU_UUID, "A GPU", 16 * GIB, "0"),)
     assert queries.by_bytes(found) == {bytes.fromhex("6e767368617265000000000000000001"): found[0]}
 
 
 def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:
     """MIG devices stand in the place of their GPU, empty slots are passed over; one without any is a GPU."""
     nvml.append(FakeDevice(GPU_UUID, mig_slots=(FakeDevice(""), FakeDevice(MIG_UUID, 2 * GIB), FakeDevice(""))))
-    assert [gpu.uuid for gpu in queries.discover() or ()] == [MIG_UUID]
+    assert [(gpu.uuid, gpu.index) for gpu in queries.discover() or ()] == [(MIG_UUID, "0:1")]
     assert queries.usage(MIG_UUID) == Usage(16 * GIB, 2 * GIB, {})
     nvml[:] = [FakeDevice(GPU_UUID, mig_slots=())]
     assert [gpu.uuid for gpu in queries.discover() or ()] == [GPU_UUID]

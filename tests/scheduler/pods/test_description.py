@@ -19,7 +19,7 @@ CLAIM = Hints(pid=7, command="claimed", namespace="space", pod="pod-1")
 def test_the_kernel_knows() -> None:
     """With a pid from the kernel neither the claimed pid nor name nor command is believed."""
     with subprocess.Popen(["sleep", "1000"]) as process:
-        expected = Description(process.pid, "sleep 1000", Identity())
+        expected = Description(process.pid, "sleep 1000", Identity(), 0, process.pid, "")
         # Right after exec the kernel shows no arguments for a moment.
         poll_until(lambda: describe(Peer(process.pid, 0, outside_pods=True), CLAIM) == expected, f"it is {expected}")
         process.kill()
@@ -28,13 +28,13 @@ def test_the_kernel_knows() -> None:
 def test_the_kernel_does_not_know() -> None:
     """A peer in a hidden pid namespace is shown as it says, and as a hint."""
     assert describe(Peer(0, 0, outside_pods=False), CLAIM) == Description(
-        7, "claimed", Identity("space", "pod-1", source=Source.HINT)
+        7, "claimed", Identity("space", "pod-1", source=Source.HINT), 0
     )
 
 
 def test_nothing_is_said() -> None:
     """A version 1 client in a hidden pid namespace and outside a pod says nothing of itself."""
-    assert describe(Peer(0, 0, outside_pods=False), Hints()) == Description(0, "", Identity())
+    assert describe(Peer(0, 0, outside_pods=False), Hints()) == Description(0, "", Identity(), 0)
 
 
 UID = "d8e2a9b4-0c51-4f5e-9c7e-3b1f0a6d2e11"
@@ -48,15 +48,16 @@ def node(tmp_path: Path) -> Path:
     process.mkdir(parents=True)
     (process / "cgroup").write_text(f"0::/kubepods/burstable/pod{UID}/{ID}\n")
     (process / "cmdline").write_bytes(b"python\0train.py\0")
+    (process / "status").write_text("Name:\tpython\nNSpid:\t42\t7\n")
     (tmp_path / "log" / "pods" / f"space_pod-2_{UID}" / "main").mkdir(parents=True)
     return tmp_path
 
 
 def test_in_a_pod(node: Path) -> None:
     """The kernel's container with kubelet's names for it, not the ones that were claimed."""
-    assert describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node / "log") == Description(
-        42, "python train.py", Identity("space", "pod-2", "main", Source.KERNEL)
-    )
+    shown = describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node / "log")
+    cgroup = (node / "proc" / "42" / "cgroup").read_text()
+    assert shown == Description(42, "python train.py", Identity("space", "pod-2", "main", Source.KERNEL), 0, 7, cgroup)
 
 
 def test_in_a_pod_without_names(node: Path) -> None:

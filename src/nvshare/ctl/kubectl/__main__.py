@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
-from nvshare.ctl.errors import CommandError
+from nvshare.ctl.errors import ending
 from nvshare.ctl.kubectl.command_line import build
+from nvshare.program import run_program
+
+NAME = "kubectl nvshare"
 
 
 def main() -> None:
     """Runs the command that the arguments name and ends the process with its exit code."""
-    try:
-        build()(prog_name="kubectl nvshare")
-    except CommandError as failure:
-        print(f"kubectl nvshare: {failure}", file=sys.stderr)
-        sys.exit(failure.code)
+    run_program(NAME, ending(NAME, lambda: build()(prog_name=NAME)))
 
 
 if __name__ == "__main__":

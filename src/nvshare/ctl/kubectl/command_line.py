@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.command_classes import Command
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.status import Output
 
@@ -38,7 +39,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     commands.callback(help=_HELP)(_group)
-    commands.command("status", help=_STATUS_HELP)(status)
+    commands.command("status", cls=Command, help=_STATUS_HELP)(status)
     return commands
 
 

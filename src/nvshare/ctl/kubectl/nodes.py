@@ -12,6 +12,7 @@ from typing import Any
 import kubernetes.stream
 import urllib3
 import websocket
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
@@ -42,6 +43,9 @@ class Cluster:
             )
         except (config.ConfigException, OSError) as error:
             raise CommandError(f"no cluster to ask: {error}; see --kubeconfig and --context") from error
+        except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+            # What the client makes of a file of another kind.
+            raise CommandError("no cluster to ask: the kubeconfig is none; see --kubeconfig and --context") from error
         self._configuration.retries = False
         websocket.setdefaulttimeout(_API_SECONDS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import grpc
@@ -13,7 +13,9 @@ from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler.api import status
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
+from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
+from nvshare.scheduler.recovery.record import Holder
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -22,25 +24,35 @@ _LONGEST_INTERVAL = 3600.0
 _PAUSE_PER_COST = 20.0
 """A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
 
+_ONLY_SHOWN = "this socket only shows the status"
 
-class AdminService(admin_pb2_grpc.AdminServicer):
-    """The handlers run in the event loop of the lock path, so they are short."""
+
+class StatusService(admin_pb2_grpc.AdminServicer):
+    """What is only shown; the calls that set something are refused.
+
+    The handlers run in the event loop of the lock path, so they are short.
+    """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
-        products: Mapping[str, str],
+        gpus: Mapping[str, Gpu],
+        measured: Set[str],
+        awaited: Callable[[str], Sequence[Holder]],
         version: str,
         started_at: float,
     ) -> None:
-        """``unused``: the holdings that have no client, by device; ``products``: the maker's name of a device, by UUID.
+        """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
 
-        ``started_at`` is in the event loop's time.
+        ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
+        device waits for. ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
-        self._products = products
+        self._gpus = gpus
+        self._measured = measured
+        self._awaited = awaited
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -85,6 +97,42 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def SetQuantum(  # noqa: N802
         self, request: admin_pb2.SetQuantumRequest, context: Context
     ) -> admin_pb2.Status:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
+    async def SetPolicy(  # noqa: N802
+        self, request: admin_pb2.SetPolicyRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
+    def _status(self) -> admin_pb2.Status:
+        clients = self._dispatcher.clients
+        unused = self._unused()
+        return admin_pb2.Status(
+            version=self._version,
+            scheduler_pid=os.getpid(),
+            uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
+            devices=[
+                status.device_message(
+                    each,
+                    self._gpus.get(each.device),
+                    each.device in self._measured,
+                    clients,
+                    unused.get(each.device, ()),
+                    self._awaited(each.device),
+                )
+                for each in self._dispatcher.snapshot()
+            ],
+        )
+
+
+class AdminService(StatusService):
+    """What the scheduler's owner may ask and command."""
+
+    async def SetQuantum(  # noqa: N802
+        self, request: admin_pb2.SetQuantumRequest, context: Context
+    ) -> admin_pb2.Status:
         """Sets the quantum."""
         try:
             self._dispatcher.set_quantum(request.seconds, self._device(request.device_uuid))
@@ -102,24 +150,27 @@ class AdminService(admin_pb2_grpc.AdminServicer):
             await _refuse(context, error)
         return self._status()
 
-    def _status(self) -> admin_pb2.Status:
-        clients = self._dispatcher.clients
-        unused = self._unused()
-        return admin_pb2.Status(
-            version=self._version,
-            scheduler_pid=os.getpid(),
-            uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
-            devices=[
-                status.device_message(each, self._products.get(each.device, ""), clients, unused.get(each.device, ()))
-                for each in self._dispatcher.snapshot()
-            ],
-        )
-
     def _device(self, text: str) -> str | None:
         """The device that is meant, whatever the case of its letters; None: all."""
         if not text:
             return None
         return next((known for known in self._dispatcher.devices if known.lower() == text.lower()), text)
+
+
+class PublicStatusService(StatusService):
+    """What every user may ask, as often as they like: the last status is the answer while a new one would cost much."""
+
+    _latest: admin_pb2.Status | None = None
+    _fresh_until = 0.0
+
+    def _status(self) -> admin_pb2.Status:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if self._latest is None or began >= self._fresh_until:
+            self._latest = super()._status()
+            now = loop.time()
+            self._fresh_until = now + (now - began) * _PAUSE_PER_COST
+        return self._latest
 
 
 def _policy(text: str) -> Policy:

@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
@@ -22,8 +22,12 @@ from prometheus_client.process_collector import ProcessCollector
 
 from nvshare.http import HttpServer
 from nvshare.paths import RunDir
+from nvshare.scheduler.api.histograms import TurnHistograms
 from nvshare.scheduler.api.metrics import SchedulerCollector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.events import Event
+from nvshare.scheduler.dispatcher import RegisteredClient
 
 Result = TypeVar("Result")
 
@@ -42,8 +46,12 @@ class Probes:
         version: str,
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], SchedulerSnapshot],
+        clients: Callable[[], Mapping[int, RegisteredClient]],
     ) -> None:
-        """``take`` is called in the event loop. Raises AddressError when nobody can listen at ``address``."""
+        """``take`` and ``clients`` are called in the event loop.
+
+        Raises AddressError when nobody can listen at ``address``.
+        """
         self._run_dir = run_dir
         self._loop = loop
         self._take = take
@@ -53,13 +61,21 @@ class Probes:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
+        self._turns = TurnHistograms(clients, loop.time)
+        # First: the snapshot for it brings the histograms up to date.
         registry.register(SchedulerCollector(version, self._snapshot))
+        for histogram in self._turns.histograms.values():
+            registry.register(histogram)
         self._server = HttpServer(address, registry, self._unhealthy, self._unready, list)
 
     @property
     def port(self) -> int:
         """Where it listens."""
         return self._server.port
+
+    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None:
+        """See ``dispatcher.Observe``."""
+        self._turns.happened(event, actions, now)
 
     def start(self) -> None:
         """Answers from now on."""
@@ -81,6 +97,7 @@ class Probes:
 
     def _timed_snapshot(self) -> tuple[SchedulerSnapshot, float]:
         began = time.monotonic()
+        self._turns.bring_up_to_date()
         snapshot = self._take()
         return snapshot, time.monotonic() - began
 

@@ -7,43 +7,63 @@ from collections.abc import Iterable, Mapping
 from nvshare.admin import admin_pb2
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
 from nvshare.scheduler.dispatcher import RegisteredClient
+from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.recovery.record import Holder
 
 
 def device_message(
-    snapshot: DeviceSnapshot, product: str, clients: Mapping[int, RegisteredClient], unused: Iterable[Holding]
+    snapshot: DeviceSnapshot,
+    gpu: Gpu | None,
+    measured: bool,
+    clients: Mapping[int, RegisteredClient],
+    unused: Iterable[Holding],
+    awaited: Iterable[Holder],
 ) -> admin_pb2.Device:
-    """A device, its clients and its ``unused`` holdings; ``product``: the maker's name of it, empty if unknown."""
+    """A device, its clients, its ``unused`` holdings and the holders that it waits for.
+
+    ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
+    known.
+    """
     return admin_pb2.Device(
         uuid=snapshot.device,
-        name=product,
+        name="" if gpu is None else gpu.product,
+        index="" if gpu is None else gpu.index,
         total_bytes=snapshot.total_bytes,
-        foreign_bytes=snapshot.foreign_bytes,
+        foreign_bytes=snapshot.foreign_bytes if measured else None,
         policy=snapshot.policy.value,
         quantum_seconds=snapshot.quantum_seconds,
         quantum_left_seconds=snapshot.quantum_left_seconds,
         recovering=snapshot.recovering,
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
+        awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
 
 def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin_pb2.Client:
     shown = client.description
+    line = snapshot.line
     return admin_pb2.Client(
         id=snapshot.client,
         pid=shown.pid,
         command=shown.command,
         state=snapshot.state.value,
-        footprint_bytes=snapshot.footprint_bytes or 0,
+        footprint_bytes=snapshot.footprint_bytes,
         pinned_bytes=snapshot.pinned_bytes,
+        pinned_measured=snapshot.pinned_measured,
         held_seconds=snapshot.held_seconds,
         waited_seconds=snapshot.waited_seconds,
         grants=snapshot.grants,
         backend=client.backend,
         protocol_version=client.protocol_version,
         identity=_identity_message(shown.identity),
+        waiting_seconds=0.0 if line is None else line.seconds,
+        position=0 if line is None else line.position,
+        behind=() if line is None else (holding.client for holding in line.behind),
+        drain=client.drain,
+        notices=client.notices,
     )
 
 

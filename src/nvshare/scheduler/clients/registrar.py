@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from dataclasses import replace
 
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -11,12 +11,14 @@ from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClientRegistered
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient, TooManyDevicesError
 from nvshare.scheduler.gpus import names
+from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
-from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.description import Describe, Description, hinted
+from nvshare.scheduler.recovery.awaited import Awaited, Process
+from nvshare.scheduler.recovery.processes import start_time
 from nvshare.scheduler.worker import Worker
 
 
@@ -26,12 +28,13 @@ class Registrar:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        gpus: Mapping[bytes, Gpu],
+        gpus: Inventory,
         legacy_device: str | None,
         epoch: int,
         worker: Worker,
         describe: Describe,
         unregistered: Deadlines[Connection],
+        awaited: Awaited,
         log: PeerLog,
     ) -> None:
         self.epoch = epoch
@@ -41,6 +44,7 @@ class Registrar:
         self._worker = worker
         self._describe = describe
         self._unregistered = unregistered
+        self._awaited = awaited
         self._log = log
         self.connections: set[Connection] = set()
         self.drops: Counter[Fault] = Counter()
@@ -61,7 +65,7 @@ class Registrar:
 
     def device(self, device_uuid: bytes, claimed_bytes: int) -> NamedDevice:
         """The device that a version 2 client names; its memory as NVML says, else as the client does."""
-        gpu = self._gpus.get(device_uuid)
+        gpu = self._gpus.find(device_uuid)
         if gpu is not None:
             return NamedDevice(gpu.uuid, gpu.total_bytes)
         return NamedDevice(names.gpu_name(device_uuid), claimed_bytes)
@@ -70,7 +74,7 @@ class Registrar:
         """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
         if self._legacy_device is not None:
             return self.device(names.device_bytes(self._legacy_device), 0)
-        match list(self._gpus.values()):
+        match self._gpus.all():
             case [gpu]:
                 return NamedDevice(gpu.uuid, gpu.total_bytes)
             case []:
@@ -90,11 +94,16 @@ class Registrar:
             registration.backend,
             connection.peer.pid,
             hinted(connection.peer, registration.hints),
+            started=start_time(connection.peer.pid),
         )
         try:
             self._dispatcher.make_known(device.name, device.total_bytes)
         except TooManyDevicesError as error:
             raise PeerError(str(error), Fault.DEVICE) from error
+        holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
+        process = Process(device.name, client.pid, client.started)
+        standing = self._awaited.standing(process, event.grant if holds else None)
+        event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
         # The welcome is the first message to a client; a grant may follow at once.
         connection.send(registration.welcome)
         try:
@@ -116,6 +125,10 @@ class Registrar:
             )
 
         self._worker.submit(lambda: self._describe(connection.peer, registration.hints), described)
+
+    def awaited(self, device: str) -> list[int]:
+        """The pids of the former scheduler's holders that a device waits for; 0 for one that can't be seen."""
+        return [holder.pid for holder in self._awaited.on(device)]
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""

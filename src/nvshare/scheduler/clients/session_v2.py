@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.clients import translate
+from nvshare.scheduler.clients import reason, translate
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
@@ -14,6 +14,8 @@ from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
+
+_DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 
 
 class SessionV2:
@@ -42,8 +44,7 @@ class SessionV2:
             case wire.ReqLock() | wire.LockReleased() | wire.Footprint():
                 self._tell(frame)
             case wire.DrainReport() | wire.Notice() | wire.AskReason():
-                if not self._number:
-                    raise PeerError(f"it sent {frame} before REGISTER")
+                self._talk(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
@@ -89,3 +90,30 @@ class SessionV2:
             self._dispatcher.feed(translate.event_of(frame, self._number))
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
+        if isinstance(frame, wire.LockReleased):
+            self._dispatcher.drain_reported(self._number, "")
+
+    def _talk(self, frame: wire.DrainReport | wire.Notice | wire.AskReason) -> None:
+        """What changes nothing but what people are shown."""
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        match frame:
+            case wire.DrainReport(_, drain):
+                self._dispatcher.drain_reported(self._number, _DRAINS[drain])
+            case wire.Notice(text):
+                self._dispatcher.noticed(self._number, text)
+            case wire.AskReason():
+                self._connection.send(wire.encode(wire.Reason(self._reason())))
+            case _:
+                assert_never(frame)
+
+    def _reason(self) -> str:
+        line = self._dispatcher.line(self._number)
+        if line is None:
+            return ""
+        clients = self._dispatcher.clients
+        asker = clients[self._number]
+        if line.recovering:
+            return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
+        holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
+        return reason.why(line, asker.description, holders)

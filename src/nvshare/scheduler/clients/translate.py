@@ -21,7 +21,7 @@ _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
     wire.State.WAITING: ClaimedState.WAITING,
     wire.State.HOLDING: ClaimedState.HOLDING,
-    wire.State.DRAINING: ClaimedState.HOLDING,
+    wire.State.DRAINING: ClaimedState.DRAINING,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.snapshot import ClientSnapshot, ShownState
+from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 
@@ -48,23 +48,20 @@ class Client:
         """Whether work of it may run."""
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
-    def snapshot(self, now: float) -> ClientSnapshot:
-        """The client at ``now``."""
+    def snapshot(self, now: float, line: Line | None = None) -> ClientSnapshot:
+        """The client at ``now``; ``line``: where it waits."""
         elapsed = now - self.since
         return ClientSnapshot(
             client=self.number,
-            state=_shown(self.state),
+            state=ShownState(self.state.value),
             footprint_bytes=self.footprint_bytes,
             pinned_bytes=self.pinned_bytes,
             pinned_measured=self.pinned_measured,
             held_seconds=self.held_seconds + (elapsed if self.holds else 0.0),
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
+            line=line,
         )
-
-
-def _shown(state: ClientState) -> ShownState:
-    return ShownState.HOLDING if state is ClientState.LEAVING else ShownState(state.value)
 
 
 class Group:
@@ -86,6 +83,10 @@ class Group:
     def last(self) -> Client:
         """The last client; the group is not empty."""
         return next(reversed(self._clients.values()))
+
+    def clients(self) -> tuple[Client, ...]:
+        """The clients in order."""
+        return tuple(self._clients.values())
 
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""

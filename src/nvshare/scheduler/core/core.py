@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.actions import Action, Revoke
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -19,6 +19,8 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    HolderDied,
+    HolderRecorded,
     LockReleased,
     LockRequested,
     PinnedMeasured,
@@ -27,11 +29,8 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot
-from nvshare.scheduler.core.transitions import INITIAL, Step
-
-_CLAIMED_GRANTS = 1 << 63
-"""Claimed grants are below this, so that later grants, which count up from them, always fit the wire's 64 bits."""
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
+from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
 ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | ClientGone
 
@@ -39,14 +38,14 @@ ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured |
 class Core:
     """All devices and clients of one scheduler."""
 
-    def __init__(self, settings: Settings, started_at: float, recovering: bool) -> None:
-        """``recovering``: a former scheduler's clients may come back; nothing is granted for ``recovery_seconds``."""
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._policy = settings.policy
         self._quantum_seconds = settings.quantum_seconds
-        self._recovery_end = started_at + settings.recovery_seconds if recovering else None
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
+        self._awaited: dict[int, Device] = {}
+        """The devices of recorded holders that are not back, by grant."""
         self._deadlines: dict[str, float] = {}
         self._last_grant = 0
 
@@ -60,6 +59,10 @@ class Core:
                 return self._handle_client(event, now)
             case ClientRegistered():
                 return self._register(event, now)
+            case HolderRecorded():
+                return self._record(event, now)
+            case HolderDied():
+                return self._holder_died(event, now)
             case DeviceSeen():
                 return self._see_device(event, now)
             case PolicySet() | QuantumSet():
@@ -69,26 +72,25 @@ class Core:
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
-        nearest = min(self._deadlines.values(), default=None)
-        if self._recovery_end is None:
-            return nearest
-        return self._recovery_end if nearest is None else min(nearest, self._recovery_end)
+        return min(self._deadlines.values(), default=None)
 
     def handle_timer(self, now: float) -> list[Action]:
         """What to do because it is ``now``, in the order in which the devices were first seen.
 
         Nothing if that is before the deadline.
         """
-        devices = list(self._devices.values())
-        if self._recovery_end is not None and now >= self._recovery_end:
-            self._recovery_end = None
-            return self._reconcile_each(devices, now)
+        devices = self._devices.values()
         due = [device for device in devices if device.deadline is not None and now >= device.deadline]
         return self._reconcile_each(due, now)
 
     def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
-        return tuple(device.snapshot(now, self._recovering(now)) for device in self._devices.values())
+        return tuple(device.snapshot(now) for device in self._devices.values())
+
+    def line(self, client: int, now: float) -> Line | None:
+        """Where a registered client waits at ``now``; None: it does not."""
+        known, device = self._clients[client]
+        return device.line(known, now)
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
@@ -135,6 +137,8 @@ class Core:
         device = self._known(event.device, event)
         if event.client in self._clients:
             raise IllegalEvent(f"client {event.client} is already registered", event)
+        if event.recorded_grant is not None:
+            self._is_back(event.recorded_grant, device, event)
         client = Client(
             number=event.client,
             footprint_bytes=event.footprint_bytes,
@@ -142,14 +146,36 @@ class Core:
             state=INITIAL[event.claimed],
             since=now,
         )
-        if event.claimed is ClaimedState.HOLDING:
-            if not 0 <= event.grant < _CLAIMED_GRANTS:
-                raise IllegalEvent(f"no scheduler made a grant {event.grant}", event)
-            client.grant = event.grant
-            self._last_grant = max(self._last_grant, event.grant)
+        actions: list[Action] = []
+        if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING):
+            client.grant, client.revoked_at = event.grant, now
+            if event.grant != event.recorded_grant:
+                _disbelieve(client, event, actions)
         self._clients[event.client] = client, device
-        device.add(client)
+        device.add(client, revokes=len(actions))
+        return actions + self._reconcile(device, now)
+
+    def _record(self, event: HolderRecorded, now: float) -> list[Action]:
+        device = self._known(event.device, event)
+        if event.grant in self._awaited:
+            raise IllegalEvent(f"grant {event.grant} is recorded already", event)
+        self._awaited[event.grant] = device
+        device.awaited += 1
+        self._last_grant = max(self._last_grant, event.grant)
         return self._reconcile(device, now)
+
+    def _holder_died(self, event: HolderDied, now: float) -> list[Action]:
+        device = self._awaited.get(event.grant)
+        if device is None:
+            raise IllegalEvent(f"grant {event.grant} is not awaited", event)
+        self._is_back(event.grant, device, event)
+        return self._reconcile(device, now)
+
+    def _is_back(self, grant: int, device: Device, event: Event) -> None:
+        if self._awaited.get(grant) is not device:
+            raise IllegalEvent(f"grant {grant} is not awaited on device {device.uuid}", event)
+        del self._awaited[grant]
+        device.awaited -= 1
 
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
@@ -189,15 +215,12 @@ class Core:
         return [action for device in devices for action in self._reconcile(device, now)]
 
     def _reconcile(self, device: Device, now: float) -> list[Action]:
-        actions = device.reconcile(now, self._recovering(now), self._new_grant)
+        actions = device.reconcile(now, self._new_grant)
         if device.deadline is None:
             self._deadlines.pop(device.uuid, None)
         else:
             self._deadlines[device.uuid] = device.deadline
         return actions
-
-    def _recovering(self, now: float) -> bool:
-        return self._recovery_end is not None and now < self._recovery_end
 
     def _new_grant(self) -> int:
         self._last_grant += 1
@@ -207,6 +230,17 @@ class Core:
 def _check(client: Client, step: Step, event: Event) -> None:
     if not client.allows(step):
         raise IllegalEvent(f"client {client.number} is {client.state.value}", event)
+
+
+def _disbelieve(client: Client, event: ClientRegistered, actions: list[Action]) -> None:
+    """No record says that the client holds: it must leave, and what it says of its grant then is no fault."""
+    if event.doubted:
+        client.state = ClientState.IDLE
+        client.crossed_grant = event.grant
+    else:
+        client.state = ClientState.LEAVING
+    if event.claimed is ClaimedState.HOLDING:
+        actions.append(Revoke(client.number, event.grant))
 
 
 def _release(client: Client, device: Device, event: LockReleased, now: float) -> bool:

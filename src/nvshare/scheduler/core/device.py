@@ -13,17 +13,18 @@ The rules, which hold after every event:
 - The one case in which a holder is revoked though nobody waits: holders no longer fit together, because footprints
   grew, others' memory grew, the policy changed or a client came back holding. Then the most recent holder is revoked,
   until the rest fit. Assumed pinned memory does not count here: an assumption alone takes no lock away.
+- While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Totals
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 
@@ -38,6 +39,8 @@ class Device:
         self.foreign_bytes = 0
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
+        self.awaited = 0
+        """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self._grace_seconds = grace_seconds
         self._clients: dict[int, Client] = {}
         self._waiting: OrderedDict[int, Client] = OrderedDict()
@@ -54,8 +57,9 @@ class Device:
 
     # What happened.
 
-    def add(self, client: Client) -> None:
-        """A client appeared, in whatever state it claims."""
+    def add(self, client: Client, revokes: int) -> None:
+        """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
+        self._revokes += revokes
         self._clients[client.number] = client
         self._pinned_bytes += client.pinned_bytes
         match client.state:
@@ -63,6 +67,8 @@ class Device:
                 self._waiting[client.number] = client
             case ClientState.HOLDING:
                 self._staying.append(client)
+            case ClientState.LEAVING:
+                self._leaving.append(client)
             case _:
                 pass
 
@@ -111,16 +117,13 @@ class Device:
 
     # What is to be done.
 
-    def reconcile(self, now: float, recovering: bool, new_grant: Callable[[], int]) -> list[Action]:
-        """Makes the state follow the rules again; returns the actions that this takes.
-
-        While ``recovering`` nothing is granted and no holder is blocking.
-        """
+    def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
+        """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
         self._revoke_surplus(now, actions)
-        if not recovering:
+        if not self.awaited:
             self._admit(now, new_grant, actions)
-        moved = self._find_blocking(recovering)
+        moved = self._find_blocking()
         if self._blocking.count and now >= self._quantum_end():
             self._revoke_blocking(now, actions)
         _tell(moved, len(self._waiting), actions)
@@ -128,9 +131,10 @@ class Device:
         self.deadline = self._next_deadline()
         return actions
 
-    def snapshot(self, now: float, recovering: bool) -> DeviceSnapshot:
+    def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
-        clients = tuple(client.snapshot(now) for client in self._clients.values())
+        lines = {client.number: line for client, line in self._lines(now)}
+        clients = tuple(client.snapshot(now, lines.get(client.number)) for client in self._clients.values())
         return DeviceSnapshot(
             device=self.uuid,
             total_bytes=self.total_bytes,
@@ -138,7 +142,7 @@ class Device:
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
             quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking.count else None,
-            recovering=recovering,
+            recovering=self.awaited > 0,
             clients=clients,
             totals=Totals(
                 grants=self._grants,
@@ -148,6 +152,16 @@ class Device:
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
         )
+
+    def line(self, client: Client, now: float) -> Line | None:
+        """Where a client waits at ``now``; None: it does not."""
+        return next((line for waiter, line in self._lines(now) if waiter is client), None)
+
+    def _lines(self, now: float) -> Iterator[tuple[Client, Line]]:
+        groups = (self._unresponsive, self._leaving, self._blocking)
+        behind = tuple(Turn(client.number, now - client.since) for group in groups for client in group.clients())
+        for position, client in enumerate(self._waiting.values(), start=1):
+            yield client, Line(position, len(self._waiting), now - client.since, behind, self.awaited > 0)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         holders = (self._staying, self._blocking)
@@ -171,10 +185,10 @@ class Device:
             self._staying.append(client)
             actions.append(Grant(client.number, client.grant))
 
-    def _find_blocking(self, recovering: bool) -> list[Client]:
+    def _find_blocking(self) -> list[Client]:
         """Finds anew which holders block the first waiter; returns those for which the answer changed."""
         moved: list[Client] = []
-        first = None if recovering or not self._waiting else next(iter(self._waiting.values()))
+        first = None if self.awaited or not self._waiting else next(iter(self._waiting.values()))
         staying = (self._staying,)
         while self._blocking.count:
             client = self._blocking.last()

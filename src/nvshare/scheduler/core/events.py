@@ -23,6 +23,8 @@ class ClaimedState(Enum):
     IDLE = "idle"
     WAITING = "waiting"
     HOLDING = "holding"
+    DRAINING = "draining"
+    """It gives the lock back as soon as what it submitted has completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,10 @@ class DeviceSeen:
 class ClientRegistered:
     """A process began to use a device, or came back after this scheduler or the one before lost it.
 
-    ``footprint_bytes`` is None for a client that does not report it (protocol 1). ``grant`` is read only with HOLDING:
-    the grant under which the client runs, 0 if it runs without one; below 2**63.
+    ``footprint_bytes`` is None for a client that does not report it (protocol 1). ``grant`` is read only with HOLDING
+    and DRAINING: the grant under which the client runs, 0 if it runs without one. ``recorded_grant`` is the grant of
+    the HolderRecorded that this process is. A claim to hold is believed for that grant only; any other client that
+    claims to hold must leave at once, and counts as a holder until it has, but not if it is ``doubted``.
     """
 
     client: int
@@ -51,6 +55,23 @@ class ClientRegistered:
     footprint_bytes: int | None
     claimed: ClaimedState
     grant: int = 0
+    recorded_grant: int | None = None
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRecorded:
+    """The scheduler before this one granted ``grant``, and its holder is neither back nor known to be dead."""
+
+    device: str
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class HolderDied:
+    """The holder of a HolderRecorded will not come back: nothing of it runs any more."""
+
+    grant: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +131,8 @@ class QuantumSet:
 Event = (
     DeviceSeen
     | ClientRegistered
+    | HolderRecorded
+    | HolderDied
     | LockRequested
     | LockReleased
     | FootprintChanged

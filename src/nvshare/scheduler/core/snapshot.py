@@ -9,12 +9,37 @@ from nvshare.scheduler.core.events import Policy
 
 
 class ShownState(Enum):
-    """A client's state as people see it; a holder that was asked to leave still holds."""
+    """A client's state as people see it."""
 
     IDLE = "idle"
     WAITING = "waiting"
     HOLDING = "holding"
+    LEAVING = "leaving"
+    """It holds still and was asked to leave."""
     UNRESPONSIVE = "unresponsive"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A client's present turn."""
+
+    client: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The place of one that waits among all that wait for a device."""
+
+    position: int
+    """From 1."""
+    length: int
+    seconds: float
+    """Of the present wait."""
+    behind: tuple[Turn, ...]
+    """The holders that the first of the line waits for, and all behind it with it."""
+    recovering: bool
+    """Nothing is granted now, because clients of a former scheduler may come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +59,8 @@ class ClientSnapshot:
     """All its waits together, the present one included."""
     grants: int
     """Grants that this scheduler made to it."""
+    line: Line | None = None
+    """None: it does not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +89,6 @@ class DeviceSnapshot:
     quantum_left_seconds: float | None
     """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
     recovering: bool
+    """Holders of the scheduler before this one are not back yet; nothing is granted before they are, or are dead."""
     clients: tuple[ClientSnapshot, ...]
     totals: Totals

@@ -40,7 +40,9 @@ INITIAL: Final[Mapping[ClaimedState, ClientState]] = {
     ClaimedState.IDLE: ClientState.IDLE,
     ClaimedState.WAITING: ClientState.WAITING,
     ClaimedState.HOLDING: ClientState.HOLDING,
+    ClaimedState.DRAINING: ClientState.LEAVING,
 }
+"""Where a claim that is believed leads. Who claims to hold and is not believed is leaving, or idle if it is doubted."""
 
 TRANSITIONS: Final[Mapping[ClientState, Mapping[Step, ClientState]]] = {
     ClientState.IDLE: {

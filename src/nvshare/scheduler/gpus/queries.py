@@ -21,13 +21,15 @@ class Gpu:
     uuid: str
     product: str
     total_bytes: int
+    index: str = ""
+    """As nvidia-smi counts: ``0``, or ``0:1`` for MIG device 1 of GPU 0."""
 
 
 def discover() -> tuple[Gpu, ...] | None:
     """Every GPU, a split one as its MIG devices; None where there is no NVML."""
     try:
         pynvml.nvmlInit()
-        return tuple(gpu for handle in nvml.gpus() for gpu in _gpus_of(handle))
+        return tuple(gpu for index, handle in enumerate(nvml.gpus()) for gpu in _gpus_of(handle, index))
     except pynvml.NVMLError:
         return None
 
@@ -44,25 +46,26 @@ def usage(uuid: str) -> Usage | None:
     return Usage(memory.total, memory.used, processes)
 
 
-def _gpus_of(handle: Any) -> list[Gpu]:
-    return [_gpu(mig) for mig in _mig_devices(handle)] or [_gpu(handle)]
+def _gpus_of(handle: Any, index: int) -> list[Gpu]:
+    return [_gpu(mig, f"{index}:{place}") for place, mig in _mig_devices(handle)] or [_gpu(handle, str(index))]
 
 
-def _mig_devices(handle: Any) -> list[Any]:
+def _mig_devices(handle: Any) -> list[tuple[int, Any]]:
     found = []
     with suppress(pynvml.NVMLError):
         for place in nvml.mig_places(handle) or ():
             # One that fails concerns no other.
             with suppress(pynvml.NVMLError):
-                found.append(nvml.mig_device(handle, place))
-    return [mig for mig in found if mig is not None]
+                found.append((place, nvml.mig_device(handle, place)))
+    return [(place, mig) for place, mig in found if mig is not None]
 
 
-def _gpu(handle: Any) -> Gpu:
+def _gpu(handle: Any, index: str) -> Gpu:
     return Gpu(
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
         product=_text(pynvml.nvmlDeviceGetName(handle)),
         total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+        index=index,
     )
 
 

@@ -30,6 +30,12 @@ class Description:
     pid: int
     command: str
     identity: Identity
+    uid: int = -1
+    """As the kernel says; -1: not known."""
+    own_pid: int = 0
+    """As the process itself and its neighbours see it; 0: not known."""
+    namespaces: str | None = None
+    """The same text for processes that see each other: empty in this one's pid namespace. None: not known."""
 
 
 Describe = Callable[[Peer, Hints], Description]
@@ -45,14 +51,36 @@ def describe(peer: Peer, hints: Hints, proc: Path = PROC, logs: Path = HOST_LOGS
     known = hinted(peer, hints)
     if not peer.pid:
         return known
-    return replace(known, command=command_of(peer.pid, proc) or known.command, identity=_identity(peer.pid, proc, logs))
+    own_pid, namespaces = _place(peer.pid, proc)
+    return replace(
+        known,
+        command=command_of(peer.pid, proc) or known.command,
+        identity=_identity(peer.pid, proc, logs),
+        own_pid=own_pid,
+        namespaces=namespaces,
+    )
 
 
 def hinted(peer: Peer, hints: Hints) -> Description:
     """The same without reading any file."""
     unknown = peer.pid or not hints.pod
     identity = Identity() if unknown else Identity(hints.namespace, hints.pod, source=Source.HINT)
-    return Description(peer.pid or hints.pid, hints.command, identity)
+    return Description(peer.pid or hints.pid, hints.command, identity, peer.uid)
+
+
+def _place(pid: int, proc: Path) -> tuple[int, str | None]:
+    """The pid by which a process knows itself, and the text that it shares with those who see it; see Description.
+
+    The kernel shows a process's namespaces only to who may trace it, but its pids in all of them, and its cgroup, to
+    everybody.
+    """
+    try:
+        status = (proc / str(pid) / "status").read_text(errors="replace")
+        pids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+        namespaces = (proc / str(pid) / "cgroup").read_text() if len(pids) > 1 else ""
+        return int(pids[-1]), namespaces
+    except (OSError, UnicodeDecodeError, StopIteration, ValueError, IndexError):
+        return 0, None
 
 
 def _identity(pid: int, proc: Path, logs: Path) -> Identity:

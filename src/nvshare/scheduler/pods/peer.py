@@ -13,6 +13,7 @@ PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 _POD_CGROUP = re.compile(r"kubepods|pod[0-9a-f]{8}[-_][0-9a-f]{4}[-_]")
 """In the path of every pod's cgroup; the second form is what is left of it in another pod's cgroup namespace."""
+_NAMESPACE_PIDS = re.compile(r"^NSpid:\t(.*)$", re.MULTILINE)
 _POD_FOLDER = "*pod????????[-_]????[-_]*"
 """The folder of every pod's cgroup."""
 _INITIAL_NAMESPACES = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
@@ -54,7 +55,10 @@ def is_outside_pods(pid: int, proc: Path) -> bool | None:
     """
     process = proc / str(pid)
     try:
-        if (process / "ns" / "pid").readlink() != (proc / "self" / "ns" / "pid").readlink():
+        # Its pids, one for each namespace from this one down to its own. (The link ns/pid, which would say it too, can
+        # only be read with the capability SYS_PTRACE, which a pod does not have.)
+        pids = _NAMESPACE_PIDS.search((process / "status").read_text(errors="replace"))
+        if pids is None or len(pids[1].split()) != 1:
             return False
         theirs = (process / "cgroup").read_text()
         return not _POD_CGROUP.search(theirs) or theirs == (proc / "self" / "cgroup").read_text()

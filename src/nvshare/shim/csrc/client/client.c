@@ -185,8 +185,7 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
 		break;
 	default:
-		nvs_message_warn(action->kind, client->device, &client->state,
-				 &client->connection.input);
+		nvs_message_warn(action->kind, client->device, &client->state, &client->connection);
 	}
 }
 

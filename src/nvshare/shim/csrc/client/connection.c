@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/trust.h"
 #include "process/config.h"
 #include "process/files.h"
 
@@ -26,13 +27,13 @@ void nvs_connection_close(struct nvs_connection *connection)
 	connection->broken = false;
 }
 
-bool nvs_connection_open(struct nvs_connection *connection)
+/* False: errno says why, and there is no connection. */
+static bool open_at(struct nvs_connection *connection, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int failure;
 
-	_Static_assert(sizeof(address.sun_path) == sizeof(nvs_config()->socket_path),
-		       "the path is copied as it is");
-	memcpy(address.sun_path, nvs_config()->socket_path, sizeof(address.sun_path));
+	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
 	nvs_files_lock();
 	connection->socket =
 		nvs_file_move(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -40,8 +41,45 @@ bool nvs_connection_open(struct nvs_connection *connection)
 	if (connection->socket >= 0 && address.sun_path[0] &&
 	    !connect(connection->socket, (struct sockaddr *)&address, sizeof(address)))
 		return true;
+	failure = errno;
 	nvs_connection_close(connection);
+	errno = failure;
 	return false;
+}
+
+/*
+ * A scheduler that has no time to accept now is one that is there: nobody else is asked in its
+ * place.
+ */
+bool nvs_connection_open(struct nvs_connection *connection)
+{
+	const struct nvs_config *config = nvs_config();
+
+	for (size_t i = 0; i < NVS_SOCKETS; i++) {
+		const char *path = config->sockets[i];
+
+		if (!*path || nvs_distrust(path))
+			continue;
+		if (!open_at(connection, path)) {
+			if (errno == EAGAIN)
+				return false;
+		} else if (nvs_trust_peer(path, connection->socket)) {
+			connection->path = path;
+			return true;
+		} else {
+			nvs_connection_close(connection);
+		}
+	}
+	return false;
+}
+
+bool nvs_connection_answers(const char *path)
+{
+	struct nvs_connection connection = { .socket = -1 };
+	bool answers = open_at(&connection, path);
+
+	nvs_connection_close(&connection);
+	return answers;
 }
 
 /*

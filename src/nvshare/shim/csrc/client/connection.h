@@ -12,9 +12,10 @@
 #include "protocol/wire.h"
 
 struct nvs_connection {
-	int socket;	 /* -1: none */
-	bool broken;	 /* writing failed: the connection is to be ended */
-	size_t received; /* bytes in `input` */
+	int socket;	  /* -1: none */
+	const char *path; /* of the socket; after the end of the connection that of the last one */
+	bool broken;	  /* writing failed: the connection is to be ended */
+	size_t received;  /* bytes in `input` */
 	struct nvs_frame input;
 };
 
@@ -25,8 +26,10 @@ enum nvs_received {
 	NVS_RECEIVED_END = 3,	   /* the scheduler is gone */
 };
 
-/* False: nobody listens at the configured path; there is no connection. */
+/* False: nobody whom we believe listens at any of the configured paths; there is no connection. */
 bool nvs_connection_open(struct nvs_connection *connection);
+/* Whether anybody listens at a path. */
+bool nvs_connection_answers(const char *path);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/connection.h"
+#include "client/trust.h"
 #include "gate/device.h"
 #include "memory/memory.h"
 #include "process/clock.h"
@@ -78,6 +80,39 @@ bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *st
 	return true;
 }
 
+/*
+ * The original's socket is beside the folder of ours, which serves both. Who starts just now may
+ * have opened one of them only.
+ */
+static bool original_answers(const char *path, char original[])
+{
+	const char *ours = strstr(path, "client/scheduler.sock");
+
+	if (!ours)
+		return false;
+	memcpy(original, path, (size_t)(ours - path));
+	strcpy(original + (ours - path), "scheduler.sock");
+	return nvs_connection_answers(original) && !nvs_connection_answers(path);
+}
+
+/* Whether something about one place explains why there is no scheduler; then it was said. */
+static bool explained(const char *path, const char *consequence)
+{
+	const char *distrust = *path ? nvs_distrust(path) : NULL;
+	char original[NVS_SOCKET_PATH_BYTES];
+
+	if (distrust)
+		nvs_log("no scheduler is believed at %s, because %s; %s", path, distrust,
+			consequence);
+	else if (*path && original_answers(path, original))
+		nvs_log("no scheduler at %s; that of the original nvshare, which listens at %s, "
+			"can't serve this library: start nvshare-scheduler instead of it; %s",
+			path, original, consequence);
+	else
+		return false;
+	return true;
+}
+
 static void warn_missing(void)
 {
 	static const char *const what[] = {
@@ -85,15 +120,18 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_RUN] = "running without a lock until there is one",
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
+	const struct nvs_config *config = nvs_config();
+	const char *second = config->sockets[1];
 
-	nvs_log("no scheduler at %s; %s", nvs_config()->socket_path,
-		what[nvs_config()->on_missing]);
+	for (size_t i = 0; i < NVS_SOCKETS; i++)
+		if (explained(config->sockets[i], what[config->on_missing]))
+			return;
+	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *second ? " or " : "", second,
+		what[config->on_missing]);
 }
 
-static void warn_bad_frame(const struct nvs_frame *frame)
+static void warn_bad_frame(const struct nvs_frame *frame, const char *path)
 {
-	const char *path = nvs_config()->socket_path;
-
 	if (frame->magic != NVS_WIRE_MAGIC)
 		nvs_log("what listens at %s is no nvshare scheduler of protocol %d; trying again",
 			path, NVS_WIRE_VERSION);
@@ -118,37 +156,40 @@ static void copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame
 	reason[length] = '\0';
 }
 
-static void warn_refused(const struct nvs_frame *frame)
+static void warn_refused(const struct nvs_frame *frame, const char *path)
 {
 	char reason[NVS_WIRE_TEXT_BYTES];
 
 	copy_reason(reason, frame);
-	nvs_log("the scheduler at %s refuses this process: %s", nvs_config()->socket_path, reason);
+	nvs_log("the scheduler at %s refuses this process: %s", path, reason);
 }
 
 static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_state *state,
-			 const struct nvs_frame *frame)
+			 const struct nvs_connection *connection)
 {
 	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
+	const char *first = nvs_config()->sockets[0], *second = nvs_config()->sockets[1];
 	char reason[NVS_WIRE_TEXT_BYTES];
 
 	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
 	if (!atomic_load(&device->gate.waiting))
 		return;
-	copy_reason(reason, frame);
+	copy_reason(reason, &connection->input);
 	if (state->lock == NVS_LOCK_DRAINING)
 		nvs_log("device %d: threads have waited for %llu s: the lock is to be given back, "
 			"and what they submitted has not completed%s",
 			device->ordinal, seconds,
 			state->report == NVS_DRAIN_STEPPING ? "; one submission at a time passes"
 							    : "");
+	else if (state->link != NVS_LINK_UP && state->refused)
+		nvs_log("device %d: threads have waited for %llu s: this process is refused by "
+			"the scheduler at %s",
+			device->ordinal, seconds, connection->path);
 	else if (state->link != NVS_LINK_UP)
-		nvs_log("device %d: threads have waited for %llu s: %s %s", device->ordinal,
-			seconds,
-			state->refused ? "this process is refused by the scheduler at"
-				       : "there is no scheduler at",
-			nvs_config()->socket_path);
-	else if (frame->type != NVS_REASON)
+		nvs_log("device %d: threads have waited for %llu s: there is no scheduler at "
+			"%s%s%s",
+			device->ordinal, seconds, first, *second ? " or " : "", second);
+	else if (connection->input.type != NVS_REASON)
 		nvs_log("device %d: threads have waited for %llu s for the lock", device->ordinal,
 			seconds);
 	else if (reason[0])
@@ -157,17 +198,17 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 }
 
 void nvs_message_warn(int action, const struct nvs_device *device,
-		      const struct nvs_lock_state *state, const struct nvs_frame *frame)
+		      const struct nvs_lock_state *state, const struct nvs_connection *connection)
 {
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
 	else if (action == NVS_ACTION_WARN_LOST)
 		nvs_log("lost the scheduler at %s; going on as it is and connecting again",
-			nvs_config()->socket_path);
+			connection->path);
 	else if (action == NVS_ACTION_WARN_BAD_FRAME)
-		warn_bad_frame(frame);
+		warn_bad_frame(&connection->input, connection->path);
 	else if (action == NVS_ACTION_WARN_WAITING)
-		warn_waiting(device, state, frame);
+		warn_waiting(device, state, connection);
 	else
-		warn_refused(frame);
+		warn_refused(&connection->input, connection->path);
 }

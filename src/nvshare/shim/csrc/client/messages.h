@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/connection.h"
 #include "client/lock_types.h"
 #include "protocol/wire.h"
 
@@ -26,8 +27,8 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
  */
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
 			uint32_t *known);
-/* `action` is one of WARN_...; `frame` is the last one that was received, as far as it was. */
+/* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
-		      const struct nvs_lock_state *state, const struct nvs_frame *frame);
+		      const struct nvs_lock_state *state, const struct nvs_connection *connection);
 
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define DEBUG "NVSHARE_DEBUG"
 #define SINGLE_OVERSUB "NVSHARE_ENABLE_SINGLE_OVERSUB"
 
+#define SYSTEM_RUN_DIR "/var/run/nvshare"
 #define CLIENT_SOCKET "client/scheduler.sock"
 
 struct choice {
@@ -71,28 +73,42 @@ static int choose(const char *name, const struct choice *choices)
 	return choices->value;
 }
 
-static void find_socket(void)
+static void set_path(char *target, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void set_path(char *target, const char *format, ...)
 {
-	const char *explicit_dir = variable(RUN_DIR), *runtime = variable("XDG_RUNTIME_DIR");
 	char path[PATH_MAX];
+	va_list arguments;
 	int length;
 
-	if (explicit_dir)
-		length = snprintf(path, sizeof(path), "%s/" CLIENT_SOCKET, explicit_dir);
-	else if (getuid() == 0)
-		length = snprintf(path, sizeof(path), "/var/run/nvshare/" CLIENT_SOCKET);
-	else if (runtime)
-		length = snprintf(path, sizeof(path), "%s/nvshare/" CLIENT_SOCKET, runtime);
-	else
-		length = snprintf(path, sizeof(path), "/tmp/nvshare-%u/" CLIENT_SOCKET,
-				  (unsigned int)getuid());
-
-	if (length > 0 && (size_t)length < sizeof(settings.socket_path))
-		memcpy(settings.socket_path, path, (size_t)length + 1);
+	va_start(arguments, format);
+	length = vsnprintf(path, sizeof(path), format, arguments);
+	va_end(arguments);
+	if (length > 0 && (size_t)length < NVS_SOCKET_PATH_BYTES)
+		memcpy(target, path, (size_t)length + 1);
 	else
 		nvs_log("the scheduler's socket %.300s has a path of %d bytes, and at most %zu are "
 			"possible; set %s",
-			path, length, sizeof(settings.socket_path) - 1, RUN_DIR);
+			path, length, NVS_SOCKET_PATH_BYTES - 1, RUN_DIR);
+}
+
+/* The system's scheduler comes first, so that all users of the machine share its devices. */
+static void find_sockets(void)
+{
+	const char *explicit_dir = variable(RUN_DIR), *runtime = variable("XDG_RUNTIME_DIR");
+
+	if (explicit_dir) {
+		set_path(settings.sockets[0], "%s/" CLIENT_SOCKET, explicit_dir);
+		return;
+	}
+	set_path(settings.sockets[0], SYSTEM_RUN_DIR "/" CLIENT_SOCKET);
+	if (getuid() == 0)
+		return;
+	if (runtime)
+		set_path(settings.sockets[1], "%s/nvshare/" CLIENT_SOCKET, runtime);
+	else
+		set_path(settings.sockets[1], "/tmp/nvshare-%u/" CLIENT_SOCKET,
+			 (unsigned int)getuid());
 }
 
 static void read_environment(void)
@@ -102,7 +118,7 @@ static void read_environment(void)
 	settings.memory = choose(MEMORY, memories);
 	settings.on_missing = choose(ON_MISSING, policies);
 	settings.single_oversub = choose(SINGLE_OVERSUB, switches);
-	find_socket();
+	find_sockets();
 }
 
 const struct nvs_config *nvs_config(void)

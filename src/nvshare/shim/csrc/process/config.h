@@ -8,9 +8,15 @@
 #include <stdbool.h>
 #include <sys/un.h>
 
+#define NVS_SOCKETS 2
+#define NVS_SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+
 struct nvs_config {
-	/* of the scheduler; empty: it would be too long */
-	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	/*
+	 * where a scheduler may listen, in the order in which to look; empty: nowhere else, or the
+	 * path would be too long
+	 */
+	char sockets[NVS_SOCKETS][NVS_SOCKET_PATH_BYTES];
 	int memory;	     /* enum nvs_wire_backend */
 	int on_missing;	     /* enum nvs_on_missing */
 	bool debug;	     /* says at once what it says otherwise when it lasts */

@@ -1,0 +1,68 @@
+"""What every program of nvshare does around its work, so that no terminal, pipe or full disk shows a traceback."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TextIO
+
+_PLAIN = {"█": "#", "▌": "#", "▐": "#", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
+"""What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
+_ERRORS = "nvshare-plain"
+
+
+def run_program(name: str, work: Callable[[], None]) -> None:
+    """Does the work; output that can't be written ends it with one line on stderr and exit code 1."""
+    codecs.register_error(_ERRORS, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ERRORS)
+    try:
+        try:
+            work()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if not _fails(sys.stdout):
+            raise
+        complain(name, f"the output can't be written: {error.strerror}")
+        sys.exit(1)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if _fails(stream):
+                _discard(stream)
+
+
+def complain(name: str, text: str) -> None:
+    """One line on stderr, if anybody is there to read it."""
+    with suppress(OSError):
+        print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in lost), error.end
+
+
+def _fails(stream: TextIO | None) -> bool:
+    """What could not be written is still there to be written."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _discard(stream: TextIO) -> None:
+    """Python writes once more at its end, and would complain and change the exit code."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

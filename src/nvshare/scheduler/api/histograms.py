@@ -1,0 +1,89 @@
+"""The times of turns as Prometheus's histograms, by device and by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from prometheus_client import Histogram
+
+from nvshare.scheduler.api.turn_times import Figure, Measured, TurnTimes
+from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.events import ClientGone, Event
+from nvshare.scheduler.dispatcher import RegisteredClient
+from nvshare.scheduler.pods.identity import Source
+
+_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
+)
+_LABELS = ("gpu", "namespace", "pod", "container")
+_KEPT_SECONDS = 300.0
+"""How long the series of a pod that is gone are still shown: longer than anybody scrapes apart."""
+_MOST_PLACES = 500
+"""Pods with series of their own; what more of them do is counted without their names."""
+_MOST_PENDING = 1000
+_TEXTS = {
+    Figure.WAIT: "From a client's request of the lock to its grant.",
+    Figure.TURN: "From a grant to its release, or the client's end.",
+    Figure.DRAIN: "From the scheduler's wish to have the lock back to its release.",
+    Figure.HAND_OVER: "From the wish to have the lock back, or its release, to the grant of a client that waited.",
+}
+
+Labels = tuple[str, str, str, str]
+
+
+class TurnHistograms:
+    """Used in the event loop only; the histograms may be read in any thread."""
+
+    def __init__(self, clients: Callable[[], Mapping[int, RegisteredClient]], now: Callable[[], float]) -> None:
+        """``clients``: those that are registered; one that is about to go is still there when it is told of."""
+        self.histograms = {
+            figure: Histogram(f"nvshare_{figure.value}_seconds", text, _LABELS, registry=None, buckets=_BUCKETS)
+            for figure, text in _TEXTS.items()
+        }
+        self._clients = clients
+        self._now = now
+        self._times = TurnTimes()
+        self._pending: list[Measured] = []
+        """Who a client is becomes known a moment after it registers, and may be asked for when somebody looks."""
+        self._used: dict[Labels, float] = {}
+        """When the series of a pod were of use last."""
+
+    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None:
+        """See ``dispatcher.Observe``."""
+        self._pending += self._times.happened(event, actions, now)
+        if len(self._pending) > _MOST_PENDING or isinstance(event, ClientGone):
+            self._count()
+
+    def bring_up_to_date(self) -> None:
+        """To be called before the histograms are read."""
+        self._count()
+        self._remove_old()
+
+    def _count(self) -> None:
+        pending, self._pending = self._pending, []
+        for measured in pending:
+            labels = self._labels(measured.client, measured.device)
+            self.histograms[measured.figure].labels(*labels).observe(measured.seconds)
+
+    def _labels(self, number: int, device: str) -> Labels:
+        client = self._clients().get(number)
+        identity = None if client is None else client.description.identity
+        if identity is None or identity.source is not Source.KERNEL:
+            return device, "", "", ""
+        labels = device, identity.namespace, identity.pod, identity.container
+        if labels not in self._used and len(self._used) >= _MOST_PLACES:
+            return device, "", "", ""
+        self._used[labels] = self._now()
+        return labels
+
+    def _remove_old(self) -> None:
+        now = self._now()
+        for number, client in self._clients().items():
+            labels = self._labels(number, client.device)
+            if labels in self._used:
+                self._used[labels] = now
+        for labels in [labels for labels, used in self._used.items() if now - used > _KEPT_SECONDS]:
+            del self._used[labels]
+            for histogram in self.histograms.values():
+                histogram.remove(*labels)

@@ -1,0 +1,91 @@
+"""Why a client waits, in the words of REASON, which the library prints for its user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nvshare.protocol import wire
+from nvshare.scheduler.core.snapshot import Line
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Source
+
+LONGEST = wire.TEXT_BYTES - 1
+"""Bytes of UTF-8."""
+_LEAST_COMMAND = 8
+"""Characters of a command below which it is left out."""
+
+
+def why(line: Line, asker: Description, holders: Sequence[tuple[Description, float]]) -> str:
+    """What keeps the asker waiting, in at most ``LONGEST`` bytes.
+
+    ``holders``: those that the line waits for, each with the seconds for which it has held the lock. Their pids and
+    commands are told only to who could see them anyway: the same user in the same container, or outside any.
+    """
+    start = _start(line)
+    if not holders:
+        return _cut(start)
+    holder, held_seconds = max(holders, key=lambda each: each[1])
+    more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
+    end = f"{more}, holding for {_duration(held_seconds)}"
+
+    def behind(whom: str) -> str:
+        return f"{start}, behind {whom}{end}"
+
+    if not _may_see(asker, holder):
+        return _cut(behind(_stranger(asker, holder)))
+    return _with_command(behind, f"pid {holder.own_pid}", holder.command)
+
+
+def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> str:
+    """The same while holders of a former scheduler are awaited; their pids are told to who sees the scheduler's."""
+    seen = [pid for pid in awaited if pid and asker.namespaces == ""]
+    whom = f"pid {seen[0]}" if seen else "a holder"
+    more = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
+    return _cut(f"{_start(line)}; the restarted scheduler waits for {whom}{more}")
+
+
+def _start(line: Line) -> str:
+    return f"the lock for {_duration(line.seconds)}, {_ordinal(line.position)} of {line.length} in line"
+
+
+def _with_command(behind: Callable[[str], str], pid: str, command: str) -> str:
+    """The command is what gives way where not all has room; of a file its name is said, without its folders."""
+    command = " ".join(word.rpartition("/")[2] or word for word in command.split())
+    room = LONGEST - len(behind(f"{pid} ()").encode())
+    if len(command.encode()) > room:
+        command = command.encode()[: max(0, room - 3)].decode(errors="ignore").rstrip() + "..."
+    return _cut(behind(f"{pid} ({command})" if len(command) >= min(_LEAST_COMMAND, room) else pid))
+
+
+def _may_see(asker: Description, holder: Description) -> bool:
+    return (
+        bool(holder.own_pid)
+        and asker.namespaces is not None
+        and (asker.uid, asker.namespaces, asker.identity) == (holder.uid, holder.namespaces, holder.identity)
+    )
+
+
+def _stranger(asker: Description, holder: Description) -> str:
+    if holder.identity.source is not Source.NONE and holder.identity != asker.identity:
+        return "another pod's client"
+    if asker.uid != holder.uid:
+        return "another user's client"
+    return "another client"
+
+
+def _duration(seconds: float) -> str:
+    """In whole seconds, short."""
+    whole = int(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes = whole // 60
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
+
+
+def _ordinal(number: int) -> str:
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else suffix}"
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:LONGEST].decode(errors="ignore")

@@ -1,0 +1,111 @@
+"""What the operator chose while a scheduler ran: a file in the run directory, for the scheduler after it.
+
+A choice counts until another one is made: by ``set``, or by starting with another option than the scheduler that took
+the choice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nvshare.log import Log
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM, Settings
+
+Value = TypeVar("Value")
+
+_ALL = ""
+"""In the file: every device for which nothing else was chosen."""
+
+
+class Choices:
+    """Policies and quanta by device; None stands for every device for which nothing else was chosen."""
+
+    def __init__(self, path: Path, options: Settings, log: Log) -> None:
+        """Reads what was chosen before; ``options`` are those of the command line."""
+        self._path = path
+        self._options = options
+        self._log = log
+        self.policies: dict[str | None, Policy] = {}
+        self.quanta: dict[str | None, float] = {}
+        self.policies_before_off: dict[str | None, Policy] = {}
+        """Those to go back to when version 1's SCHED_OFF is taken back; empty: it was not given."""
+        try:
+            self._read(json.loads(path.read_text()))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("what was set before is lost: its file is damaged", path=str(path), reason=str(error))
+            self.policies, self.quanta, self.policies_before_off = {}, {}, {}
+
+    @property
+    def settings(self) -> Settings:
+        """The settings to start with."""
+        return replace(
+            self._options,
+            policy=self.policies.get(None, self._options.policy),
+            quantum_seconds=self.quanta.get(None, self._options.quantum_seconds),
+        )
+
+    def policy_set(self, policy: Policy, device: str | None) -> None:
+        """Remembers a choice; ``save`` writes it."""
+        _choose(self.policies, policy, device)
+
+    def quantum_set(self, seconds: float, device: str | None) -> None:
+        """Remembers a choice; ``save`` writes it."""
+        _choose(self.quanta, seconds, device)
+
+    def save(self) -> None:
+        """Writes every choice; one that can't be written is logged, and holds until the scheduler ends."""
+        document = {
+            "options": {"policy": self._options.policy.value, "quantum_seconds": self._options.quantum_seconds},
+            "policies": _named(self.policies),
+            "quanta": {device or _ALL: seconds for device, seconds in self.quanta.items()},
+            "policies_before_off": _named(self.policies_before_off),
+        }
+        new = self._path.with_suffix(".new")
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(document, file)
+            new.rename(self._path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            self._log.warning(
+                "what was set lasts only until this scheduler ends: it can't be written down",
+                path=str(self._path),
+                reason=error.strerror,
+            )
+
+    def _read(self, document: Any) -> None:
+        if document["options"]["policy"] == self._options.policy.value:
+            self.policies = _policies(document["policies"])
+            self.policies_before_off = _policies(document["policies_before_off"])
+        if document["options"]["quantum_seconds"] == self._options.quantum_seconds:
+            quanta = {device or None: float(seconds) for device, seconds in document["quanta"].items()}
+            for seconds in quanta.values():
+                if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
+                    raise ValueError(f"quantum {seconds:g} s")
+            self.quanta = quanta
+        if self.policies or self.quanta:
+            self._log.info("what was set before counts", policies=_named(self.policies), quanta=self.quanta)
+
+
+def _choose(chosen: dict[str | None, Value], value: Value, device: str | None) -> None:
+    if device is None:
+        chosen.clear()
+    chosen[device] = value
+
+
+def _named(policies: dict[str | None, Policy]) -> dict[str, str]:
+    return {device or _ALL: policy.value for device, policy in policies.items()}
+
+
+def _policies(named: Any) -> dict[str | None, Policy]:
+    return {device or None: Policy(policy) for device, policy in named.items()}

@@ -1,0 +1,34 @@
+"""Which process is meant by a pid, as long as the machine runs: a pid alone is used again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PROC = Path("/proc")
+_START_TIME = 22 - 3
+"""proc(5): the 22nd field of ``stat``, counted from the third, which follows the command's closing parenthesis."""
+
+
+def start_time(pid: int, proc: Path = _PROC) -> int:
+    """When a process started, in clock ticks since the machine did; 0 if there is none, or if that can't be seen."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        return int(stat.rpartition(b")")[2].split()[_START_TIME])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def this_boot() -> str:
+    """A text that another boot of the machine does not have; empty if the kernel does not say it."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> int:
+    """The number of the namespace in which this process sees pids; 0 if that can't be seen."""
+    try:
+        return (_PROC / "self/ns/pid").stat().st_ino
+    except OSError:
+        return 0

@@ -1,0 +1,108 @@
+"""Why a client waits, in words: what is said, what is left out where there is no room, and what others may not know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nvshare.protocol import wire
+from nvshare.scheduler.clients.reason import LONGEST, while_recovering, why
+from nvshare.scheduler.core.snapshot import Line
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity, Source
+
+SECOND = Line(2, 3, 12.7, (), recovering=False)
+NOBODY = Identity()
+POD = Identity("space", "pod-1", "main", Source.KERNEL)
+ASKER = Description(99, "python eval.py", NOBODY, 1000, 99, "")
+HOLDER = Description(1234, "python train.py", NOBODY, 1000, 1234, "")
+
+
+def test_the_same_user() -> None:
+    """Since when, the place in the line, and who holds since when."""
+    assert why(SECOND, ASKER, [(HOLDER, 30.9)]) == (
+        "the lock for 12 s, 2nd of 3 in line, behind pid 1234 (python train.py), holding for 30 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/home/somebody/env/bin/python train.py", " (python train.py)"),
+        ("python train.py --epochs 100 --lr 3e-4", " (python train.py --e...)"),
+        ("€" * 40, " (€€€€€€...)"),
+        ("", ""),
+    ],
+)
+def test_long_command(command: str, shown: str) -> None:
+    """It is cut, between characters, so that the whole has room in the frame."""
+    text = why(SECOND, ASKER, [(replace(HOLDER, command=command), 30.9)])
+    assert text == f"the lock for 12 s, 2nd of 3 in line, behind pid 1234{shown}, holding for 30 s"
+    assert len(text.encode()) <= LONGEST
+    assert wire.decode(wire.encode(wire.Reason(text))) == wire.Reason(text)
+
+
+@pytest.mark.parametrize(
+    ("asker", "holder", "shown"),
+    [
+        (ASKER, replace(HOLDER, uid=1001), "another user's client"),
+        (replace(ASKER, uid=0), HOLDER, "another user's client"),
+        (ASKER, replace(HOLDER, identity=POD, namespaces="0::/kubepods/a"), "another pod's client"),
+        (replace(ASKER, identity=POD, namespaces="0::/kubepods/a"), HOLDER, "another client"),
+        # Containers that are no pods, or pods of which the kernel says nothing.
+        (ASKER, replace(HOLDER, namespaces="0::/docker/a"), "another client"),
+        (replace(ASKER, namespaces=None), HOLDER, "another client"),
+        (replace(ASKER, namespaces=None), replace(HOLDER, namespaces=None), "another client"),
+        (ASKER, replace(HOLDER, own_pid=0), "another client"),
+    ],
+)
+def test_others_are_not_told_of(asker: Description, holder: Description, shown: str) -> None:
+    """Another user, another pod, another container: neither pid nor command."""
+    text = why(SECOND, asker, [(holder, 30.9)])
+    assert text == f"the lock for 12 s, 2nd of 3 in line, behind {shown}, holding for 30 s"
+
+
+def test_within_a_container() -> None:
+    """The pid is the one that the asker's container shows."""
+    inside = {"identity": POD, "namespaces": "0::/kubepods/a"}
+    text = why(SECOND, replace(ASKER, **inside, own_pid=8), [(replace(HOLDER, **inside, own_pid=7), 3.0)])
+    assert "behind pid 7 (python train.py), holding for 3 s" in text
+
+
+def test_several_hold() -> None:
+    """The one that has held longest is named, the others are counted."""
+    holders = [(replace(HOLDER, own_pid=5), 3.0), (HOLDER, 7500.0), (replace(HOLDER, own_pid=6), 4.0)]
+    text = why(SECOND, ASKER, holders)
+    assert text.startswith("the lock for 12 s, 2nd of 3 in line, behind pid 1234 (python")
+    assert text.endswith(" and 2 more, holding for 2 h")
+
+
+def test_longest_of_all() -> None:
+    """Whatever the numbers are, it has room."""
+    line = Line(1000011, 1000012, 59 * 60.0, (), recovering=False)
+    text = why(line, ASKER, [(replace(HOLDER, own_pid=4194301, command="x" * 5000), 1e9)] * 4096)
+    assert "1000011th of 1000012" in text
+    assert len(text.encode()) <= LONGEST
+
+
+def test_nobody_is_in_the_way() -> None:
+    """For a moment."""
+    assert why(SECOND, ASKER, []) == "the lock for 12 s, 2nd of 3 in line"
+
+
+@pytest.mark.parametrize(
+    ("asker", "awaited", "whom"),
+    [
+        (ASKER, [77], "pid 77"),
+        (ASKER, [77, 78], "pid 77 and 1 more"),
+        (ASKER, [0], "a holder"),
+        (replace(ASKER, namespaces="0::/kubepods/a"), [77], "a holder"),
+        (replace(ASKER, namespaces=None), [77], "a holder"),
+    ],
+)
+def test_after_a_restart(asker: Description, awaited: list[int], whom: str) -> None:
+    """The scheduler waits for those who held the lock; a pid of the host says nothing within a container."""
+    text = while_recovering(replace(SECOND, recovering=True), asker, awaited)
+    assert text == f"the lock for 12 s, 2nd of 3 in line; the restarted scheduler waits for {whom}"
+    assert len(text.encode()) <= LONGEST
