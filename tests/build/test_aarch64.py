@@ -85,3 +85,20 @@ def test_launches(
     inside = {"LD_PRELOAD": str(foreign.shim), "LD_LIBRARY_PATH": str(foreign.driver_folder)}
     result = emulated.run(program, [str(KERNELS), "2", "5"], inside)
     assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr
+
+
+def test_deep_binding(foreign: Libraries, emulated: Emulated, tmp_path: Path) -> None:
+    """A plugin that is opened with RTLD_DEEPBIND reaches the hooks; one in a namespace of its own is told of."""
+    include = f"-I{build_native.SOURCES / 'nvshare' / 'cuda'}"
+    compiler = [*build_native.TARGETS["aarch64"].compiler, "-std=gnu11", include]
+    sources = Path(__file__).parents[1] / "shim" / "programs"
+    opener, plugin = tmp_path / "opener", tmp_path / "plugin.so"
+    subprocess.run([*compiler, "-rdynamic", sources / "opener.c", "-o", opener, "-ldl"], check=True)
+    linked = ["-shared", "-fPIC", "-DLINKED", sources / "plugin.c", foreign.cuda, "-Wl,-z,now", "-ldl"]
+    subprocess.run([*compiler, *linked, "-o", plugin], check=True)
+    inside = {"LD_PRELOAD": str(foreign.shim), "LD_LIBRARY_PATH": str(foreign.driver_folder)}
+    result = emulated.run(opener, ["dn", str(plugin), "call", "address", "data", "open", "own"], inside)
+    assert result.stdout.splitlines() == [*["libnvshare.so"] * 4, "plugin.so"], result.stderr
+    apart = emulated.run(opener, ["mn", str(plugin), "own", "call"], inside)
+    assert apart.stdout.splitlines() == ["plugin.so", "libcuda.so.1"], apart.stderr
+    assert "a second libcuda" in apart.stderr

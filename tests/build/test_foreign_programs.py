@@ -1,4 +1,4 @@
-"""Programs that the library cannot help run as if it were not there: musl's, and static ones."""
+"""Programs that the library cannot help run as if it were not there: musl's, static ones, those with sanitizers."""
 
 from __future__ import annotations
 
@@ -40,11 +40,32 @@ int main(int argc, char **argv)
 }
 """
 
+LOADING = r"""
+#include <dlfcn.h>
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW), *none;
+	int (*answer)(void) = dlsym(library, "answer");
+
+	(void)argc;
+	dlerror();
+	none = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+	return !none && dlerror() ? answer() : 1;
+}
+"""
+
 COMPILERS = {
     "musl, dynamic": ["musl-gcc"],
     "musl, static": ["musl-gcc", "-static"],
     "glibc, static": ["gcc", "-static"],
     "glibc, dynamic": ["gcc"],
+    # A sanitizer looks its own functions up by dlsym before any of them can be called.
+    "AddressSanitizer, static": ["gcc", "-fsanitize=address", "-static-libasan"],
+    "ThreadSanitizer": ["gcc", "-fsanitize=thread"],
+    "ThreadSanitizer, static": ["gcc", "-fsanitize=thread", "-static-libtsan"],
+    "UndefinedBehaviorSanitizer": ["gcc", "-fsanitize=undefined"],
+    "LeakSanitizer": ["gcc", "-fsanitize=leak"],
 }
 
 
@@ -53,9 +74,43 @@ def test_runs_unchanged(
     compiler: list[str], tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """Exit status and output are those of a run without the library, and nothing is said on stderr."""
-    source, program = tmp_path / "program.c", tmp_path / "program"
-    source.write_text(PROGRAM)
-    subprocess.run([tool(compiler[0]), *compiler[1:], source, "-o", program, "-pthread"], check=True)
+    program = compile_program([tool(compiler[0]), *compiler[1:]], tmp_path)
     preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
     result = subprocess.run([program], env=preloaded, capture_output=True, text=True, timeout=30)
     assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
+
+
+def test_shared_address_sanitizer(
+    tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """With its runtime in a shared library, a program wants it first: it says so and ends, unless told otherwise."""
+    program = compile_program([tool("gcc"), "-fsanitize=address"], tmp_path)
+    preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
+    refused = subprocess.run([program], env=preloaded, capture_output=True, text=True, timeout=30)
+    assert refused.returncode == 1
+    assert "ASan runtime does not come first in initial library list" in refused.stderr
+    allowed = preloaded | {"ASAN_OPTIONS": "verify_asan_link_order=0"}
+    result = subprocess.run([program], env=allowed, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
+
+
+def compile_program(compiler: list[str], folder: Path, text: str = PROGRAM) -> Path:
+    """Compiles a program."""
+    source, program = folder / "program.c", folder / "program"
+    source.write_text(text)
+    subprocess.run([*compiler, source, "-o", program, "-pthread", "-ldl"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("compiler", ["musl-gcc", "gcc"])
+def test_loads_libraries(
+    compiler: str, tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A program opens a library and finds what is in it, and nothing of ours where there is no driver."""
+    library = tmp_path / "library.so"
+    (tmp_path / "library.c").write_text("int answer(void);\nint answer(void) { return 42; }\n")
+    subprocess.run([tool(compiler), "-shared", "-fPIC", tmp_path / "library.c", "-o", library], check=True)
+    program = compile_program([tool(compiler)], tmp_path, LOADING)
+    preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
+    result = subprocess.run([program, library], env=preloaded, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stderr) == (42, "")

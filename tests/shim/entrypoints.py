@@ -16,7 +16,7 @@ GATED = '#include "hooks/gated.inc"'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of a GATE line, else empty."""
+    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of GATE and COPY, else empty."""
 
     macro: str
     symbol: str
@@ -24,6 +24,8 @@ class Row:
     names: tuple[str, ...]
     arguments: tuple[str, ...]
     stream: str
+    operands: str
+    """Of a COPY line: whose memory is used, a C expression."""
 
 
 def split_parameters(text: str) -> tuple[str, ...]:
@@ -64,8 +66,17 @@ def table() -> list[Row]:
     text = TABLE.read_text()
     assert GATED in text
     text = text.replace(GATED, (TABLE.parent / "hooks" / "gated.inc").read_text())
-    pattern = re.compile(r"^(GATE|HOOK|CALL)\((\w+), \((.*?)\)(?:, \((.*?)\), (.*))?\)$", re.MULTILINE)
+    gated = r"(?:, \((.*?)\), (.*?)(?:, (of_.*|OF_.*))?)?"
+    pattern = re.compile(rf"^(GATE|COPY|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
     return [
-        Row(m[1], m[2], split_parameters(m[3]), parameter_names(m[3]), parameter_names(m[4] or ""), m[5] or "")
+        Row(
+            m[1],
+            m[2],
+            split_parameters(m[3]),
+            parameter_names(m[3]),
+            parameter_names(m[4] or ""),
+            m[5] or "",
+            m[6] or "",
+        )
         for m in pattern.finditer(text)
     ]

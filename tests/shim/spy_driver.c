@@ -3,7 +3,8 @@
  * A driver that does nothing but count who came in, for tests of the hooks: every entry point of
  * entrypoints.tsv exists (less those that the build leaves out) and succeeds. Two devices; a
  * device's primary context is 0x1000 + ordinal, the n-th other context 0x1000 + 0x10 * n + ordinal,
- * a stream 0x100 * (context - 0xfff) + anything.
+ * a stream 0x100 * (context - 0xfff) + anything; memory of a device lies at 0x70000000000 + 0x10000
+ * * ordinal and above.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -232,6 +233,19 @@ CUresult cuEventQuery(CUevent hEvent)
 
 	(void)hEvent;
 	return atomic_load(&busy) ? CUDA_ERROR_NOT_READY : result;
+}
+
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+				void **data, CUdeviceptr_v2 ptr)
+{
+	bool of_device = ptr >> 40 == 7;
+
+	for (unsigned int i = 0; i < numAttributes; i++)
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+			*(unsigned int *)data[i] = of_device ? CU_MEMORYTYPE_DEVICE : 0;
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			*(int *)data[i] = of_device ? (int)(ptr >> 16 & 0xf) : -2;
+	return enter(AT_cuPointerGetAttributes);
 }
 
 static void *look_up(const char *symbol, int version, cuuint64_t flags)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nvshare import paths
+from tests.conftest import Libraries
 from tests.shim import spy_driver
-from tests.shim.children import Children, cases
+from tests.shim.children import ROOT, Children, cases
 from tests.shim.entrypoints import entry_points, is_gated
 
 
@@ -22,6 +24,13 @@ def test_every_gated_symbol_waits_for_the_lock(children: Children) -> None:
 def test_gate(children: Children, case: str) -> None:
     """What the docstring of the case claims."""
     children.run_python("gate_cases.py", case)
+
+
+@pytest.mark.parametrize("backend", ["managed", "native"])
+def test_copies_between_simulated_devices(libraries: Libraries, environment: dict[str, str], backend: str) -> None:
+    """What the docstring of the program claims, for memory of each backend."""
+    own = {"LD_PRELOAD": str(libraries.shim), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", paths.MEMORY: backend}
+    Children(environment | own).run_python("unified_copies.py")
 
 
 @pytest.mark.parametrize("case", cases("capture_cases.py"))

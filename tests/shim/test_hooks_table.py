@@ -12,7 +12,7 @@ from tests.shim.entrypoints import entry_points, is_gated, table, types_of
 
 POINTS = {point.symbol: point for point in entry_points()}
 ROWS = {row.symbol: row for row in table()}
-GATED = [row.symbol for row in ROWS.values() if row.macro == "GATE"]
+GATED = [row.symbol for row in ROWS.values() if row.macro in ("GATE", "COPY")]
 
 
 def test_every_submission_is_gated() -> None:
@@ -88,6 +88,44 @@ def test_gate_belongs_to_the_right_stream(symbol: str) -> None:
         assert not re.search(r"Async|cuStream|cuGraph|Kernel", symbol), "it has a stream of a name not known here"
 
 
+def test_every_copy_and_fill_knows_its_operands() -> None:
+    """What copies, fills or moves device memory looks at all that names memory or a device, if its layout is known."""
+    of_memory = {"CUdeviceptr_v1", "CUdeviceptr_v2", "CUarray", "CUdevice_v1", "CUmemLocation_v1"}
+    kinds = {"GATE-COPY", "GATE-SET", "GATE-UM"}
+    for symbol, row in ROWS.items():
+        point = POINTS[symbol]
+        if row.macro not in ("GATE", "COPY") or point.kind not in kinds:
+            continue
+        used = [
+            parameter.name
+            for parameter in point.parameters
+            if parameter.type.removesuffix(" *") in of_memory or "MEMCPY" in parameter.type
+        ]
+        assert re.findall(r"(?:of|OF)_\w+\((\w+)", row.operands) == used, symbol
+        assert used or symbol.startswith("cuFabricCpyBatchAsync"), symbol
+
+
+@pytest.mark.parametrize(
+    ("symbol", "operands"),
+    [
+        ("cuMemcpy", "of_pointer(dst) | of_pointer(src)"),
+        ("cuMemcpyHtoDAsync_v2", "of_pointer(dstDevice)"),
+        ("cuMemcpyAtoD_v2", "of_pointer(dstDevice) | of_array(srcArray)"),
+        ("cuMemcpy2DAsync_v2", "OF_SHAPE(pCopy)"),
+        ("cuMemcpyBatchAsync_v2", "of_pointers(dsts, count) | of_pointers(srcs, count)"),
+        ("cuMemcpy3DBatchAsync_v2", "of_batch(opList, numParams)"),
+        ("cuMemcpy3DWithAttributesAsync", "of_batch(op, 1)"),
+        ("cuMemsetD32Async", "of_pointer(dstDevice)"),
+        ("cuMemPrefetchAsync_v2", "of_pointer(devPtr) | of_location(location)"),
+        ("cuMemAdvise", "of_pointer(devPtr) | of_ordinal(device)"),
+        ("cuLaunchKernel", ""),
+    ],
+)
+def test_operands_of_well_known_functions(symbol: str, operands: str) -> None:
+    """What one function of each kind copies from and to."""
+    assert ROWS[symbol].operands == operands
+
+
 @pytest.mark.parametrize(
     ("symbol", "stream"),
     [
@@ -119,8 +157,8 @@ def test_streams_of_well_known_functions(symbol: str, stream: str) -> None:
 
 
 def test_exports(libraries: Libraries) -> None:
-    """The library offers the hooks and dlsym, and nothing else."""
-    assert elf.read(libraries.shim).exports == hooked() | {"dlsym"}
+    """The library offers the hooks and the dynamic loader's functions that lead to them, and nothing else."""
+    assert elf.read(libraries.shim).exports == hooked() | {"dlsym", "dlvsym", "dlopen", "dlmopen"}
 
 
 def hooked() -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +84,80 @@ def test_direct_linking(older: Children, compile_c: Callable[..., Path], spy: Pa
     program = compile_c("programs/routes.c", "linked", "-DLINKED", str(spy / DRIVER), "-ldl")
     output = older.run(program, "handle")
     assert output.splitlines() == [f"linked {SHIM} cuMemcpyHtoD_v2", "call 500"]
+
+
+@pytest.fixture
+def opener(compile_c: Callable[..., Path]) -> Path:
+    """The program that opens a plugin and says where its names lead."""
+    return compile_c("programs/opener.c", "opener", "-rdynamic", "-ldl")
+
+
+@pytest.fixture
+def plugin(compile_c: Callable[..., Path], spy: Path) -> Callable[..., Path]:
+    """Compiles a plugin, linked with the driver or not."""
+
+    def compile_plugin(*flags: str, linked: bool) -> Path:
+        driver = ["-DLINKED", str(spy / DRIVER)] if linked else []
+        return compile_c("programs/plugin.c", "plugin.so", "-shared", "-fPIC", *driver, "-ldl", *flags)
+
+    return compile_plugin
+
+
+ROUTES_OF_PLUGIN = ["call", "address", "data", "open"]
+
+
+@pytest.mark.parametrize("binding", ["now", "lazy"])
+@pytest.mark.parametrize("order", ["", "driver first", "gives its function"])
+def test_deep_binding(children: Children, opener: Path, plugin: Callable[..., Path], binding: str, order: str) -> None:
+    """A plugin that is opened with RTLD_DEEPBIND and linked with the driver reaches the hooks by every route."""
+    path = plugin("-Wl,-z,relro", f"-Wl,-z,{binding}", linked=True)
+    how = "d" + binding[0] + {"": "", "driver first": "f", "gives its function": "g"}[order]
+    output = children.run(opener, how, path, *ROUTES_OF_PLUGIN).splitlines()
+    assert output == [SHIM] * len(ROUTES_OF_PLUGIN)
+
+
+def test_deep_binding_of_a_runtime(children: Children, opener: Path, plugin: Callable[..., Path]) -> None:
+    """One that opens the driver by itself, as the CUDA runtime does, looks its names up in the driver's handle."""
+    assert children.run(opener, "dn", plugin(linked=False), "open").splitlines() == [SHIM]
+
+
+def test_deep_binding_keeps_its_meaning(
+    children: Children, bare_children: Children, opener: Path, plugin: Callable[..., Path]
+) -> None:
+    """A plugin opened with RTLD_DEEPBIND still finds its own names before the program's, and otherwise after."""
+    path = plugin(linked=False)
+    for how, expected in (("dn", path.name), ("n", opener.name)):
+        assert children.run(opener, how, path, "own") == bare_children.run(opener, how, path, "own") == expected + "\n"
+
+
+@pytest.mark.parametrize("how", ["n", "dn", "mn"])
+def test_files_are_found_as_the_caller_finds_them(
+    children: Children, compile_c: Callable[..., Path], plugin: Callable[..., Path], how: str
+) -> None:
+    """A plugin without a folder in its name is looked for in the RUNPATH of the object that opens it."""
+    path = plugin(linked=False)
+    program = compile_c(
+        "programs/opener.c", "with_runpath", "-rdynamic", "-ldl", f"-Wl,--enable-new-dtags,-rpath,{path.parent}"
+    )
+    assert children.run(program, how, path.name, "own").strip() in (path.name, program.name)
+
+
+def test_another_namespace_is_told(children: Children, opener: Path, plugin: Callable[..., Path]) -> None:
+    """A driver that dlmopen brought can't be gated; that is said on stderr, once, and nothing before there is one."""
+    command = [opener, "mn", plugin(linked=False), "own", "open", "own"]
+    environment = children.environment
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.splitlines() == ["plugin.so", DRIVER, "plugin.so"]
+    assert result.stderr.count("a second libcuda was loaded by dlmopen") == len(result.stderr.splitlines()) == 1
+    quiet = subprocess.run(command[:4], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert (quiet.stdout, quiet.stderr) == ("plugin.so\n", "")
+
+
+def test_a_program_with_a_dlsym_of_its_own(children: Children, compile_c: Callable[..., Path]) -> None:
+    """It finds the real one by dlvsym, and reaches the hooks through ours; its own is called as ever."""
+    version = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}[platform.machine()]
+    program = compile_c("programs/own_dlsym.c", "own_dlsym", "-rdynamic", f'-DVERSION="{version}"', "-ldl")
+    assert children.run(program) == f"{SHIM} 1\n"
 
 
 @pytest.mark.parametrize("optimisation", ["-O0", "-O2"])

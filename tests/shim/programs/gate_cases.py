@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
 import sys
@@ -29,6 +30,40 @@ from tests.shim.programs.driver_calls import (
 from tests.shim.thread_state import client_waits, sleeps
 
 BOTH_CONTEXTS = (0, 0x1000, 0, 0x1001, 0, STREAM)
+HOST = 0x10000
+UPLOAD, READ_WRITE = 2, 3
+"""CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD and CU_MEM_ACCESS_FLAGS_PROT_READWRITE."""
+ON_DEVICE, POINTER = 1, 1
+"""CU_MEM_LOCATION_TYPE_DEVICE and CU_MEMCPY_OPERAND_TYPE_POINTER."""
+DEVICE_MEMORY = 2
+"""CU_MEMORYTYPE_DEVICE."""
+
+Words = ctypes.c_size_t * 16
+
+
+def memory(ordinal: int) -> int:
+    """Memory of a device, as the counting driver has it."""
+    return 0x70000000000 + 0x10000 * ordinal
+
+
+def flat_copy(to: int, source: int) -> ctypes.Array[ctypes.c_size_t]:
+    """A CUDA_MEMCPY2D."""
+    return Words(0, 0, DEVICE_MEMORY, 0, source, 0, 0, 0, 0, DEVICE_MEMORY, 0, to)
+
+
+def batch_copy(to: int, source: int) -> ctypes.Array[ctypes.c_size_t]:
+    """A CUDA_MEMCPY3D_BATCH_OP."""
+    return Words(POINTER, source, 0, 0, 0, POINTER, to)
+
+
+def instantiation(flags: int) -> ctypes.Array[ctypes.c_size_t]:
+    """A CUDA_GRAPH_INSTANTIATE_PARAMS with an upload stream."""
+    return Words(flags, STREAM)
+
+
+def access(ordinal: int) -> ctypes.Array[ctypes.c_int]:
+    """A CUmemAccessDesc."""
+    return (ctypes.c_int * 3)(ON_DEVICE, ordinal, READ_WRITE)
 
 
 def call_in_flight(server: LockServer) -> None:
@@ -112,6 +147,80 @@ def peer_copy_needs_both(server: LockServer) -> None:
     first.grant()
     assert copy.result() == 0
     assert count("cuMemcpyPeerAsync") == 1
+
+
+def copies_need_the_devices_of_their_operands(server: LockServer) -> None:
+    """A copy or a fill waits for the locks of all devices whose memory it touches, whatever its stream is."""
+    first, second = use_device(server, 0), use_device(server, 1)
+    here, there = memory(0), memory(1)
+    shape, pointers, operation = flat_copy(here, there), (ctypes.c_size_t * 2)(here, there), batch_copy(there, here)
+    for symbol, *arguments in (
+        ("cuMemcpyAsync", here, there, 1, STREAM),
+        ("cuMemcpyDtoDAsync_v2", there, here, 1, STREAM),
+        ("cuMemcpyHtoDAsync_v2", there, HOST, 1, STREAM),
+        ("cuMemsetD8Async", there, 0, 1, STREAM),
+        ("cuMemsetD8_v2", there, 0, 1),
+        ("cuMemcpy2DAsync_v2", ctypes.addressof(shape), STREAM),
+        ("cuMemcpyBatchAsync_v2", ctypes.addressof(pointers), 0, 0, 2, 0, 0, 0, STREAM),
+        ("cuMemPrefetchAsync", here, 1, 1, STREAM),
+        ("cuMemcpy3DBatchAsync_v2", 1, ctypes.addressof(operation), 0, STREAM),
+    ):
+        take_lock(first)
+        copy = start(functools.partial(call, symbol, *arguments), 0)
+        second.expect(wire.ReqLock)
+        first.take_back()
+        second.grant()
+        first.expect(wire.ReqLock)
+        assert count(symbol) == 0, symbol
+        first.grant()
+        assert copy.result() == 0
+        first.take_back()
+        second.take_back()
+
+
+def copies_at_home_need_one_device(server: LockServer) -> None:
+    """A copy within a device, or from and to the host, waits for that device's lock only."""
+    first = use_device(server, 0)
+    take_lock(first)
+    second = use_device(server, 1)
+    here = memory(0)
+    assert start(lambda: call("cuMemcpyDtoDAsync_v2", here, here + 1, 1, STREAM)).result() == 0
+    assert start(lambda: call("cuMemcpyAsync", here, HOST, 1, STREAM)).result() == 0
+    assert start(lambda: call("cuMemcpyHtoD_v2", here, HOST, 1)).result() == 0
+    client_waits(second)
+
+
+def upload_at_instantiation(server: LockServer) -> None:
+    """A graph that is uploaded when it is instantiated waits for the lock; one that is not, does not."""
+    peer = use_device(server)
+    for symbol in ("cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"):
+        plain, uploading = instantiation(0), instantiation(UPLOAD)
+        assert start(functools.partial(call, symbol, 0, 0, ctypes.addressof(plain))).result() == 0
+        assert count(symbol) == 1
+        calling = start(functools.partial(call, symbol, 0, 0, ctypes.addressof(uploading)))
+        peer.expect(wire.ReqLock)
+        calling.waits()
+        assert count(symbol) == 1
+        peer.grant()
+        assert calling.result() == 0
+        assert count(symbol) == 2
+        peer.take_back()
+
+
+def peer_access_is_said_once(server: LockServer) -> None:
+    """Access of one device to another's memory is told to the scheduler of each, once."""
+    first = use_device(server, 0)
+    local = access(0)
+    assert call("cuMemSetAccess", memory(0), 1, ctypes.addressof(local), 1) == 0
+    remote = access(1)
+    for _ in range(2):
+        assert call("cuMemSetAccess", memory(0), 1, ctypes.addressof(remote), 1) == 0
+        assert call("cuCtxEnablePeerAccess", 0x1001, 0) == 0
+    told = first.expect(wire.Notice)
+    assert told.text.startswith("peer access is on")
+    second = use_device(server, 1)
+    assert second.expect(wire.Notice) == told
+    client_waits(first)
 
 
 def context_made_elsewhere(server: LockServer) -> None:

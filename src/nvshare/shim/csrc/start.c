@@ -15,6 +15,7 @@
 #include "memory/memory.h"
 #include "process/files.h"
 #include "process/fork.h"
+#include "process/notices.h"
 
 /* The child has one thread, no connection and no lock; what it asks for next is all its own. */
 static void forked(void)
@@ -25,6 +26,7 @@ static void forked(void)
 	nvs_contexts_forked();
 	nvs_memory_forked();
 	nvs_clients_forked();
+	nvs_notices_forked();
 	nvs_files_unlock();
 }
 

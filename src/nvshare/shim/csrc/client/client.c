@@ -2,9 +2,8 @@
 /*
  * The clients: one record and one thread for every device that the process uses. The thread alone
  * touches the record's state and connection; others, its worker among them, only add to `pending`,
- * which wakes it. So nothing here is locked, no thread of the program ever
- * waits for the scheduler except at the gate, and the scheduler is heard at any time: the thread
- * makes no call that may wait.
+ * which wakes it. So nothing here is locked, no thread of the program waits for the scheduler but
+ * at the gate, and the scheduler is heard at any time: the thread makes no call that may wait.
  *
  * After fork the child closes what was inherited, which would keep the parent's connection open,
  * and nvs_client_start begins anew.
@@ -31,6 +30,7 @@
 #include "process/config.h"
 #include "process/files.h"
 #include "process/log.h"
+#include "process/notices.h"
 #include "process/thread.h"
 
 #define FOOTPRINT_US 10000   /* the least time between two footprints */
@@ -39,6 +39,7 @@
 enum {
 	PENDING_WANT = 1,
 	PENDING_FOOTPRINT = 2,
+	PENDING_NOTICE = 4,
 	PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 
@@ -51,6 +52,7 @@ struct nvs_client {
 	struct nvs_worker worker;
 	/* the newest that the scheduler knows; when the next may go */
 	uint64_t footprint_sent, footprint_at;
+	uint32_t notices_known; /* to the scheduler; a bit for each */
 };
 
 static struct nvs_client clients[NVS_MAX_DEVICES];
@@ -80,6 +82,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
 	client->footprint_sent = frame.footprint_bytes;
+	client->notices_known = 0;
 	post(client, &frame);
 }
 
@@ -247,7 +250,9 @@ static void handle_reports(struct nvs_client *client)
 static void handle_pending(struct nvs_client *client)
 {
 	uint64_t now = nvs_now_us();
+	struct nvs_frame frame;
 
+	nvs_pending_take(&client->pending, PENDING_NOTICE);
 	if (nvs_pending_take(&client->pending, PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
 	handle_reports(client);
@@ -255,6 +260,8 @@ static void handle_pending(struct nvs_client *client)
 		feed_kind(client, NVS_EVENT_TIMER);
 	if (footprint_due(client) && now >= client->footprint_at)
 		post_footprint(client, now);
+	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
+		post(client, &frame);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.
@@ -356,6 +363,13 @@ static void footprint_changed(struct nvs_device *device)
 	nvs_pending_add(&device->client->pending, PENDING_FOOTPRINT);
 }
 
+static void notice_said(void)
+{
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
+		if (atomic_load(&client->running))
+			nvs_pending_add(&client->pending, PENDING_NOTICE);
+}
+
 static const struct nvs_listener listener = {
 	.wanted = want,
 	.footprint_changed = footprint_changed,
@@ -378,6 +392,7 @@ void nvs_client_start(struct nvs_device *device)
 			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
 	device->client = client;
 	device->listener = &listener;
+	nvs_notices_listen(notice_said);
 	if (!start_thread(client))
 		do_without_thread(device);
 	errno = saved;

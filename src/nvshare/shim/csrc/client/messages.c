@@ -17,6 +17,7 @@
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
+#include "process/notices.h"
 
 static void begin(struct nvs_frame *frame, uint8_t type)
 {
@@ -62,6 +63,21 @@ void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
 {
 	begin(frame, NVS_FOOTPRINT);
 	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
+}
+
+bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
+			uint32_t *known)
+{
+	uint32_t unknown = nvs_notices_said() & ~*known;
+	int notice;
+
+	if (!unknown || state->link != NVS_LINK_UP || state->level < 1)
+		return false;
+	notice = __builtin_ctz(unknown);
+	*known |= 1U << notice;
+	begin(frame, NVS_NOTICE);
+	snprintf(frame->text, sizeof(frame->text), "%s", nvs_notice_text(notice));
+	return true;
 }
 
 /*

@@ -5,6 +5,7 @@
 #ifndef NVSHARE_MESSAGES_H
 #define NVSHARE_MESSAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/connection.h"
@@ -20,6 +21,12 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
 /* The device's footprint as it is now. */
 void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
+/*
+ * The next notice that the scheduler doesn't know, which it then does; false: it knows all that it
+ * can.
+ */
+bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
+			uint32_t *known);
 /* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
 		      const struct nvs_lock_state *state, const struct nvs_connection *connection);

@@ -12,11 +12,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "driver/redirect.h"
 #include "driver/symbols.h"
+#include "process/notices.h"
 
 struct nvs_real nvs_real;
 
@@ -35,6 +38,7 @@ static void *addresses[HOOK_COUNT]; /* the driver's function behind each hook */
 /* open addressing; number of a hook plus one, 0: empty */
 static uint16_t by_address[BUCKETS];
 static bool loaded;
+static _Atomic bool redirected;
 
 static unsigned int bucket_of(const void *address)
 {
@@ -65,8 +69,8 @@ static void index_addresses(void)
  */
 static void keep_in_memory(const char *soname)
 {
-	void *(*open)(const char *, int) = (void *(*)(const char *, int))nvs_symbol_after(
-		(const void *)keep_in_memory, "dlopen");
+	void *(*open)(const char *, int) =
+		(void *(*)(const char *, int))nvs_symbol_behind_us("dlopen");
 
 	if (open)
 		open(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -93,6 +97,35 @@ void nvs_driver_load(void)
 	index_addresses();
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
 	errno = saved;
+}
+
+static bool redirect(int memory, const struct nvs_object *driver)
+{
+	bool done = true;
+
+	for (size_t i = 0; i < HOOK_COUNT; i++)
+		if (__atomic_load_n(&addresses[i], __ATOMIC_RELAXED))
+			done &= nvs_redirect_symbol(memory, driver, hooks[i].name,
+						    hooks[i].replacement);
+	/* Last: an object that is being loaded meanwhile finds the hooks in the symbol table. */
+	return done && nvs_redirect_notes(memory, driver, nvs_hook_at);
+}
+
+bool nvs_driver_redirect(void)
+{
+	struct nvs_object driver;
+	int saved = errno, memory;
+
+	nvs_driver_load();
+	if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || atomic_exchange(&redirected, true))
+		return atomic_load(&redirected);
+	memory = nvs_redirect_begin();
+	if (memory < 0 || !nvs_object_find("libcuda.so", &driver) || !redirect(memory, &driver))
+		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
+	if (memory >= 0)
+		nvs_redirect_end(memory);
+	errno = saved;
+	return true;
 }
 
 const struct nvs_hook *nvs_hook_named(const char *name)

@@ -6,6 +6,8 @@
 #ifndef NVSHARE_DRIVER_H
 #define NVSHARE_DRIVER_H
 
+#include <stdbool.h>
+
 #include "cuda/abi.h"
 
 /* The driver's own functions; read them through NVS_REAL. */
@@ -60,6 +62,12 @@ struct nvs_hook {
  * driver's function before it takes one.
  */
 void nvs_driver_load(void);
+/*
+ * Loads, and makes the hooks what the dynamic loader finds in the driver itself: for objects whose
+ * look-ups don't begin with us. As little allowed with a lock of ours as nvs_driver_load. False: no
+ * driver is loaded yet.
+ */
+bool nvs_driver_redirect(void);
 /* The hook of that name; NULL: not hooked. */
 const struct nvs_hook *nvs_hook_named(const char *name);
 /* The driver's function behind a hook; NULL: no driver is loaded, or it has none. */

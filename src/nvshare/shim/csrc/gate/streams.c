@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers which device a stream or a context belongs to. With several devices in use the driver has
- * to be asked, so each thread's mark remembers the answers for its streams; nobody else reads them.
- * `ended` counts the streams that ended, and makes all of them forget. No lock.
+ * Answers which device a stream, a context or a pointer belongs to. With several devices in use the
+ * driver has to be asked, so each thread's mark remembers the answers for its streams; nobody else
+ * reads them. `ended` counts the streams that ended, and makes all of them forget. No lock.
  */
 #define _GNU_SOURCE
 #include "gate/streams.h"
@@ -46,6 +46,21 @@ static struct nvs_device *ask_driver(CUstream stream)
 	if (NVS_CALL(cuStreamGetCtx, stream, &context) != CUDA_SUCCESS)
 		return current_device();
 	return nvs_device_of_context(context);
+}
+
+struct nvs_device *nvs_device_of_pointer(CUdeviceptr pointer)
+{
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
+	unsigned int type = 0;
+	int ordinal = -1;
+	void *data[] = { &type, &ordinal };
+
+	/* Pinned memory of the host has a device as well: the one where it was allocated. */
+	return NVS_CALL(cuPointerGetAttributes, 2, attributes, data, pointer) == CUDA_SUCCESS &&
+			       type == CU_MEMORYTYPE_DEVICE
+		       ? nvs_device_use(ordinal)
+		       : NULL;
 }
 
 void nvs_stream_ended(void)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device a stream or a context belongs to.
+ * Which device a stream, a context or a pointer belongs to.
  */
 #ifndef NVSHARE_STREAMS_H
 #define NVSHARE_STREAMS_H
+
+#include "cuda/abi.h"
 
 struct nvs_device;
 
@@ -14,6 +16,8 @@ struct nvs_device;
 struct nvs_device *nvs_device_of(void *stream);
 /* The device of a context, current or not. NULL: no such context. */
 struct nvs_device *nvs_device_of_context(void *context);
+/* The device whose memory it points to; NULL: memory of the host, or not known. */
+struct nvs_device *nvs_device_of_pointer(CUdeviceptr pointer);
 /* A stream ended: its handle may come back as another one's. */
 void nvs_stream_ended(void);
 

@@ -21,4 +21,5 @@
 		nvs_gate_leave(&nvs_pass, nvs_result);                              \
 		return nvs_result;                                                  \
 	}
+#define COPY(symbol, parameters, arguments, stream, operands) /* in copy.c */
 #include "hooks.def"

@@ -1,8 +1,8 @@
-"""Writes ``gated.inc``, the GATE lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
+"""Writes ``gated.inc``, the GATE and COPY lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
 
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or that of a launch configuration, or else the default
-stream.
+stream. What copies, fills or moves memory gets COPY, with its operands that may be another device's.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from nvshare.cuda import entrypoints
-from nvshare.cuda.entrypoints import EntryPoint
+from nvshare.cuda.entrypoints import EntryPoint, Parameter
 
 HERE = Path(__file__).parent
 HOOKS = HERE.parent / "hooks.def"
@@ -43,10 +43,43 @@ def _of_thread(entry: EntryPoint, expression: str) -> str:
     return f"NVS_PER_THREAD({expression})" if entry.per_thread else expression
 
 
+def operands(entry: EntryPoint) -> str:
+    """The C expression, in the words of copy.c, of the devices whose memory is used; empty when it is not known."""
+    if entry.kind not in ("GATE-COPY", "GATE-SET", "GATE-UM"):
+        return ""
+    counts = [parameter.name for parameter in entry.parameters if parameter.name in ("count", "numParams")]
+    words = (_operand(parameter, counts[0] if counts else "1") for parameter in entry.parameters)
+    return " | ".join(word for word in words if word)
+
+
+def _operand(parameter: Parameter, count: str) -> str:
+    match parameter.type:
+        case "CUdeviceptr_v1" | "CUdeviceptr_v2":
+            return f"of_pointer({parameter.name})"
+        case "CUdeviceptr_v2 *":
+            return f"of_pointers({parameter.name}, {count})"
+        case "CUarray":
+            return f"of_array({parameter.name})"
+        case "CUdevice_v1":
+            return f"of_ordinal({parameter.name})"
+        case "CUmemLocation_v1":
+            return f"of_location({parameter.name})"
+        case "CUmemLocation_v1 *":
+            return f"of_locations({parameter.name}, numPrefetchLocs)"
+        case "CUDA_MEMCPY3D_BATCH_OP_v1 *":
+            return f"of_batch({parameter.name}, {count})"
+        case kind if kind.startswith(("const CUDA_MEMCPY2D_", "const CUDA_MEMCPY3D_")):
+            return f"OF_SHAPE({parameter.name})"
+        case _:
+            return ""
+
+
 def gate_line(entry: EntryPoint) -> str:
     """The line of ``gated.inc``."""
     arguments = ", ".join(parameter.name for parameter in entry.parameters)
-    return f"GATE({entry.symbol}, {entry.signature}, ({arguments}), {stream(entry)})"
+    gate = f"{entry.symbol}, {entry.signature}, ({arguments}), {stream(entry)}"
+    used = operands(entry)
+    return f"COPY({gate}, {used})" if used else f"GATE({gate})"
 
 
 def generate() -> dict[Path, str]:

@@ -5,6 +5,7 @@
  */
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/pass.h"
 #include "memory/memory.h"
 
 static void measure(void)
@@ -91,18 +92,41 @@ NVS_HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
 	return measured(NVS_CALL(cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags));
 }
 
+/* With UPLOAD it also does what cuGraphUpload does, and that is work. */
+static CUresult instantiate(CUresult (*real)(CUgraphExec *, CUgraph,
+					     CUDA_GRAPH_INSTANTIATE_PARAMS *),
+			    CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params,
+			    CUstream stream)
+{
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!real)
+		return CUDA_ERROR_NOT_FOUND;
+	if (!params || !(params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+		return measured(real(exec, graph, params));
+	result = nvs_gate_enter(&pass, stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real(exec, graph, params);
+	nvs_gate_leave(&pass, result);
+	return measured(result);
+}
+
 NVS_HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
 	 CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return measured(
-		NVS_CALL(cuGraphInstantiateWithParams, phGraphExec, hGraph, instantiateParams));
+	return instantiate(NVS_REAL(cuGraphInstantiateWithParams), phGraphExec, hGraph,
+			   instantiateParams,
+			   instantiateParams ? instantiateParams->upload_stream : NULL);
 }
 
 NVS_HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
 	 CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return measured(NVS_CALL(cuGraphInstantiateWithParams_ptsz, phGraphExec, hGraph,
-				 instantiateParams));
+	return instantiate(
+		NVS_REAL(cuGraphInstantiateWithParams_ptsz), phGraphExec, hGraph, instantiateParams,
+		instantiateParams ? NVS_PER_THREAD(instantiateParams->upload_stream) : NULL);
 }
 
 NVS_HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)

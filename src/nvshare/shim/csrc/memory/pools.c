@@ -10,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/streams.h"
 #include "memory/footprint.h"
 
 struct nvs_pool {
@@ -52,22 +53,6 @@ static uint64_t measure(CUmemoryPool handle)
 	return reserved < threshold ? reserved : threshold;
 }
 
-static struct nvs_device *device_of(CUdeviceptr sample)
-{
-	unsigned int type = 0;
-	int ordinal;
-
-	if (NVS_CALL(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, sample) !=
-	    CUDA_SUCCESS)
-		return NULL;
-	if (type != CU_MEMORYTYPE_DEVICE)
-		return NULL;
-	if (NVS_CALL(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-		     sample) != CUDA_SUCCESS)
-		return NULL;
-	return nvs_device_use(ordinal);
-}
-
 /* With the lock held: what the footprint changes by. */
 static int64_t recharge(struct nvs_pool *pool)
 {
@@ -103,7 +88,7 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 	if (!fresh)
 		return NULL;
 	fresh->handle = handle;
-	fresh->device = device_of(sample);
+	fresh->device = nvs_device_of_pointer(sample);
 	pthread_mutex_lock(&lock);
 	pool = find(handle);
 	if (!pool && fresh->device) {

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the interposed functions of the dynamic loader, up to their assembler entries in loader.S.
+ *
+ * The real functions find out by the return address who asks: what RTLD_NEXT means, in which
+ * folders a file is looked for, in which namespace. So the entries jump to them and leave no frame
+ * of their own, and nothing of ours can run when they return. What an open brought is therefore
+ * looked at by the next call that comes here.
+ *
+ * RTLD_DEEPBIND. An object that is opened so looks for names in itself and in what it needs before
+ * it looks where we are: it finds libc's dlsym, and libcuda's own functions. To take the flag out
+ * would be simpler, but programs give it because they need it: Julia opens everything so, to keep
+ * its libraries apart from others of the same names. It stays, and instead the objects' symbol
+ * tables are changed in memory (redirect.c): in libc's these four names lead to our entries, and in
+ * libcuda's every hooked name leads to its hook. What such an object noted before that, because it
+ * brought libcuda along by itself, is corrected as well: at the latest when its cuInit opens what
+ * it needs. All of this happens in processes that use the flag, and in no others.
+ *
+ * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
+ * way. The driver's functions have no versions, so it finds none of them.
+ *
+ * dlmopen. Another namespace has a libcuda of its own, with contexts of its own, to which our slots
+ * don't lead: it can't be gated. It is seen and said.
+ *
+ * No lock. Threads that look for the real functions find the same.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "driver/driver.h"
+#include "driver/redirect.h"
+#include "driver/symbols.h"
+#include "driver/watch.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+typedef void *(*dlsym_function)(void *handle, const char *name);
+
+/* The entries, in the order of loader.S. */
+HIDDEN extern char nvs_dlsym[], nvs_dlvsym[], nvs_dlopen[], nvs_dlmopen[];
+
+static const struct {
+	const char *name;
+	const void *entry;
+} functions[] = {
+	{ "dlsym", nvs_dlsym },
+	{ "dlvsym", nvs_dlvsym },
+	{ "dlopen", nvs_dlopen },
+	{ "dlmopen", nvs_dlmopen },
+};
+
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+#define DLSYM 0
+
+/* Read by loader.S. */
+HIDDEN void *nvs_loader_real[FUNCTIONS];
+
+/* What loader.S gets back in two registers. */
+struct nvs_dlsym_answer {
+	void *value;
+	uintptr_t answered; /* 0: go on to the real dlsym */
+};
+
+HIDDEN void *nvs_loader_find(int which);
+HIDDEN struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller);
+HIDDEN void nvs_dlvsym_asked(const void *handle, const char *name);
+HIDDEN void nvs_dlopen_asked(const char *file, int mode);
+HIDDEN void nvs_dlmopen_apart(void);
+
+void *nvs_loader_find(int which)
+{
+	void *found = __atomic_load_n(&nvs_loader_real[which], __ATOMIC_RELAXED);
+
+	if (!found) {
+		found = nvs_symbol_behind_us(functions[which].name);
+		__atomic_store_n(&nvs_loader_real[which], found, __ATOMIC_RELAXED);
+	}
+	return found;
+}
+
+/*
+ * Where somebody else stands between us and the function, that one has found the function already,
+ * and may look for it again: it must not find us, who call it.
+ */
+static bool redirect_from(int memory, const struct nvs_object *library)
+{
+	bool done = true;
+
+	for (size_t i = 0; i < FUNCTIONS; i++) {
+		void *own = nvs_object_symbol(library, functions[i].name);
+
+		if (own && own != functions[i].entry)
+			done &= own == nvs_loader_real[i] &&
+				nvs_redirect_symbol(memory, library, functions[i].name,
+						    functions[i].entry);
+	}
+	return done;
+}
+
+/* Whoever finds libc's functions finds our entries. False: somebody may not. */
+static bool redirect_loader(void)
+{
+	static const char *const libraries[] = { "libc.so.", "libdl.so." };
+	bool done = true;
+	struct nvs_object library;
+	int memory;
+
+	/* Before they can't be found by name any more. */
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		nvs_loader_find((int)i);
+	memory = nvs_redirect_begin();
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		if (nvs_object_find(libraries[i], &library))
+			done &= redirect_from(memory, &library);
+	if (memory >= 0)
+		nvs_redirect_end(memory);
+	return done;
+}
+
+void nvs_dlopen_asked(const char *file, int mode)
+{
+	int saved = errno;
+
+	(void)file;
+	if (mode & RTLD_DEEPBIND)
+		nvs_watch_for_driver(redirect_loader());
+	else
+		nvs_watch_look();
+	errno = saved;
+}
+
+void nvs_dlmopen_apart(void)
+{
+	nvs_watch_for_second_driver();
+}
+
+void nvs_dlvsym_asked(const void *handle, const char *name)
+{
+	int saved = errno;
+
+	(void)handle;
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		if (!strcmp(name, functions[i].name))
+			redirect_loader();
+	errno = saved;
+}
+
+/*
+ * What RTLD_NEXT means for an object behind us in load order is the driver's own function, and for
+ * one before us our hook; both get the hook, which ends at the driver. Anything else in between is
+ * found by the real dlsym.
+ */
+static bool answer_next(const struct nvs_hook *hook, const void *caller, dlsym_function real,
+			void **answer)
+{
+	void *found = nvs_symbol_after(caller, hook->name);
+
+	if (found == hook->replacement)
+		*answer = nvs_hook_real(hook) ? found : real(RTLD_NEXT, hook->name);
+	else
+		*answer = found ? nvs_hook_at(found) : NULL;
+	return *answer || found == hook->replacement;
+}
+
+struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
+{
+	const struct nvs_hook *hook = nvs_hook_named(name);
+	struct nvs_dlsym_answer answer = { NULL, 0 };
+	dlsym_function real = (dlsym_function)nvs_loader_find(DLSYM);
+	int saved = errno;
+	void *replacement;
+
+	nvs_watch_look();
+	if (!hook || !real)
+		return answer;
+	if (handle == RTLD_NEXT) {
+		answer.answered = answer_next(hook, caller, real, &answer.value);
+		errno = saved;
+		return answer;
+	}
+	answer.answered = 1;
+	answer.value = real(handle, name);
+	if (answer.value == hook->replacement && !nvs_hook_real(hook))
+		/* the driver lacks it: what would be found without us, or the error */
+		answer.value = real(RTLD_NEXT, name);
+	replacement = answer.value ? nvs_hook_at(answer.value) : NULL;
+	if (replacement)
+		answer.value = replacement;
+	errno = saved;
+	return answer;
+}

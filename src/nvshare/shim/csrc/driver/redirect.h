@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes what the dynamic loader finds in an object that is loaded: in its symbol table, for
+ * look-ups from now on, and in the places where others noted earlier answers.
+ */
+#ifndef NVSHARE_REDIRECT_H
+#define NVSHARE_REDIRECT_H
+
+#include <stdbool.h>
+
+struct nvs_object;
+
+/* A file through which the process's memory is written; -1: the system allows none. */
+int nvs_redirect_begin(void);
+/* Whoever looks for the function `name` in the object finds `to`. False: the memory resisted. */
+bool nvs_redirect_symbol(int memory, const struct nvs_object *object, const char *name,
+			 const void *to);
+/*
+ * Every object but `but` that has noted an address for which `instead` has another one gets that
+ * one.
+ */
+bool nvs_redirect_notes(int memory, const struct nvs_object *but,
+			void *(*instead)(const void *noted));
+void nvs_redirect_end(int memory);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns what is looked for, and how many objects had been loaded at the last look. No lock: threads
+ * that look at the same time find the same.
+ */
+#include "driver/watch.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "driver/apart.h"
+#include "driver/driver.h"
+#include "driver/symbols.h"
+#include "process/notices.h"
+
+_Atomic int nvs_watching;
+
+static _Atomic bool for_driver, for_second_driver;
+static _Atomic bool incomplete; /* not everybody finds our entries */
+static _Atomic uint64_t looked_at;
+
+static bool look_for_driver(void)
+{
+	if (!nvs_driver_redirect())
+		return false;
+	if (atomic_load(&incomplete))
+		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
+	return true;
+}
+
+void nvs_watch_for_driver(bool complete)
+{
+	if (!complete)
+		atomic_store(&incomplete, true);
+	if (look_for_driver())
+		return;
+	atomic_store(&for_driver, true);
+	atomic_store(&nvs_watching, true);
+}
+
+void nvs_watch_for_second_driver(void)
+{
+	atomic_store(&for_second_driver, true);
+	atomic_store(&nvs_watching, true);
+}
+
+void nvs_watch_look(void)
+{
+	uint64_t added;
+	int saved = errno;
+
+	if (!atomic_load_explicit(&nvs_watching, memory_order_relaxed))
+		return;
+	added = nvs_objects_added();
+	if (atomic_exchange(&looked_at, added) == added)
+		return;
+	if (atomic_load(&for_driver) && look_for_driver())
+		atomic_store(&for_driver, false);
+	if (atomic_load(&for_second_driver) && nvs_driver_is_elsewhere()) {
+		nvs_notice(NVS_NOTICE_SECOND_DRIVER);
+		atomic_store(&for_second_driver, false);
+	}
+	errno = saved;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies, fills and moves: with several devices in use each passes the gates of all whose memory it
+ * touches, not only that of its stream, since any pointer can be given to any of them. Which device
+ * a pointer belongs to, the driver is asked; with one device in use nobody is. No state.
+ */
+#include <stdbool.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/pass.h"
+#include "gate/streams.h"
+#include "memory/account.h"
+
+static uint64_t bit(const struct nvs_device *device)
+{
+	return device ? 1ULL << device->ordinal : 0;
+}
+
+/* The operands of a call, as masks of devices. Memory of the host belongs to none. */
+
+static uint64_t of_pointer(CUdeviceptr pointer)
+{
+	return bit(nvs_device_of_pointer(pointer));
+}
+
+static uint64_t of_pointers(const CUdeviceptr *pointers, size_t count)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; pointers && i < count; i++)
+		mask |= of_pointer(pointers[i]);
+	return mask;
+}
+
+/* Where managed memory is moved to. */
+static uint64_t of_ordinal(int ordinal)
+{
+	return bit(nvs_device_use(ordinal));
+}
+
+static uint64_t of_location(CUmemLocation location)
+{
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? of_ordinal(location.id) : 0;
+}
+
+static uint64_t of_locations(const CUmemLocation *locations, size_t count)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; locations && i < count; i++)
+		mask |= of_location(locations[i]);
+	return mask;
+}
+
+static uint64_t of_array(CUarray array)
+{
+	struct nvs_entry entry;
+
+	return nvs_account_find(NVS_ENTRY_ARRAY, (uintptr_t)array, &entry) ? 1ULL << entry.device
+									   : 0;
+}
+
+static uint64_t of_side(CUmemorytype type, CUdeviceptr pointer, CUarray array)
+{
+	if (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED)
+		return of_pointer(pointer);
+	return type == CU_MEMORYTYPE_ARRAY ? of_array(array) : 0;
+}
+
+/* A CUDA_MEMCPY2D or 3D of any version. */
+#define OF_SHAPE(copy)                                                                     \
+	((copy) ? of_side((copy)->src_type, (copy)->src_device, (copy)->src_array) |       \
+			  of_side((copy)->dst_type, (copy)->dst_device, (copy)->dst_array) \
+		: 0)
+
+static uint64_t of_operand(const CUmemcpy3DOperand_v1 *operand)
+{
+	return operand->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? of_array(operand->u.array.array)
+							     : of_pointer(operand->u.pointer.ptr);
+}
+
+static uint64_t of_batch(const CUDA_MEMCPY3D_BATCH_OP_v1 *operations, size_t count)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; operations && i < count; i++)
+		mask |= of_operand(&operations[i].src) | of_operand(&operations[i].dst);
+	return mask;
+}
+
+/* Inside another call the driver is not asked, and that one has passed for this one. */
+static bool may_touch_others(void)
+{
+	const struct nvs_mark *mark = nvs_mark_mine;
+
+	return !atomic_load_explicit(&nvs_device_only, memory_order_acquire) &&
+	       !(mark && mark->depth);
+}
+
+static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
+{
+	mask |= bit(nvs_device_of(stream));
+	/* One device, or none: the driver will say what is wrong. */
+	if (!(mask & (mask - 1)))
+		return nvs_gate_enter(pass, stream);
+	return nvs_gate_enter_mask(pass, mask, stream);
+}
+
+#define COPY(symbol, parameters, arguments, stream, operands)                       \
+	extern CUresult symbol parameters                                           \
+		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
+	CUresult nvs_hook_##symbol parameters                                       \
+	{                                                                           \
+		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol);        \
+		struct nvs_pass nvs_pass;                                           \
+		CUresult nvs_result;                                                \
+                                                                                    \
+		if (!nvs_function)                                                  \
+			return CUDA_ERROR_NOT_FOUND;                                \
+		nvs_result = __builtin_expect(may_touch_others(), 0)                \
+				     ? enter_all(&nvs_pass, operands, stream)       \
+				     : nvs_gate_enter(&nvs_pass, stream);           \
+		if (nvs_result != CUDA_SUCCESS)                                     \
+			return nvs_result;                                          \
+		nvs_result = nvs_function arguments;                                \
+		nvs_gate_leave(&nvs_pass, nvs_result);                              \
+		return nvs_result;                                                  \
+	}
+#include "hooks.def"
+
+/* Copies that name two contexts are from one to the other. */
+static CUresult enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other, CUstream stream)
+{
+	const struct nvs_device *devices[2];
+	uint64_t mask = 0;
+
+	/* With one device in use, everything is its. */
+	if (atomic_load_explicit(&nvs_device_only, memory_order_acquire))
+		return nvs_gate_enter(pass, stream);
+	devices[0] = nvs_device_of_context(one);
+	devices[1] = nvs_device_of_context(other);
+	for (int i = 0; i < 2; i++)
+		mask |= devices[i] ? 1ULL << devices[i]->ordinal : 0;
+	return mask ? nvs_gate_enter_mask(pass, mask, stream) : nvs_gate_enter(pass, stream);
+}
+
+/* `one` and `other` are the contexts of the copy. */
+#define PAIR(symbol, one, other, stream, arguments, ...)        \
+	NVS_HOOK(symbol, __VA_ARGS__)                           \
+	{                                                       \
+		struct nvs_pass pass;                           \
+		CUresult result;                                \
+                                                                \
+		if (!NVS_REAL(symbol))                          \
+			return CUDA_ERROR_NOT_FOUND;            \
+		result = enter_pair(&pass, one, other, stream); \
+		if (result != CUDA_SUCCESS)                     \
+			return result;                          \
+		result = NVS_REAL(symbol) arguments;            \
+		nvs_gate_leave(&pass, result);                  \
+		return result;                                  \
+	}
+
+PAIR(cuMemcpyPeer, dstContext, srcContext, NULL,
+     (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,
+     CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
+PAIR(cuMemcpyPeer_ptds, dstContext, srcContext, CU_STREAM_PER_THREAD,
+     (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,
+     CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount)
+PAIR(cuMemcpyPeerAsync, dstContext, srcContext, hStream,
+     (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), CUdeviceptr_v2 dstDevice,
+     CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount,
+     CUstream hStream)
+PAIR(cuMemcpyPeerAsync_ptsz, dstContext, srcContext, NVS_PER_THREAD(hStream),
+     (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), CUdeviceptr_v2 dstDevice,
+     CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount,
+     CUstream hStream)
+PAIR(cuMemcpy3DPeer, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL, NULL,
+     (pCopy), const CUDA_MEMCPY3D_PEER_v1 *pCopy)
+PAIR(cuMemcpy3DPeer_ptds, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL,
+     CU_STREAM_PER_THREAD, (pCopy), const CUDA_MEMCPY3D_PEER_v1 *pCopy)
+PAIR(cuMemcpy3DPeerAsync, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL,
+     hStream, (pCopy, hStream), const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream hStream)
+PAIR(cuMemcpy3DPeerAsync_ptsz, pCopy ? pCopy->dst_context : NULL, pCopy ? pCopy->src_context : NULL,
+     NVS_PER_THREAD(hStream), (pCopy, hStream), const CUDA_MEMCPY3D_PEER_v1 *pCopy,
+     CUstream hStream)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Access of one device to another one's memory. Which of them a kernel uses, nobody knows before it
+ * runs, so its launch passes one gate only; that is said once. No state.
+ */
+#include <stdbool.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/streams.h"
+#include "process/notices.h"
+
+/* Whether other devices than `owner` may use its memory now. */
+static bool reaches_others(const struct nvs_device *owner, const CUmemAccessDesc_v1 *access,
+			   size_t count)
+{
+	for (size_t i = 0; owner && access && i < count; i++)
+		if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+		    access[i].location.id != owner->ordinal &&
+		    access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			return true;
+	return false;
+}
+
+static CUresult allowed(CUresult result, bool others)
+{
+	if (result == CUDA_SUCCESS && others)
+		nvs_notice(NVS_NOTICE_PEER_ACCESS);
+	return result;
+}
+
+NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
+{
+	return allowed(NVS_CALL(cuCtxEnablePeerAccess, peerContext, Flags), true);
+}
+
+NVS_HOOK(cuMemSetAccess, CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
+	 size_t count)
+{
+	CUresult result = NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
+
+	return allowed(result, reaches_others(nvs_device_of_pointer(ptr), desc, count));
+}
+
+/* A pool does not tell its device, and programs set the access of their current one's. */
+NVS_HOOK(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc_v1 *map, size_t count)
+{
+	CUresult result = NVS_CALL(cuMemPoolSetAccess, pool, map, count);
+
+	return allowed(result, reaches_others(nvs_device_of(NULL), map, count));
+}

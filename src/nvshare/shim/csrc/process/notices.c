@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the notices that were said. No lock: a bit is set once.
+ */
+#include "process/notices.h"
+
+#include <stdatomic.h>
+
+#include "process/log.h"
+
+static const char *const texts[] = {
+	[NVS_NOTICE_SECOND_DRIVER] =
+		"a second libcuda was loaded by dlmopen; what uses it runs without turns",
+	[NVS_NOTICE_NOT_REDIRECTED] =
+		"what is opened with RTLD_DEEPBIND may run without turns here",
+	[NVS_NOTICE_PEER_ACCESS] =
+		"peer access is on: kernels of one GPU may use another GPU without its lock",
+};
+
+static _Atomic uint32_t said;
+static void (*_Atomic listener)(void);
+
+void nvs_notice(enum nvs_notice notice)
+{
+	uint32_t bit = 1U << notice;
+	void (*tell)(void);
+
+	if (atomic_load_explicit(&said, memory_order_relaxed) & bit ||
+	    atomic_fetch_or(&said, bit) & bit)
+		return;
+	nvs_log("%s", texts[notice]);
+	tell = atomic_load(&listener);
+	if (tell)
+		tell();
+}
+
+const char *nvs_notice_text(enum nvs_notice notice)
+{
+	return texts[notice];
+}
+
+uint32_t nvs_notices_said(void)
+{
+	return atomic_load(&said);
+}
+
+void nvs_notices_listen(void (*tell)(void))
+{
+	atomic_store(&listener, tell);
+}
+
+void nvs_notices_forked(void)
+{
+	atomic_store(&said, 0);
+}

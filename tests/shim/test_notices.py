@@ -1,0 +1,79 @@
+"""What a process says of itself: once on stderr, and to every scheduler that knows such frames."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from nvshare import paths
+from nvshare.protocol import wire
+from tests.shim.children import Children
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler
+
+PEER_ACCESS = wire.Notice("peer access is on: kernels of one GPU may use another GPU without its lock")
+
+
+@pytest.fixture
+def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
+    """Listens where the program looks."""
+    with FakeScheduler(run_dir.client_socket) as fake:
+        yield fake
+
+
+@pytest.fixture
+def program(children: Children) -> Iterator[ControlledProgram]:
+    """A program with the counting driver and native memory."""
+    controlled = ControlledProgram(children.environment | {paths.MEMORY: "native"})
+    yield controlled
+    controlled.end()
+
+
+def enable_peer_access(program: ControlledProgram) -> None:
+    """Lets the current context's kernels use another device's memory."""
+    assert program.do("symbol cuCtxEnablePeerAccess 4097 0") == "0"
+
+
+def test_said_again_to_the_next_scheduler(program: ControlledProgram, scheduler: FakeScheduler) -> None:
+    """The first scheduler hears it when it happens, the next one when it registers the client; stderr has it once."""
+    assert program.do("use") == "0"
+    peer = scheduler.register()
+    enable_peer_access(program)
+    assert peer.expect(wire.Notice) == PEER_ACCESS
+    enable_peer_access(program)
+    scheduler.die()
+    scheduler.listen()
+    again = scheduler.register(epoch=2)
+    assert again.expect(wire.Notice) == PEER_ACCESS
+    program.client_waits(again)
+    assert sum(PEER_ACCESS.text in line for line in program.errors) == 1
+
+
+def test_not_said_to_an_older_scheduler(program: ControlledProgram, scheduler: FakeScheduler) -> None:
+    """One that does not know the frame does not get it."""
+    assert program.do("use") == "0"
+    peer = scheduler.accept()
+    peer.send(wire.SchedOn(client_id=1, epoch=1, level=0))
+    enable_peer_access(program)
+    program.said(PEER_ACCESS.text)
+    program.begin("launch")
+    assert peer.expect(wire.ReqLock) == wire.ReqLock()
+
+
+def test_a_forked_child_says_what_it_does_itself(program: ControlledProgram, scheduler: FakeScheduler) -> None:
+    """What its parent did is not said of a child."""
+    assert program.do("use") == "0"
+    parent = scheduler.register()
+    enable_peer_access(program)
+    assert parent.expect(wire.Notice) == PEER_ACCESS
+    pid = int(program.do("fork use"))
+    try:
+        child = scheduler.register(epoch=2)
+        child.expect_wanting()
+        child.grant()
+        child.take_back()
+    finally:
+        os.kill(pid, signal.SIGKILL)
