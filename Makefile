@@ -5,6 +5,7 @@
 #   make check     what lint does, C warnings, layout rules, generated files
 #   make lint      linters, formats, types
 #   make format    format Python and C
+#   make chaos     ten minutes of random kills, stops and floods; CHAOS_ARGS="--seed N" does the same again
 #   make e2e       the tests that change the Kubernetes cluster which KUBECONFIG names
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
@@ -20,6 +21,7 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+CHAOS_ARGS ?=
 
 # The stamps carry the digest of what they stand for, so a changed file is noticed whatever its time says.
 digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
@@ -28,7 +30,7 @@ INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml s
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
-.PHONY: demo test check lint format e2e sanitize libs generate wheels setup lock clean
+.PHONY: demo test chaos check lint format e2e sanitize libs generate wheels setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -50,6 +52,9 @@ format: setup
 check: libs lint
 	$(BIN)/python build_native.py strict
 	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)
+
+chaos: libs
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 e2e: libs
 	@test -n "$(KUBECONFIG)" || { echo "make e2e: KUBECONFIG must name the cluster that the tests may change" >&2; exit 1; }
