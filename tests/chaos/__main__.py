@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ def main() -> int:
     except AssertionError as error:
         print(f"seed {options.seed}: {error}\nlogs and records are in {folder}", file=sys.stderr)
         return 1
+    shutil.rmtree(folder)
     deeds = ", ".join(f"{count} {name}" for name, count in sorted(node.done.items()))
     print(f"no overlap, nobody stuck, {rounds} rounds right, {node.started} schedulers; {deeds}")
     return 0

@@ -31,6 +31,7 @@ class Program:
     stopped: bool = False
     """By SIGSTOP."""
     _page: mmap.mmap = field(init=False)
+    _asked_to_end: bool = False
 
     def __post_init__(self) -> None:
         path = self.folder / f"{self.name}.page"
@@ -74,12 +75,13 @@ class Program:
 
     def ask_to_end(self) -> None:
         """The process ends after its present round."""
+        self._asked_to_end = True
         self._page[8:12] = (1).to_bytes(4, "little")
 
     def failed(self) -> str:
-        """What is wrong, if the process ended by itself and was not asked to; empty: nothing."""
+        """What is wrong, if the process ended without being asked to, or badly; empty: nothing."""
         code = self.process.poll()
-        if code is None:
+        if code is None or (code == 0 and self._asked_to_end):
             return ""
         said = self.errors.read_text(errors="replace")[-1000:]
         return f"{self.name} (pid {self.process.pid}, devices {self.devices}) ended with {code}: {said}"
