@@ -50,10 +50,11 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "worker": set(),
     "pods": set(),
     "recovery": {"core"},
-    "dispatcher": {"core", "pods", "recovery"},
+    "registered_client": {"core", "pods", "recovery"},
+    "dispatcher": {"core", "pods", "recovery", "registered_client"},
     "gpus": {"core", "worker", "dispatcher"},
-    "clients": {"core", "worker", "pods", "recovery", "dispatcher", "gpus"},
-    "api": {"core", "pods", "recovery", "dispatcher", "gpus", "clients"},
+    "clients": {"core", "worker", "pods", "recovery", "registered_client", "dispatcher", "gpus"},
+    "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "gpus", "clients"},
 }
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}

@@ -17,12 +17,12 @@ def resident_bytes(scheduler: Scheduler) -> int:
 
 
 def come_and_go(scheduler: Scheduler, count: int) -> None:
-    """So many clients, one after another: some hold, some invent a device, some are cut off within a frame."""
+    """So many clients, one after another: some held, some invent a device, some are cut off within a frame."""
     for number in range(count):
         client = WireClient(scheduler.run_dir.client_socket)
         match number % 3:
             case 0:
-                client.register().lock()
+                client.send(wire.LockReleased(client.register().lock()))
             case 1:
                 client.register(device_uuid=(number % 997).to_bytes(16, "big"))
                 client.send(wire.Footprint(GIB))

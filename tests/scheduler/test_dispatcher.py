@@ -14,11 +14,12 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Policy
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import HolderRecord
+from nvshare.scheduler.registered_client import RegisteredClient
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
 

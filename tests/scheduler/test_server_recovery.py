@@ -141,12 +141,14 @@ def test_a_scheduler_that_ended_before_anybody_came_back(serve: Serve, spawn: Sp
 def test_who_does_not_hold_is_not_waited_for(serve: Serve, spawn: Spawn) -> None:
     """One that released, one that waited, and one that ended: the first grant comes at once."""
     scheduler = serve("--policy", "exclusive")
-    released, waiter, ended = (spawn().connect(scheduler).register() for _ in range(3))
+    process = spawn()
+    released, waiter, ended = (each.connect(scheduler).register() for each in (spawn(), spawn(), process))
     released.send(wire.LockReleased(released.lock()))
     ended.lock()
     waiter.send(wire.ReqLock())
     ended.expect(wire.Waiters)
     waiter.close()
+    process.kill()
     ended.close()
     poll_until(lambda: len(scheduler.states()) == 1, "two are gone")
     scheduler.kill()
@@ -155,6 +157,42 @@ def test_who_does_not_hold_is_not_waited_for(serve: Serve, spawn: Spawn) -> None
     client = scheduler.client().register()
     assert not recovering(scheduler)
     client.lock()
+
+
+def test_a_holder_that_lost_its_connection_is_waited_for(serve: Serve, spawn: Spawn) -> None:
+    """A program closes files that it does not know; what it submitted runs on until it is back and gives way."""
+    scheduler = serve("--policy", "exclusive")
+    program = spawn()
+    holder = program.connect(scheduler).register()
+    grant = holder.lock()
+    waiter = scheduler.client().register()
+    waiter.send(wire.ReqLock())
+    holder.expect(wire.Waiters)
+    holder.close()
+    poll_until(lambda: recovering(scheduler), "its device waits")
+    assert waiter.has_nothing()
+    holder = program.connect(scheduler).register(state=wire.State.HOLDING, grant=grant)
+    holder.expect(wire.Waiters)
+    assert not recovering(scheduler)
+    assert waiter.has_nothing()
+    holder.send(wire.LockReleased(grant))
+    waiter.expect(wire.LockOk)
+
+
+def test_a_holder_that_died_is_not_waited_for(serve: Serve, spawn: Spawn) -> None:
+    """Nor one that never comes back, when its time is over."""
+    scheduler = serve("--policy", "exclusive")
+    program = spawn()
+    holder = program.connect(scheduler).register()
+    holder.lock()
+    waiter = scheduler.client().register()
+    waiter.send(wire.ReqLock())
+    holder.expect(wire.Waiters)
+    holder.close()
+    poll_until(lambda: recovering(scheduler), "its device waits")
+    program.kill()
+    waiter.expect(wire.LockOk)
+    assert not any("did not come back" in str(line["event"]) for line in scheduler.log())
 
 
 @pytest.mark.parametrize("grant", [1, HUGE_GRANT])
@@ -232,7 +270,7 @@ def test_a_scheduler_that_sees_no_pids(
     scheduler = serve("--policy", "exclusive")
     scheduler.client().register(state=wire.State.WAITING).expect(wire.LockOk)
     [line] = poll_until(
-        lambda: [line for line in scheduler.log() if "can't be seen" in str(line["event"])], "it says so"
+        lambda: [line for line in scheduler.log() if "did not come back" in str(line["event"])], "it says so"
     )
     assert (line["level"], line["grant"]) == ("warning", grant)
 

@@ -6,11 +6,9 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -20,6 +18,7 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     HolderDied,
+    HolderRecorded,
     LockReleased,
     Policy,
     PolicySet,
@@ -30,6 +29,7 @@ from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.registered_client import RegisteredClient
 
 _NOTICES = 4
 """Different notices of a client that are kept: a program has few, and one that is wrong fills no memory."""
@@ -43,44 +43,9 @@ class UnknownDeviceError(InvalidCommandError):
     """A command names a device that this scheduler does not know."""
 
 
-class ActionReceiver(Protocol):
-    """What brings the core's actions to one client."""
-
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
-        """Tell the client what the core decided."""
-
-    def set_scheduling(self, on: bool) -> None:
-        """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
-
-    def kill(self) -> None:
-        """End the client's process with SIGKILL; OSError with the reason when that is not possible."""
-
-
 Observe = Callable[[Event | None, Sequence[Action], float], None]
 """Is told what happened (None: the core's timer), what the core answered and when. A client that is gone is still
 among the clients then."""
-
-
-@dataclass(slots=True)
-class RegisteredClient:
-    """What is known of a registered client beside the core's state."""
-
-    receiver: ActionReceiver
-    device: str
-    protocol_version: int
-    backend: str
-    """managed, native, or empty when the protocol does not say."""
-    pid: int
-    """As the kernel says; 0 when it does not."""
-    description: Description
-    drain: str = ""
-    """How its drain goes, where it does not simply end; empty: nothing was reported."""
-    notices: tuple[str, ...] = ()
-    """What it had to say to whoever looks at it; the newest comes last."""
-    started: int = 0
-    """When its process started, as ``recovery.processes.start_time`` says."""
-    recorded_grant: int = 0
-    """The grant for which it is in the record of holders; 0: it is not."""
 
 
 class Dispatcher:
@@ -187,13 +152,19 @@ class Dispatcher:
         self._follow(actions)
         self._clients_changed(len(self._clients))
 
-    def remove(self, number: int) -> RegisteredClient:
-        """A client's connection ended; returns what was known of it."""
+    def remove(self, number: int, lost: Callable[[Holder], bool]) -> RegisteredClient:
+        """A client's connection ended; returns what was known of it.
+
+        ``lost`` is asked about a holder: whether it may come back, so that its device waits until ``holder_died``.
+        """
         client = self._clients[number]
         self._clients_of[client.device] -= 1
         if not self._clients_of[client.device]:
             del self._clients_of[client.device]
-        self._record.released(client.recorded_grant)
+        if client.recorded_grant and lost(client.holder(client.recorded_grant)):
+            self.feed(HolderRecorded(client.device, client.recorded_grant))
+        else:
+            self._record.released(client.recorded_grant)
         self.feed(ClientGone(number))
         del self._clients[number]
         self._clients_changed(len(self._clients))
@@ -337,8 +308,7 @@ class Dispatcher:
                     self._clients[action.client].receiver.deliver(action)
 
     def _held(self, client: RegisteredClient, grant: int) -> None:
-        shown = client.description
-        self._record.granted(Holder(client.device, grant, client.pid, client.started, shown.command))
+        self._record.granted(client.holder(grant))
         client.recorded_grant = grant
 
     def _released(self, client: RegisteredClient, grant: int) -> None:

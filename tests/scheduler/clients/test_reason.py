@@ -104,5 +104,5 @@ def test_nobody_is_in_the_way() -> None:
 def test_after_a_restart(asker: Description, awaited: list[int], whom: str) -> None:
     """The scheduler waits for those who held the lock; a pid of the host says nothing within a container."""
     text = while_recovering(replace(SECOND, recovering=True), asker, awaited)
-    assert text == f"the lock for 12 s, 2nd of 3 in line; the restarted scheduler waits for {whom}"
+    assert text == f"the lock for 12 s, 2nd of 3 in line; the scheduler waits for {whom} to come back"
     assert len(text.encode()) <= LONGEST

@@ -9,8 +9,8 @@ from prometheus_client import Histogram
 from nvshare.scheduler.api.turn_times import Figure, Measured, TurnTimes
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import ClientGone, Event
-from nvshare.scheduler.dispatcher import RegisteredClient
 from nvshare.scheduler.pods.identity import Source
+from nvshare.scheduler.registered_client import RegisteredClient
 
 _BUCKETS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),

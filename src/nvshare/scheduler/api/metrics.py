@@ -114,7 +114,7 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ("foreign_bytes", "Memory of processes that are no clients.", lambda device: device.foreign_bytes),
     ("total_bytes", "The device's memory; 0: not known.", lambda device: device.total_bytes),
     ("quantum_seconds", "How long a turn is while others wait.", lambda device: device.quantum_seconds),
-    ("recovering", "1: holders of a former scheduler are neither back nor dead.", lambda device: device.recovering),
+    ("recovering", "1: holders whose connection was lost are neither back nor dead.", lambda device: device.recovering),
 )
 
 _COUNTERS: tuple[tuple[str, str, Figure], ...] = (

@@ -21,7 +21,7 @@ from nvshare.scheduler.api.metrics import SchedulerCollector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import Event
-from nvshare.scheduler.dispatcher import RegisteredClient
+from nvshare.scheduler.registered_client import RegisteredClient
 
 _PAUSE_PER_COST = 20.0
 """A snapshot is used again for this many times what it cost to make: however many scrape, that takes at most 5 %."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
-from nvshare.scheduler.dispatcher import RegisteredClient
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.registered_client import RegisteredClient
 
 
 def device_message(

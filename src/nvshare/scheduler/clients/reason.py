@@ -41,7 +41,7 @@ def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> 
     seen = [pid for pid in awaited if pid and asker.namespaces == ""]
     whom = f"pid {seen[0]}" if seen else "a holder"
     more = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
-    return _cut(f"{_start(line)}; the restarted scheduler waits for {whom}{more}")
+    return _cut(f"{_start(line)}; the scheduler waits for {whom}{more} to come back")
 
 
 def _start(line: Line) -> str:

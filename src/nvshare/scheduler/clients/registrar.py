@@ -15,7 +15,7 @@ from nvshare.scheduler.clients.room import NoPlaceError, Room
 from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
-from nvshare.scheduler.dispatcher import Dispatcher, RegisteredClient
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
@@ -23,6 +23,7 @@ from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.recovery.awaited import Awaited, Process
 from nvshare.scheduler.recovery.processes import start_time
+from nvshare.scheduler.registered_client import RegisteredClient
 
 
 class Registrar:
@@ -153,7 +154,7 @@ class Registrar:
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
-        client = self._dispatcher.remove(number)
+        client = self._dispatcher.remove(number, self._awaited.lost)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

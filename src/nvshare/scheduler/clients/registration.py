@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvshare.scheduler.clients.connection import Connection
-from nvshare.scheduler.dispatcher import ActionReceiver
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.pods.description import Hints
+from nvshare.scheduler.registered_client import ActionReceiver
 
 
 @dataclass(frozen=True, slots=True)

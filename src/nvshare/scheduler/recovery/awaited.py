@@ -1,4 +1,7 @@
-"""The holders of the scheduler before this one: who of them is not back yet, and who is none of them."""
+"""Holders that are without a connection: who of them is not back yet, and who is none of them.
+
+Most are holders of the scheduler before this one.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nvshare.log import Log
-from nvshare.scheduler.recovery.processes import start_time
+from nvshare.scheduler.recovery.processes import lives, start_time
 from nvshare.scheduler.recovery.record import Holder
 
 _HIDDEN_SECONDS = 2.0
 """How long a holder is waited for whose process can't be seen. A client connects again after a second at the latest."""
+_LOST_SECONDS = 2.0
+"""How long a living holder is waited for whose connection has ended. It connects again after a second at the latest."""
 _LOOK_AGAIN_SECONDS = 1.0
 _REMEMBERED_CLAIMS = 4096
 
@@ -84,6 +89,21 @@ class Awaited:
             del self._claims[next(iter(self._claims))]
         return Standing(grant, doubted)
 
+    def lost(self, holder: Holder) -> bool:
+        """Whether a holder whose connection has ended may come back; if so it is awaited, but not for long.
+
+        Programs close files that they don't know, and what they have submitted runs on.
+        """
+        if not lives(holder.pid, holder.started):
+            return False
+        self._holders[holder.grant] = holder
+        self._timers[holder.grant] = self._loop.call_later(_LOST_SECONDS, self._give_up, holder)
+        with suppress(ProcessLookupError):
+            pidfd = _pidfd(holder.pid)
+            if pidfd is not None:
+                self._watch_end(pidfd, holder)
+        return True
+
     def stop(self) -> None:
         """Watches nobody any more."""
         for grant in list(self._holders):
@@ -105,15 +125,18 @@ class Awaited:
                 os.close(pidfd)
             self._end(holder)
         elif pidfd is not None:
-            self._pidfds[holder.grant] = pidfd
-            self._loop.add_reader(pidfd, self._end, holder)
+            self._watch_end(pidfd, holder)
         else:
             self._timers[holder.grant] = self._loop.call_later(_LOOK_AGAIN_SECONDS, self._watch, holder)
 
+    def _watch_end(self, pidfd: int, holder: Holder) -> None:
+        self._pidfds[holder.grant] = pidfd
+        self._loop.add_reader(pidfd, self._end, holder)
+
     def _give_up(self, holder: Holder) -> None:
         self._log.warning(
-            "the device waits no longer for a former holder whose process can't be seen; if it still runs, others run "
-            "beside it",
+            "the device waits no longer for a holder that did not come back; if it still runs, others run beside it",
+            pid=holder.pid,
             command=holder.command,
             device=holder.device,
             grant=holder.grant,

@@ -7,6 +7,10 @@ from pathlib import Path
 _PROC = Path("/proc")
 _START_TIME = 22 - 3
 """proc(5): the 22nd field of ``stat``, counted from the third, which follows the command's closing parenthesis."""
+_STATE = 0
+_FLAGS = 9 - 3
+_EXITING = 0x4
+"""PF_EXITING of the kernel's include/linux/sched.h: set before a process that ends closes its files."""
 
 
 def start_time(pid: int, proc: Path = _PROC) -> int:
@@ -16,6 +20,16 @@ def start_time(pid: int, proc: Path = _PROC) -> int:
         return int(stat.rpartition(b")")[2].split()[_START_TIME])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def lives(pid: int, started: int, proc: Path = _PROC) -> bool:
+    """Whether the process that started then can still do something: it is neither ended nor just ending."""
+    try:
+        fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        ending = fields[_STATE] in (b"Z", b"X") or int(fields[_FLAGS]) & _EXITING
+        return not ending and int(fields[_START_TIME]) == started
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def this_boot() -> str:

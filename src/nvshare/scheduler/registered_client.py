@@ -1,0 +1,49 @@
+"""What is known of a registered client beside the core's state, and how the core's actions reach it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.recovery.record import Holder
+
+
+class ActionReceiver(Protocol):
+    """What brings the core's actions to one client."""
+
+    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+        """Tell the client what the core decided."""
+
+    def set_scheduling(self, on: bool) -> None:
+        """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
+
+    def kill(self) -> None:
+        """End the client's process with SIGKILL; OSError with the reason when that is not possible."""
+
+
+@dataclass(slots=True)
+class RegisteredClient:
+    """What is known of a registered client beside the core's state."""
+
+    receiver: ActionReceiver
+    device: str
+    protocol_version: int
+    backend: str
+    """managed, native, or empty when the protocol does not say."""
+    pid: int
+    """As the kernel says; 0 when it does not."""
+    description: Description
+    drain: str = ""
+    """How its drain goes, where it does not simply end; empty: nothing was reported."""
+    notices: tuple[str, ...] = ()
+    """What it had to say to whoever looks at it; the newest comes last."""
+    started: int = 0
+    """When its process started, as ``recovery.processes.start_time`` says."""
+    recorded_grant: int = 0
+    """The grant for which it is in the record of holders; 0: it is not."""
+
+    def holder(self, grant: int) -> Holder:
+        """The client for the record of holders, as the holder of this grant."""
+        return Holder(self.device, grant, self.pid, self.started, self.description.command)
