@@ -3,7 +3,7 @@
     python bench/gate_pass.py [--threads 1 2 4]
 
 Prints nanoseconds per call for each number of threads, without and with the hook; the difference is the hook, the gate
-and pacing, with an event at every 32nd call.
+and pacing, with an event at every 256th call.
 """
 
 from __future__ import annotations

@@ -92,7 +92,10 @@ def test_a_pod_that_is_killed_in_its_turn(simulated: Node, four: list[Running]) 
 
 
 def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Running]) -> None:
-    """Without nvshare the pods are there (holders go on, others wait); installed again, they take turns again."""
+    """Without nvshare the pods are there (holders go on, others wait); installed again, they take turns again.
+
+    What was set counts again, too.
+    """
     # In the middle of a hand-over nobody would hold.
     kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "set", "quantum", "600")
     eventually("every GPU has a holder that may stay", _all_held, 30)
@@ -105,6 +108,8 @@ def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Ru
     kubectl("apply", "--filename", SIMULATED)
     rolled_out()
     eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    assert {device["quantum_seconds"] for device in scheduler_status()["devices"]} == {600}
+    kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "set", "quantum", "2")
     take_turns(simulated, four, [sum(each.device == uuid for each in four) for uuid in simulated.uuids()])
 
 

@@ -88,13 +88,15 @@ class Choices:
             self.policies = _policies(document["policies"])
             self.policies_before_off = _policies(document["policies_before_off"])
         if document["options"]["quantum_seconds"] == self._options.quantum_seconds:
-            quanta = {device or None: float(seconds) for device, seconds in document["quanta"].items()}
-            for seconds in quanta.values():
+            chosen = {device or None: float(seconds) for device, seconds in document["quanta"].items()}
+            for seconds in chosen.values():
                 if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
                     raise ValueError(f"quantum {seconds:g} s")
-            self.quanta = quanta
+            self.quanta = chosen
         if self.policies or self.quanta:
-            self._log.info("what was set before counts", policies=_named(self.policies), quanta=self.quanta)
+            policies = {device or "all": policy.value for device, policy in self.policies.items()}
+            quanta = {device or "all": seconds for device, seconds in self.quanta.items()}
+            self._log.info("what was set before counts", policies=policies, quanta=quanta)
 
 
 def _choose(chosen: dict[str | None, Value], value: Value, device: str | None) -> None:
