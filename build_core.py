@@ -29,8 +29,6 @@ SOURCES = (
     f"{CSRC}/gate/pace.c",
     f"{CSRC}/memory/account.c",
 )
-# Written in the header as an inline function, which no cdef can hold.
-INLINE = "bool nvs_pace_submitted(struct nvs_pace *pace);"
 
 
 def declarations(header: Path) -> str:
@@ -41,7 +39,7 @@ def declarations(header: Path) -> str:
 def make() -> FFI:
     """The extension's description; paths are relative to the project's folder."""
     builder = FFI()
-    builder.cdef("".join(declarations(PACKAGE / header) for header in HEADERS) + INLINE)
+    builder.cdef("".join(declarations(PACKAGE / header) for header in HEADERS))
     builder.set_source(
         "nvshare._core",
         "".join(f'#include "{header}"\n' for header in HEADERS),

@@ -57,7 +57,7 @@ class Program:
         self.device_free = max(self.device_free, self.now + LATENCY) + kernel
         self.queue.append(self.device_free)
         self.launches += 1
-        if not lib.nvs_pace_submitted(self.pace):
+        if not lib.nvs_pace_submitted(self.pace, 1):
             return
         lib.nvs_pace_contended(self.pace, self.contended)
         completed = 0

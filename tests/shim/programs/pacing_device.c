@@ -278,7 +278,7 @@ struct nvs_real nvs_real = { .cuCtxGetCurrent = get_current,
 
 EXPORT void simulation_reset(void)
 {
-	free(mark.pacing[0]);
+	free(mark.by_device[0].pacing);
 	memset(&mark, 0, sizeof(mark));
 	memset(events, 0, sizeof(events));
 	simulation = (struct simulation){ .now = 1, .context = 1 };
@@ -318,7 +318,7 @@ EXPORT void simulation_launch(uint64_t kernel_ns, uint64_t stream)
 	simulation.device_free = streams[stream].free = start + kernel_ns;
 	relaxed = atomic_load(&nvs_capture_ever);
 	errno = ERANGE;
-	if (nvs_pacing_due(mark.pacing[0], handle))
+	if (nvs_pacing_due(&mark.by_device[0], ++mark.by_device[0].submissions, handle))
 		nvs_pacing_look(&mark, &device, handle);
 	simulation.faults += errno != ERANGE;
 	simulation.faults += beneath;

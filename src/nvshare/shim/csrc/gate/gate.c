@@ -222,7 +222,7 @@ void nvs_gate_leave_slowly(struct nvs_pass *pass)
 	mask = atomic_load_explicit(&mark->devices, memory_order_relaxed);
 	for (int ordinal = 0; mask; ordinal++, mask >>= 1)
 		if (mask & 1)
-			atomic_fetch_add_explicit(&mark->submissions[ordinal], 1,
+			atomic_fetch_add_explicit(&mark->by_device[ordinal].submissions, 1,
 						  memory_order_relaxed);
 	/* Released: who finds the mark cleared also finds what the call submitted. */
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);

@@ -160,7 +160,7 @@ uint64_t nvs_marks_submissions(const struct nvs_device *device)
 
 	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_acquire); mark;
 	     mark = mark->next)
-		sum += atomic_load_explicit(&mark->submissions[device->ordinal],
+		sum += atomic_load_explicit(&mark->by_device[device->ordinal].submissions,
 					    memory_order_relaxed);
 	return sum;
 }

@@ -20,6 +20,19 @@
 struct nvs_pacing;
 
 /*
+ * What every submission to one device touches. Between two launches a program uses up the caches,
+ * and then a line that has to be fetched costs more than all that is done with it; the first
+ * device's part shares the line of what stands before it in the mark.
+ */
+struct nvs_mark_device {
+	_Atomic uint64_t submissions;
+	/* Owned by pacing.c: it looks at this number of submissions, or at another stream. */
+	uint64_t look_at;
+	void *stream;
+	struct nvs_pacing *pacing; /* NULL: none yet */
+};
+
+/*
  * One for each thread that ever submitted; never freed, used again after the thread's end. Others
  * read the atomic fields only.
  */
@@ -29,14 +42,13 @@ struct nvs_mark {
 	unsigned int depth;
 	_Atomic bool taken;   /* by a living thread */
 	_Atomic bool looking; /* asks about events, in the thread's own capture mode */
+	struct nvs_mark_device by_device[NVS_MAX_DEVICES];
 	struct nvs_mark *next;
 	struct {
 		void *stream;
 		uint32_t generation;
 		struct nvs_device *device;
 	} streams[NVS_STREAM_CACHE]; /* owned by streams.c */
-	_Atomic uint64_t submissions[NVS_MAX_DEVICES];
-	struct nvs_pacing *pacing[NVS_MAX_DEVICES]; /* owned by pacing.c; NULL: none yet */
 } __attribute__((aligned(128)));
 
 /* The calling thread's mark; NULL: it has none yet. */

@@ -169,6 +169,17 @@ static bool is_device_time(struct nvs_pace *pace, uint64_t elapsed_ns, bool toge
 	return true;
 }
 
+bool nvs_pace_submitted(struct nvs_pace *pace, uint32_t submissions)
+{
+	pace->since_record += submissions;
+	return pace->since_record >= pace->interval;
+}
+
+uint32_t nvs_pace_until_look(const struct nvs_pace *pace)
+{
+	return pace->since_record < pace->interval ? pace->interval - pace->since_record : 1;
+}
+
 void nvs_pace_contended(struct nvs_pace *pace, bool contended)
 {
 	if (pace->contended == contended)

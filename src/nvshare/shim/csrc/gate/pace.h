@@ -9,7 +9,7 @@
  * to one thread. Times are nanoseconds of any monotonic clock. How a submission uses it, after the
  * real call succeeded and outside of captures:
  *
- *	if (nvs_pace_submitted(pace)) {                      most calls end here
+ *	if (nvs_pace_submitted(pace, 1)) {                   most calls end here
  *		nvs_pace_contended(pace, somebody else waits for the device, or did so lately);
  *		query the events from the oldest on, up to the first that has not completed: n have
  *		nvs_pace_completed(pace, n, now);            also with n == 0
@@ -56,6 +56,10 @@ struct nvs_pace {
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
 };
 
+/* So many submissions more; true: time to look at the events and to record one. */
+bool nvs_pace_submitted(struct nvs_pace *pace, uint32_t submissions);
+/* How many more it takes until then, at least 1. */
+uint32_t nvs_pace_until_look(const struct nvs_pace *pace);
 /* Whether the short bound applies from now on. */
 void nvs_pace_contended(struct nvs_pace *pace, bool contended);
 /* The oldest `events` events have completed, as seen at `now`. */
@@ -80,11 +84,5 @@ uint64_t nvs_pace_submission_ns(const struct nvs_pace *pace);
 /* How long what is outstanding and one more submission should take. */
 uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace);
 /* cdef end */
-
-/* One more submission; true: time to look at the events and to record one. */
-static inline bool nvs_pace_submitted(struct nvs_pace *pace)
-{
-	return ++pace->since_record >= pace->interval;
-}
 
 #endif

@@ -57,18 +57,40 @@ static void turn_to(struct nvs_pacing *pacing, void *stream)
 	pacing->current = paced;
 }
 
-/* Counts the submission if nvs_pacing_due could not; false: nothing to do so far. */
-static bool count(struct nvs_pacing **pacing, void *stream)
+static bool count_to(struct nvs_pacing *pacing, uint64_t submissions)
 {
-	if (!*pacing) {
-		*pacing = calloc(1, sizeof(**pacing));
-		if (!*pacing)
-			return false;
-	} else if ((*pacing)->current->stream == stream) {
-		return true;
+	uint32_t more = (uint32_t)(submissions - pacing->counted);
+
+	pacing->counted = submissions;
+	return nvs_pace_submitted(&pacing->current->pace, more);
+}
+
+/* Counts what was submitted since the last time; false: nothing to do so far. */
+static bool count(struct nvs_mark_device *own, void *stream)
+{
+	uint64_t submissions = atomic_load_explicit(&own->submissions, memory_order_relaxed);
+	struct nvs_pacing *pacing = own->pacing;
+
+	if (!pacing)
+		pacing = own->pacing = calloc(1, sizeof(*pacing));
+	if (!pacing)
+		return false;
+	if (!pacing->current || own->stream != stream) {
+		/* All but the last went where the one before went. */
+		if (pacing->current)
+			count_to(pacing, submissions - 1);
+		pacing->counted = submissions - 1;
+		turn_to(pacing, stream);
+		own->stream = stream;
 	}
-	turn_to(*pacing, stream);
-	return nvs_pace_submitted(&(*pacing)->current->pace);
+	return count_to(pacing, submissions);
+}
+
+static void set_next_look(struct nvs_mark_device *own)
+{
+	if (own->pacing)
+		own->look_at =
+			own->pacing->counted + nvs_pace_until_look(&own->pacing->current->pace);
 }
 
 /*
@@ -260,24 +282,29 @@ static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, const struct 
 
 void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *stream)
 {
-	struct nvs_pacing **pacing = &mark->pacing[device->ordinal];
+	struct nvs_mark_device *own = &mark->by_device[device->ordinal];
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	int saved = errno;
 
-	if (nvs_captures_going_on() || !count(pacing, stream))
+	if (nvs_captures_going_on())
 		return;
+	if (!count(own, stream)) {
+		set_next_look(own);
+		return;
+	}
 	/* A nap would be a point at which the thread can be cancelled, in the middle of all this.
 	 */
 	nvs_cancel_off();
 	begin_to_ask(mark);
 	/* Otherwise the question in the thread's own mode could end the first capture. */
 	if (!atomic_load_explicit(&nvs_capture_ever, memory_order_acquire)) {
-		step(*pacing, mark, device);
+		step(own->pacing, mark, device);
 	} else if (NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS) {
-		step(*pacing, mark, device);
+		step(own->pacing, mark, device);
 		NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
 	}
 	end_asking(mark);
+	set_next_look(own);
 	nvs_cancel_on();
 	errno = saved;
 }
@@ -285,7 +312,7 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 struct nvs_pacing_cost nvs_pacing_cost(const struct nvs_mark *mark, const struct nvs_device *device)
 {
 	static const struct nvs_pace fresh;
-	const struct nvs_pacing *pacing = mark->pacing[device->ordinal];
+	const struct nvs_pacing *pacing = mark->by_device[device->ordinal].pacing;
 	const struct nvs_pace *pace = pacing ? &pacing->current->pace : &fresh;
 	struct nvs_pacing_cost cost = { .submission_ns = nvs_pace_submission_ns(pace) };
 

@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "gate/marks.h"
 #include "gate/pace.h"
 
 struct nvs_context;
 struct nvs_device;
-struct nvs_mark;
 
 #define NVS_PACING_STREAMS 16
 
@@ -32,16 +32,17 @@ struct nvs_paced_stream {
 
 /* Belongs to one thread at a time. */
 struct nvs_pacing {
-	struct nvs_paced_stream *current; /* what the thread submitted to last */
+	struct nvs_paced_stream *current; /* what the thread submitted to last; NULL: nothing */
+	uint64_t counted;		  /* of the thread's submissions to the device */
 	uint32_t uses;
 	struct nvs_paced_stream streams[NVS_PACING_STREAMS];
 };
 
-/* A submission succeeded; true: nvs_pacing_look is due, and counts it in that case. */
-static inline bool nvs_pacing_due(struct nvs_pacing *pacing, void *stream)
+/* The thread's `submissions`th submission to the device succeeded: is nvs_pacing_look due? */
+static inline bool nvs_pacing_due(const struct nvs_mark_device *own, uint64_t submissions,
+				  const void *stream)
 {
-	return !pacing || pacing->current->stream != stream ||
-	       nvs_pace_submitted(&pacing->current->pace);
+	return submissions >= own->look_at || own->stream != stream;
 }
 
 /*

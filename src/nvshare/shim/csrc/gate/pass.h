@@ -68,19 +68,19 @@ static inline CUresult nvs_gate_enter(struct nvs_pass *pass, void *stream)
 static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 {
 	struct nvs_mark *mark = pass->mark;
-	_Atomic uint64_t *count;
+	struct nvs_mark_device *own;
+	uint64_t submissions;
 
 	if (__builtin_expect(!mark || !pass->device || pass->capturing || mark->depth > 1, 0)) {
 		nvs_gate_leave_slowly(pass);
 		return;
 	}
-	count = &mark->submissions[pass->device->ordinal];
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	own = &mark->by_device[pass->device->ordinal];
+	submissions = atomic_load_explicit(&own->submissions, memory_order_relaxed) + 1;
+	atomic_store_explicit(&own->submissions, submissions, memory_order_relaxed);
 	mark->depth = 0;
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
-	if (result == CUDA_SUCCESS &&
-	    nvs_pacing_due(mark->pacing[pass->device->ordinal], pass->stream))
+	if (result == CUDA_SUCCESS && nvs_pacing_due(own, submissions, pass->stream))
 		nvs_pacing_look(mark, pass->device, pass->stream);
 }
 
