@@ -49,7 +49,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "worker": set(),
     "pods": set(),
-    "recovery": {"core"},
+    "recovery": {"core", "pods"},
     "registered_client": {"core", "pods", "recovery"},
     "dispatcher": {"core", "pods", "recovery", "registered_client"},
     "gpus": {"core", "worker", "dispatcher"},

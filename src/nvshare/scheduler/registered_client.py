@@ -40,7 +40,7 @@ class RegisteredClient:
     notices: tuple[str, ...] = ()
     """What it had to say to whoever looks at it; the newest comes last."""
     started: int = 0
-    """When its process started, as ``recovery.processes.start_time`` says."""
+    """When its process started, as ``pods.processes.start_time`` says."""
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import structlog
 
+from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery import awaited as awaited_module
 from nvshare.scheduler.recovery.awaited import Awaited, Process, Standing
-from nvshare.scheduler.recovery.processes import start_time
 from nvshare.scheduler.recovery.record import Holder
 from tests.polling import until
 

@@ -21,8 +21,8 @@ from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
+from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery.awaited import Awaited, Process
-from nvshare.scheduler.recovery.processes import start_time
 from nvshare.scheduler.registered_client import RegisteredClient
 
 

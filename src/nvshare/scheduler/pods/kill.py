@@ -7,9 +7,9 @@ import os
 import signal
 import socket
 import struct
-from pathlib import Path
 
-from nvshare.scheduler.pods.peer import PROC, Peer
+from nvshare.scheduler.pods.peer import Peer
+from nvshare.scheduler.pods.processes import start_time
 
 _DESCRIPTOR = struct.Struct("i")
 _SO_PEERPIDFD = 77
@@ -35,15 +35,9 @@ def _pidfd_of(connection: socket.socket, peer: Peer) -> int:
     # Linux before 6.5. A process that began after the connection is not the one that made it.
     descriptor = os.pidfd_open(peer.pid)
     try:
-        if began(peer.pid, PROC) > peer.accepted_at:
+        if not 0 < start_time(peer.pid) / os.sysconf("SC_CLK_TCK") <= peer.accepted_at:
             raise ProcessLookupError(errno.ESRCH, "the process that connected has ended")
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def began(pid: int, proc: Path) -> float:
-    """When a process began, in seconds of CLOCK_BOOTTIME; OSError when it has ended."""
-    fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[19]) / os.sysconf("SC_CLK_TCK")

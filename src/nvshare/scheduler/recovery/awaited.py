@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nvshare.log import Log
-from nvshare.scheduler.recovery.processes import lives, start_time
+from nvshare.scheduler.pods.processes import lives, start_time
 from nvshare.scheduler.recovery.record import Holder
 
 _HIDDEN_SECONDS = 2.0

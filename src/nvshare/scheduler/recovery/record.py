@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nvshare.log import Log
-from nvshare.scheduler.recovery.processes import pid_namespace, this_boot
+from nvshare.scheduler.pods.processes import pid_namespace, this_boot
 
 _SLOT_BYTES = 128
 _SLOT = struct.Struct("=QIQ48s56s")
