@@ -161,7 +161,7 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
     for text in (
         "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
         "NVIDIA H200",
-        "clients 215.2 + others 0.5 = 140.4 + 75.3 GiB too much",
+        "clients 215.2 + others 0.5 = 140.4 + 75.3 GiB oversubscribed",
         "clients 0.6+? + others ? of 140.4 GiB",
         "~512 MiB",
         " 700 MiB",
@@ -205,7 +205,7 @@ def test_narrow_terminal(run_dir: RunDir, answers: Answers, columns: str, figure
         # Each number is rounded, and still they add up.
         (16 * GIB, 33 * MIB, [(34 * MIB, 0), (0, 34 * MIB)], "clients 0.1 + others 0.0 + free 15.9 = 16.0 GiB"),
         (4 * GIB, 0, [(GIB, 300 * MIB)], "clients 1324 + others 0 + free 2772 = 4096 MiB"),
-        (16 * GIB, GIB, [(20 * GIB, 0)], "clients 20.0 + others 1.0 = 16.0 + 5.0 GiB too much"),
+        (16 * GIB, GIB, [(20 * GIB, 0)], "clients 20.0 + others 1.0 = 16.0 + 5.0 GiB oversubscribed"),
         (16 * GIB, None, [(4 * GIB, 0)], "clients 4.0 + others ? of 16.0 GiB"),
         (16 * GIB, 0, [(None, GIB)], "clients 1.0+? + others 0.0 of 16.0 GiB"),
         (0, 0, [(12 * GIB, 0)], "clients 12.0 + others 0.0 GiB, of an unknown total"),

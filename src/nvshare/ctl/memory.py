@@ -66,5 +66,5 @@ def as_sum(memory: Memory) -> str:
         return f"{used} of {shown(total)} {unit}"
     free = total - clients - foreign
     if free < 0:
-        return f"{used} = {shown(total)} + {shown(-free)} {unit} too much"
+        return f"{used} = {shown(total)} + {shown(-free)} {unit} oversubscribed"
     return f"{used} + free {shown(free)} = {shown(total)} {unit}"

@@ -22,7 +22,7 @@ HOLDER = Description(1234, "python train.py", NOBODY, 1000, 1234, "")
 def test_the_same_user() -> None:
     """Since when, the place in the line, and who holds since when."""
     assert why(SECOND, ASKER, [(HOLDER, 30.9)]) == (
-        "the lock for 12 s, 2nd of 3 in line, behind pid 1234 (python train.py), holding for 30 s"
+        "2nd of 3 in line, behind pid 1234 (python train.py), holding for 30 s"
     )
 
 
@@ -30,15 +30,15 @@ def test_the_same_user() -> None:
     ("command", "shown"),
     [
         ("/home/somebody/env/bin/python train.py", " (python train.py)"),
-        ("python train.py --epochs 100 --lr 3e-4", " (python train.py --e...)"),
-        ("€" * 40, " (€€€€€€...)"),
+        ("python train.py --epochs 100 --lr 3e-4 --batch 64", " (python train.py --epochs 100 --lr 3e-4...)"),
+        ("€" * 40, " (€€€€€€€€€€€€...)"),
         ("", ""),
     ],
 )
 def test_long_command(command: str, shown: str) -> None:
     """It is cut, between characters, so that the whole has room in the frame."""
     text = why(SECOND, ASKER, [(replace(HOLDER, command=command), 30.9)])
-    assert text == f"the lock for 12 s, 2nd of 3 in line, behind pid 1234{shown}, holding for 30 s"
+    assert text == f"2nd of 3 in line, behind pid 1234{shown}, holding for 30 s"
     assert len(text.encode()) <= LONGEST
     assert wire.decode(wire.encode(wire.Reason(text))) == wire.Reason(text)
 
@@ -60,7 +60,7 @@ def test_long_command(command: str, shown: str) -> None:
 def test_others_are_not_told_of(asker: Description, holder: Description, shown: str) -> None:
     """Another user, another pod, another container: neither pid nor command."""
     text = why(SECOND, asker, [(holder, 30.9)])
-    assert text == f"the lock for 12 s, 2nd of 3 in line, behind {shown}, holding for 30 s"
+    assert text == f"2nd of 3 in line, behind {shown}, holding for 30 s"
 
 
 def test_within_a_container() -> None:
@@ -74,7 +74,7 @@ def test_several_hold() -> None:
     """The one that has held longest is named, the others are counted."""
     holders = [(replace(HOLDER, own_pid=5), 3.0), (HOLDER, 7500.0), (replace(HOLDER, own_pid=6), 4.0)]
     text = why(SECOND, ASKER, holders)
-    assert text.startswith("the lock for 12 s, 2nd of 3 in line, behind pid 1234 (python")
+    assert text.startswith("2nd of 3 in line, behind pid 1234 (python")
     assert text.endswith(" and 2 more, holding for 2 h")
 
 
@@ -88,7 +88,7 @@ def test_longest_of_all() -> None:
 
 def test_nobody_is_in_the_way() -> None:
     """For a moment."""
-    assert why(SECOND, ASKER, []) == "the lock for 12 s, 2nd of 3 in line"
+    assert why(SECOND, ASKER, []) == "2nd of 3 in line"
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_nobody_is_in_the_way() -> None:
 def test_after_a_restart(asker: Description, awaited: list[int], whom: str) -> None:
     """The scheduler waits for those who held the lock; a pid of the host says nothing within a container."""
     text = while_recovering(replace(SECOND, recovering=True), asker, awaited)
-    assert text == f"the lock for 12 s, 2nd of 3 in line; the scheduler waits for {whom} to come back"
+    assert text == f"2nd of 3 in line; the scheduler waits for {whom} to come back"
     assert len(text.encode()) <= LONGEST

@@ -76,8 +76,8 @@ def test_reason_for_waiting(serve: Serve) -> None:
         client.send(wire.ReqLock())
     holder.expect(wire.Waiters)
     become(lambda: [client.position for client in scheduler.status().devices[0].clients] == [0, 1, 2], "both wait")
-    assert reason(first).startswith(f"the lock for 0 s, 1st of 2 in line, behind pid {os.getpid()} (")
-    assert reason(second).startswith(f"the lock for 0 s, 2nd of 2 in line, behind pid {os.getpid()} (")
+    assert reason(first).startswith(f"1st of 2 in line, behind pid {os.getpid()} (")
+    assert reason(second).startswith(f"2nd of 2 in line, behind pid {os.getpid()} (")
     shown = scheduler.status().devices[0].clients
     assert [list(client.behind) for client in shown] == [[], [holder.client_id], [holder.client_id]]
 

@@ -45,7 +45,7 @@ def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> 
 
 
 def _start(line: Line) -> str:
-    return f"the lock for {_duration(line.seconds)}, {_ordinal(line.position)} of {line.length} in line"
+    return f"{_ordinal(line.position)} of {line.length} in line"
 
 
 def _with_command(behind: Callable[[str], str], pid: str, command: str) -> str:
