@@ -10,9 +10,10 @@
  * completed. From outside such work looks like a long kernel, whose drain must not be made longer
  * by what follows it. Pacing knows how long a thread's work should take: a thread may step once
  * its work and the next submission should have completed, so that an ordinary drain ends before its
- * first step; and once twice the time has passed since the last step that the submission should
- * take, so that what the steps add is at most half of what had to be waited for anyway. Neither
- * does it need to know why the work does not complete.
+ * first step (or after two seconds, since work that waited teaches pacing too much); and once twice
+ * the time has passed since the last step that the submission should take, so that what the steps
+ * add is at most half of what had to be waited for anyway. Neither does it need to know why the
+ * work does not complete.
  *
  * If that does not help for long, the gate should open again: the lock is still held, so nothing is
  * wrong with that, and the next attempt finds the program elsewhere. A kernel that simply runs for
@@ -39,6 +40,7 @@
 #define FIRST_PAUSE_NS 20000u
 #define LONGEST_PAUSE_NS MILLISECOND_NS
 #define PATIENCE_NS (5 * MILLISECOND_NS) /* no step before it: most drains are over by then */
+#define OVERDUE_NS (2000ull * MILLISECOND_NS)
 #define LEAST_OFFER_NS 10000u
 #define MOST_STEPS 1024 /* a stream's queue has not room for more */
 #define PUT_OFF_NS 10000000000u
@@ -96,17 +98,17 @@ static bool step(struct drain *drain)
 {
 	struct nvs_gate *gate = &drain->device->gate;
 	uint64_t now = nvs_now_ns(), most = (now - drain->last_step_at) / 2;
+	uint64_t overdue = now - drain->closed_at;
 
 	if (drain->offered_ns && !atomic_load(&gate->step))
 		return end_offer(drain);
-	if (now - drain->closed_at < PATIENCE_NS || drain->steps >= MOST_STEPS ||
-	    !atomic_load(&gate->waiting) || most < LEAST_OFFER_NS ||
-	    most < drain->offered_ns + drain->offered_ns / 2)
+	if (overdue < PATIENCE_NS || drain->steps >= MOST_STEPS || !atomic_load(&gate->waiting) ||
+	    most < LEAST_OFFER_NS || most < drain->offered_ns + drain->offered_ns / 2)
 		return false;
 	if (end_offer(drain))
 		return true;
 	drain->offered_ns = most;
-	nvs_gate_offer_step(drain->device, most, now - drain->closed_at);
+	nvs_gate_offer_step(drain->device, most, overdue < OVERDUE_NS ? overdue : UINT64_MAX);
 	return false;
 }
 
