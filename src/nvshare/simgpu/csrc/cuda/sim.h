@@ -69,6 +69,7 @@ struct CUctx_st {
 	size_t limits[SIM_LIMITS];
 	int cache_config;
 	int shared_config;
+	struct CUctx_st *ended_before; /* of one that has ended */
 };
 
 struct CUstream_st {
@@ -111,6 +112,7 @@ struct sim_globals {
 	struct sim_state state;
 	struct sim_record *records[SIM_MAX_DEVICES];
 	struct CUctx_st *primary[SIM_MAX_DEVICES]; /* active ones */
+	struct CUctx_st *ended;			   /* the last one */
 	unsigned int primary_flags[SIM_MAX_DEVICES];
 	uint64_t last_id;
 };

@@ -86,8 +86,10 @@ static void destroy_locked(struct CUctx_st *context)
 	sim_state_count_context(&sim.state, context->device, -1);
 	/*
 	 * The object stays: threads may still have it on their stacks, and its streams' threads
-	 * look at its error.
+	 * look at its error. It is in a list, so that it is known to be kept.
 	 */
+	context->ended_before = sim.ended;
+	sim.ended = context;
 }
 
 static CUresult push(struct CUctx_st *context)
