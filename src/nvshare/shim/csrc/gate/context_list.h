@@ -32,7 +32,11 @@ struct nvs_context {
 	 * Written by the thread that has pinned the entry, or made sure that nobody has.
 	 */
 	CUevent event;
-	bool running; /* the event was recorded, or should be, and is not known to have completed */
+	/*
+	 * The event was recorded, or should be, and is not known to have completed. Written also
+	 * when a context begins; whoever is first, nothing of that one runs yet.
+	 */
+	_Atomic bool running;
 };
 
 /*
