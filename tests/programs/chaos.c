@@ -8,6 +8,7 @@
  * the test. Exit status 0: it was told to stop, and every result was right. Anything else is told
  * on stderr.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,46 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi.h"
+#include "program.h"
 
 #define ELEMENTS 1024
 #define BLOCK 256
 #define MAX_DEVICES 8
 #define HOST_MAPPED 2u
 #define MILLISECOND 1000000ull
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDeviceGet(CUdevice *device, int ordinal);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr address);
-CUresult cuMemHostAlloc(void **host, size_t bytes, unsigned int flags);
-CUresult cuMemFreeHost(void *host);
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamDestroy_v2(CUstream stream);
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, uint32_t value,
-				unsigned int flags);
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, uint32_t value,
-				 unsigned int flags);
-CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
-				     unsigned long long flags);
-CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream);
-CUresult cuGraphExecDestroy(CUgraphExec executable);
-CUresult cuGraphDestroy(CUgraph graph);
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-			unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-			unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-			void **parameters, void **extra);
 
 /* tests/chaos/programs.py has the same. */
 struct page {
@@ -84,16 +52,6 @@ struct strand {
 
 static const char *image;
 static struct page *page;
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "chaos: %s gave %d\n", what, (int)result);
-	exit(1);
-}
-
-#define CHECK(call) check(call, #call)
 
 /* xorshift64: the same seed does the same things. */
 static uint32_t below(uint64_t *random, uint32_t limit)
@@ -316,20 +274,6 @@ static void (*const deeds[])(struct strand *) = {
 	compute_by_graph, wait_for_a_value, wait_for_a_mutex,	compute_in_a_context_of_its_own,
 	fork_beside,
 };
-
-/* The whole file as a string; NULL if it cannot be read. */
-static char *text_of(const char *path)
-{
-	static char text[1 << 16];
-	FILE *file = fopen(path, "r");
-	size_t length;
-
-	if (!file)
-		return NULL;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	return length ? text : NULL;
-}
 
 static struct page *page_of(const char *path)
 {

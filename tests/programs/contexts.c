@@ -6,42 +6,19 @@
  * has it; the others create one of their own. What each has filled and copied back must be right.
  * Exit status 0 and "right" on stdout: it was. Anything else is told on stderr.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi.h"
+#include "program.h"
 
 #define BYTES 4096
 #define MAX_THREADS 16
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr address);
-CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream);
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamDestroy_v2(CUstream stream);
-
 static int rounds;
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "contexts: %s gave %d\n", what, (int)result);
-	exit(1);
-}
-
-#define CHECK(call) check(call, #call)
 
 /* In the current context. */
 static void work(unsigned char value)

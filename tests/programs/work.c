@@ -8,6 +8,7 @@
  * does the same once at the same time. Exit status 0 and "right" on stdout: all values were as
  * expected. Anything else is told on stderr.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,37 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi.h"
+#include "program.h"
 
 #define ELEMENTS 4096
 #define BLOCK 256
 #define REPLAYS 3
 #define MAX_THREADS 16
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDeviceGet(CUdevice *device, int ordinal);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr address);
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamDestroy_v2(CUstream stream);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
-				     unsigned long long flags);
-CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream);
-CUresult cuGraphExecDestroy(CUgraphExec executable);
-CUresult cuGraphDestroy(CUgraph graph);
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-			unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-			unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-			void **parameters, void **extra);
 
 struct kernels {
 	CUfunction fill;
@@ -59,16 +35,6 @@ struct worker {
 	CUcontext context;
 	const struct kernels *kernels;
 };
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "work: %s gave %d\n", what, (int)result);
-	exit(1);
-}
-
-#define CHECK(call) check(call, #call)
 
 static void launch(CUfunction function, CUstream stream, void **parameters)
 {
@@ -175,20 +141,6 @@ static void run(const char *ptx, int threads, int rounds)
 	for (int i = 0; i < threads; i++)
 		pthread_join(workers[i].id, NULL);
 	CHECK(cuDevicePrimaryCtxRelease_v2(device));
-}
-
-/* The whole file as a string; NULL if it cannot be read. */
-static char *text_of(const char *path)
-{
-	static char text[1 << 20];
-	FILE *file = fopen(path, "r");
-	size_t length;
-
-	if (!file)
-		return NULL;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	return length ? text : NULL;
 }
 
 int main(int argc, char **argv)
