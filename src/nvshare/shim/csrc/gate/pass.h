@@ -84,4 +84,27 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 		nvs_pacing_look(mark, pass->device, pass->stream);
 }
 
+/*
+ * A hook that passes the gate and calls the driver's function: `enter` is a call with `&nvs_pass`.
+ * For files that include driver.h.
+ */
+#define NVS_PASSING_HOOK(symbol, parameters, arguments, enter)                      \
+	extern CUresult symbol parameters                                           \
+		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
+	CUresult nvs_hook_##symbol parameters                                       \
+	{                                                                           \
+		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol);        \
+		struct nvs_pass nvs_pass;                                           \
+		CUresult nvs_result;                                                \
+                                                                                    \
+		if (!nvs_function)                                                  \
+			return CUDA_ERROR_NOT_FOUND;                                \
+		nvs_result = enter;                                                 \
+		if (nvs_result != CUDA_SUCCESS)                                     \
+			return nvs_result;                                          \
+		nvs_result = nvs_function arguments;                                \
+		nvs_gate_leave(&nvs_pass, nvs_result);                              \
+		return nvs_result;                                                  \
+	}
+
 #endif

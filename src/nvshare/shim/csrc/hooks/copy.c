@@ -107,26 +107,11 @@ static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
 	return nvs_gate_enter_mask(pass, mask, stream);
 }
 
-#define COPY(symbol, parameters, arguments, stream, operands)                       \
-	extern CUresult symbol parameters                                           \
-		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
-	CUresult nvs_hook_##symbol parameters                                       \
-	{                                                                           \
-		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol);        \
-		struct nvs_pass nvs_pass;                                           \
-		CUresult nvs_result;                                                \
-                                                                                    \
-		if (!nvs_function)                                                  \
-			return CUDA_ERROR_NOT_FOUND;                                \
-		nvs_result = __builtin_expect(may_touch_others(), 0)                \
-				     ? enter_all(&nvs_pass, operands, stream)       \
-				     : nvs_gate_enter(&nvs_pass, stream);           \
-		if (nvs_result != CUDA_SUCCESS)                                     \
-			return nvs_result;                                          \
-		nvs_result = nvs_function arguments;                                \
-		nvs_gate_leave(&nvs_pass, nvs_result);                              \
-		return nvs_result;                                                  \
-	}
+#define COPY(symbol, parameters, arguments, stream, operands)             \
+	NVS_PASSING_HOOK(symbol, parameters, arguments,                   \
+			 __builtin_expect(may_touch_others(), 0)          \
+				 ? enter_all(&nvs_pass, operands, stream) \
+				 : nvs_gate_enter(&nvs_pass, stream))
 #include "hooks.def"
 
 /* Copies that name two contexts are from one to the other. */

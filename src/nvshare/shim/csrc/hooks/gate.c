@@ -3,23 +3,7 @@
 #include "driver/driver.h"
 #include "gate/pass.h"
 
-#define GATE(symbol, parameters, arguments, stream)                                 \
-	extern CUresult symbol parameters                                           \
-		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
-	CUresult nvs_hook_##symbol parameters                                       \
-	{                                                                           \
-		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol);        \
-		struct nvs_pass nvs_pass;                                           \
-		CUresult nvs_result;                                                \
-                                                                                    \
-		if (!nvs_function)                                                  \
-			return CUDA_ERROR_NOT_FOUND;                                \
-		nvs_result = nvs_gate_enter(&nvs_pass, stream);                     \
-		if (nvs_result != CUDA_SUCCESS)                                     \
-			return nvs_result;                                          \
-		nvs_result = nvs_function arguments;                                \
-		nvs_gate_leave(&nvs_pass, nvs_result);                              \
-		return nvs_result;                                                  \
-	}
+#define GATE(symbol, parameters, arguments, stream) \
+	NVS_PASSING_HOOK(symbol, parameters, arguments, nvs_gate_enter(&nvs_pass, stream))
 #define COPY(symbol, parameters, arguments, stream, operands) /* in copy.c */
 #include "hooks.def"
