@@ -99,7 +99,7 @@ async def test_one_that_cannot_be_seen_is_waited_for_a_while(
     make: Make, died: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its number proves who it is, as far as that goes; without a process to look at there must be an end."""
-    monkeypatch.setattr(awaited_module, "_HIDDEN_SECONDS", 0.01)
+    monkeypatch.setattr(awaited_module, "_RETURN_SECONDS", 0.01)
     hidden = Process(DEVICE, 0, 0)
     awaited = make(Holder(DEVICE, 7, 0, 0, ""), Holder(DEVICE, 8, 0, 0, ""))
     assert awaited.standing(hidden, None) == NOBODY

@@ -15,10 +15,11 @@ from nvshare.log import Log
 from nvshare.scheduler.pods.processes import lives, start_time
 from nvshare.scheduler.recovery.record import Holder
 
-_HIDDEN_SECONDS = 2.0
-"""How long a holder is waited for whose process can't be seen. A client connects again after a second at the latest."""
-_LOST_SECONDS = 2.0
-"""How long a living holder is waited for whose connection has ended. It connects again after a second at the latest."""
+_RETURN_SECONDS = 2.0
+"""How long a holder has to come back whose process can't be seen, or lives without a connection to this scheduler.
+
+A client connects again after a second at the latest.
+"""
 _LOOK_AGAIN_SECONDS = 1.0
 _REMEMBERED_CLAIMS = 4096
 
@@ -97,7 +98,7 @@ class Awaited:
         if not lives(holder.pid, holder.started):
             return False
         self._holders[holder.grant] = holder
-        self._timers[holder.grant] = self._loop.call_later(_LOST_SECONDS, self._give_up, holder)
+        self._timers[holder.grant] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
         with suppress(ProcessLookupError):
             pidfd = _pidfd(holder.pid)
             if pidfd is not None:
@@ -111,7 +112,7 @@ class Awaited:
 
     def _watch(self, holder: Holder) -> None:
         if not holder.pid or not holder.started:
-            self._timers[holder.grant] = self._loop.call_later(_HIDDEN_SECONDS, self._give_up, holder)
+            self._timers[holder.grant] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
             return
         try:
             # No descriptor, because none is left or the kernel is too old for these: it is looked at again and again.
