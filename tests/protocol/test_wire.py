@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 
@@ -37,6 +38,7 @@ FRAMES = st.one_of(
         footprint_bytes=U64,
         command=text(wire.TEXT_BYTES),
         name_hint=text(wire.NAME_BYTES),
+        swaps=st.booleans(),
     ),
     st.builds(wire.SchedOn, U64, U64, st.integers(0, 255)),
     st.just(wire.ReqLock()),
@@ -50,6 +52,12 @@ FRAMES = st.one_of(
     st.builds(wire.Notice, text(wire.TEXT_BYTES)),
     st.just(wire.AskReason()),
     st.builds(wire.Reason, text(wire.TEXT_BYTES)),
+    st.builds(wire.Grow, U32, U64, U64),
+    st.builds(wire.Allot, U64, U64, U64, U64, U32),
+    st.builds(wire.Evict, U64, U64),
+    st.builds(wire.Resident, *[U64] * len(fields(wire.Resident))),
+    st.builds(wire.RefuseGrowth, U32, text(wire.TEXT_BYTES)),
+    st.builds(wire.Arena, U64),
 )
 
 
@@ -63,7 +71,7 @@ def test_round_trip(frame: wire.Frame) -> None:
     assert wire.decode(bytearray(data)) == frame
 
 
-@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 20))
+@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 24))
 def test_any_bytes_are_a_frame_or_an_error(data: bytes, kind: int) -> None:
     """No bytes make the decoder fail in another way than by saying that they are no frame."""
     for candidate in (data, bytes([wire.MAGIC, wire.VERSION, kind]) + data[3:]):

@@ -38,11 +38,19 @@ enum nvs_wire_type {
 	NVS_DRAIN_REPORT = 12, /* client: the drain of grant `grant` is in `drain` */
 	NVS_NOTICE = 13,       /* client: `text` is what whoever looks at me should know */
 	NVS_ASK_REASON = 14,   /* client: I still wait; why? Answered by REASON */
-	NVS_REASON = 15	       /* scheduler: you wait because of `text`; nothing: you don't wait */
+	NVS_REASON = 15,       /* scheduler: you wait because of `text`; nothing: you don't wait */
+	/* Level 2: memory that swaps. Numbers are absolute: each frame makes older ones void. */
+	NVS_GROW = 16,	/* client: let me have footprint_bytes and fixed_bytes, as `request` */
+	NVS_ALLOT = 17, /* scheduler: so much may be yours; as `order` */
+	NVS_EVICT = 18, /* scheduler: bring what is resident down to allotted_bytes; as `order` */
+	NVS_RESIDENT = 19,	/* client: my memory now; `order` is the last that I go by */
+	NVS_REFUSE_GROWTH = 20, /* scheduler: `request` is not granted, because of `text` */
+	/* scheduler, with a descriptor: segment_bytes more of host memory to swap into */
+	NVS_ARENA = 21
 };
 
 /* Which of the later frames a scheduler knows. */
-#define NVS_WIRE_LEVEL 1
+#define NVS_WIRE_LEVEL 2
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
@@ -63,21 +71,37 @@ enum nvs_wire_backend {
 	NVS_BACKEND_NATIVE = 1
 };
 
+/* Bytes of a client whose memory swaps. What a frame does not name is zero. */
+struct nvs_wire_memory {
+	uint64_t order;		 /* no bytes: ALLOT, EVICT: counts up over both; RESIDENT */
+	uint64_t allotted_bytes; /* ALLOT, EVICT: the most that may be resident */
+	uint64_t admitted_bytes; /* ALLOT, RESIDENT: what the footprint may become unasked */
+	uint64_t capacity_bytes; /* ALLOT: the most that the footprint could ever become */
+	uint64_t fixed_bytes;	 /* GROW: wanted; RESIDENT: counted, and can't move */
+	uint64_t resident_bytes; /* RESIDENT: of the footprint, on the device or on the way */
+	uint64_t out_bytes;	 /* RESIDENT: of the footprint, copied to host memory */
+	uint64_t arena_bytes;	 /* RESIDENT: host memory to swap into, received */
+	uint64_t usable_bytes;	 /* RESIDENT: of it, registered with the driver */
+	uint64_t lacking_bytes;	 /* RESIDENT: refused by the driver within the allotment */
+	uint64_t segment_bytes;	 /* ARENA: the size of what the descriptor is for */
+};
+
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
-	uint8_t type;	  /* enum nvs_wire_type */
-	uint8_t state;	  /* REGISTER: enum nvs_wire_state */
-	uint8_t backend;  /* REGISTER: enum nvs_wire_backend */
-	uint8_t level;	  /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
-	uint8_t drain;	  /* DRAIN_REPORT: enum nvs_wire_drain */
-	uint8_t reserved; /* zero */
-	uint32_t pid;	  /* REGISTER: the pid as the client sees it; a hint */
+	uint8_t type;	 /* enum nvs_wire_type */
+	uint8_t state;	 /* REGISTER: enum nvs_wire_state */
+	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
+	uint8_t level;	 /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
+	uint8_t drain;	 /* DRAIN_REPORT: enum nvs_wire_drain */
+	uint8_t swaps;	 /* REGISTER: 1: my memory swaps; `backend` is for who can't know that */
+	uint32_t pid;	 /* REGISTER: the pid as the client sees it; a hint */
 	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
 	uint32_t waiters;
 	uint32_t idle_microseconds; /* WAITERS: how long a holder is idle before it gives way */
-	uint32_t reserved_word;	    /* zero */
-	uint64_t client_id;	    /* SCHED_ON */
+	/* GROW: counts up; ALLOT: the newest that it grants, 0 for none; REFUSE_GROWTH */
+	uint32_t request;
+	uint64_t client_id; /* SCHED_ON */
 	/* SCHED_ON: this scheduler's life; REGISTER: the last one known, 0 for none */
 	uint64_t epoch;
 	/*
@@ -85,11 +109,18 @@ struct nvs_frame {
 	 * grant) or DRAINING
 	 */
 	uint64_t grant;
-	uint64_t footprint_bytes; /* REGISTER, FOOTPRINT: bytes allocated on the device */
-	uint64_t total_bytes;	  /* REGISTER: memory of the device */
+	/* REGISTER, FOOTPRINT: bytes allocated on the device; GROW, RESIDENT: of what can move */
+	uint64_t footprint_bytes;
+	uint64_t total_bytes;			  /* REGISTER: memory of the device */
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES]; /* REGISTER: as cuDeviceGetUuid_v2 gives it */
-	/* REGISTER: command name; REFUSED, REASON, NOTICE: the text; NUL-terminated UTF-8 */
-	char text[NVS_WIRE_TEXT_BYTES];
+	union {
+		/*
+		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH: the text;
+		 * NUL-terminated UTF-8
+		 */
+		char text[NVS_WIRE_TEXT_BYTES];
+		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */
+	};
 	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
 	char name_hint[NVS_WIRE_NAME_BYTES];
 };
@@ -98,5 +129,6 @@ struct nvs_frame {
 _Static_assert(sizeof(struct nvs_frame) == 240, "the frame has one fixed size");
 _Static_assert(offsetof(struct nvs_frame, client_id) == 24, "no padding before the 64-bit fields");
 _Static_assert(offsetof(struct nvs_frame, device_uuid) == 64, "no padding before the arrays");
+_Static_assert(sizeof(struct nvs_wire_memory) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
 
 #endif

@@ -6,7 +6,7 @@ else; nothing of cffi leaves this module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, assert_never
 
@@ -53,6 +53,12 @@ class FrameType(IntEnum):
     NOTICE = lib.NVS_NOTICE
     ASK_REASON = lib.NVS_ASK_REASON
     REASON = lib.NVS_REASON
+    GROW = lib.NVS_GROW
+    ALLOT = lib.NVS_ALLOT
+    EVICT = lib.NVS_EVICT
+    RESIDENT = lib.NVS_RESIDENT
+    REFUSE_GROWTH = lib.NVS_REFUSE_GROWTH
+    ARENA = lib.NVS_ARENA
 
 
 class State(IntEnum):
@@ -94,6 +100,8 @@ class Register:
     footprint_bytes: int = 0
     command: str = ""
     name_hint: str = ""
+    swaps: bool = False
+    """Its memory swaps; ``backend`` is for a scheduler that can't know that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +188,77 @@ class Reason:
     text: str
 
 
-ClientFrame = Register | ReqLock | LockReleased | Footprint | DrainReport | Notice | AskReason
-SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused | Reason
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """Client: let me have ``footprint_bytes`` that can move and ``fixed_bytes`` that can't; ``request`` counts up."""
+
+    request: int
+    footprint_bytes: int
+    fixed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allot:
+    """Scheduler: ``allotted_bytes`` may be resident, and the footprint may become ``admitted_bytes`` unasked.
+
+    ``order`` counts up over Allot and Evict. ``capacity_bytes`` is the most that could ever be admitted; ``request``
+    the newest Grow that this grants, 0 if none is new.
+    """
+
+    order: int
+    allotted_bytes: int
+    admitted_bytes: int
+    capacity_bytes: int
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Scheduler: bring what is resident down to ``allotted_bytes``."""
+
+    order: int
+    allotted_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Client: my memory now; ``order`` is the last that I go by."""
+
+    order: int
+    footprint_bytes: int
+    """What can move, in whole chunks."""
+    resident_bytes: int
+    """Of the footprint, on the device or on the way."""
+    out_bytes: int = 0
+    """Of the footprint, copied to host memory."""
+    fixed_bytes: int = 0
+    """Counted, and can't move."""
+    admitted_bytes: int = 0
+    arena_bytes: int = 0
+    """Host memory to swap into, received."""
+    usable_bytes: int = 0
+    """Of it, registered with the driver."""
+    lacking_bytes: int = 0
+    """Refused by the driver within the allotment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseGrowth:
+    """Scheduler: Grow ``request`` is not granted, because of ``text``."""
+
+    request: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Scheduler, with a descriptor: ``segment_bytes`` more of host memory to swap into."""
+
+    segment_bytes: int
+
+
+ClientFrame = Register | ReqLock | LockReleased | Footprint | DrainReport | Notice | AskReason | Grow | Resident
+SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused | Reason | Allot | Evict | RefuseGrowth | Arena
 Frame = ClientFrame | SchedulerFrame
 
 
@@ -217,6 +294,11 @@ def encode(frame: Frame) -> bytes:
             raw.type = FrameType.ASK_REASON
         case Reason(text):
             raw.type, raw.text = FrameType.REASON, _to_field(text, TEXT_BYTES)
+        case RefuseGrowth(request, text):
+            raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, _to_field(text, TEXT_BYTES)
+        case Grow() | Allot() | Evict() | Resident() | Arena():
+            raw.type = _MEMORY_TYPES[type(frame)]
+            _encode_memory(raw, frame)
         case _:
             assert_never(frame)
     return bytes(ffi.buffer(raw))
@@ -258,6 +340,10 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
             return AskReason()
         case FrameType.REASON:
             return Reason(_from_field(raw.text))
+        case FrameType.REFUSE_GROWTH:
+            return RefuseGrowth(raw.request, _from_field(raw.text))
+        case FrameType.GROW | FrameType.ALLOT | FrameType.EVICT | FrameType.RESIDENT | FrameType.ARENA:
+            return _decode_memory(raw)
         case unknown:
             raise WireError(f"frame type {unknown} is unknown")
 
@@ -268,6 +354,7 @@ def _encode_register(raw: Any, frame: Register) -> None:
     raw.type = FrameType.REGISTER
     raw.state = frame.state
     raw.backend = frame.backend
+    raw.swaps = frame.swaps
     raw.pid = frame.pid
     raw.epoch = frame.epoch
     raw.grant = frame.grant
@@ -298,7 +385,34 @@ def _decode_register(raw: Any) -> Register:
         footprint_bytes=raw.footprint_bytes,
         command=_from_field(raw.text),
         name_hint=_from_field(raw.name_hint),
+        swaps=bool(raw.swaps),
     )
+
+
+_MEMORY_TYPES: dict[type, FrameType] = {
+    Grow: FrameType.GROW,
+    Allot: FrameType.ALLOT,
+    Evict: FrameType.EVICT,
+    Resident: FrameType.RESIDENT,
+    Arena: FrameType.ARENA,
+}
+_FRAMES_OF = {number: frame for frame, number in _MEMORY_TYPES.items()}
+_IN_MEMORY = frozenset(name for name, _ in ffi.typeof("struct nvs_wire_memory").fields)
+"""The numbers that are in the frame's ``memory``; the others are its own."""
+
+
+def _encode_memory(raw: Any, frame: Grow | Allot | Evict | Resident | Arena) -> None:
+    for field in fields(frame):
+        setattr(raw.memory if field.name in _IN_MEMORY else raw, field.name, getattr(frame, field.name))
+
+
+def _decode_memory(raw: Any) -> Frame:
+    frame = _FRAMES_OF[raw.type]
+    numbers = {
+        field.name: getattr(raw.memory if field.name in _IN_MEMORY else raw, field.name) for field in fields(frame)
+    }
+    made: Frame = frame(**numbers)
+    return made
 
 
 def _decode_drain_report(raw: Any) -> DrainReport:

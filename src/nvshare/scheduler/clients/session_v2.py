@@ -45,7 +45,11 @@ class SessionV2:
                 self._tell(frame)
             case wire.DrainReport() | wire.Notice() | wire.AskReason():
                 self._talk(frame)
+            case wire.Grow() | wire.Resident():
+                raise PeerError(f"it sent {frame}, but its memory does not swap")
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
+                raise PeerError(f"it sent {frame}, which only a scheduler sends")
+            case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
                 assert_never(frame)
