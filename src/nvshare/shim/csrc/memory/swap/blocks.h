@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks: the program's allocations by address. One of plain memory has its own reservation of
+ * addresses and is made of chunks; a small one (slabs.h) lies in a chunk with others. The program's
+ * own mappings of virtual memory are noted here as well, so that every question about an address
+ * has one place to be answered from. Any thread may call.
+ */
+#ifndef NVSHARE_BLOCKS_H
+#define NVSHARE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+
+struct nvs_device;
+
+enum nvs_block_kind {
+	NVS_BLOCK_PLAIN = 0,   /* of cuMemAlloc, cuMemAllocPitch: freed by cuMemFree */
+	NVS_BLOCK_MAPPING = 1, /* of the program's cuMemMap, of a handle that may move */
+};
+
+/* What is known of an allocation; a copy. */
+struct nvs_block {
+	int kind; /* enum nvs_block_kind */
+	CUdeviceptr start;
+	uint64_t bytes; /* as the program asked for */
+	struct nvs_device *device;
+	CUcontext context;     /* that it ends with; NULL: none */
+	unsigned long long id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID, of all that ever were */
+	bool sync_memops;
+};
+
+/* The block that the address lies in, at its start or inside. False: none of ours. */
+bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
+
+/*
+ * Plain memory on the device of the current context, with the room that the scheduler gives:
+ * resident, or without device memory while the gate is closed. Waits as a submission at the gate
+ * does.
+ */
+CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
+/*
+ * Frees plain memory by its start, after everything that runs has ended, as cuMemFree does. Of two
+ * frees of one address one fails. Waits while the mover has a chunk of it.
+ */
+CUresult nvs_block_free(CUdeviceptr start);
+/* The context was ended: its blocks are gone, of which nothing was unmapped yet. */
+void nvs_blocks_context_gone(CUcontext context);
+
+/* The program mapped a chunk of its own there (kind, id are filled in). False: no host memory. */
+bool nvs_block_note(const struct nvs_block *mapping);
+/* It unmapped the one that starts there. */
+void nvs_block_forget(CUdeviceptr start);
+/* cuPointerSetAttribute(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS); false: no such block. */
+bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync);
+
+/* In a forked child. */
+void nvs_blocks_forked(void);
+
+#endif
