@@ -30,15 +30,14 @@ NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 }
 
 /* Calls `call`, which has the handle's chunk number `i` at `at` of it, for all of a part of it. */
-#define OF_CHUNKS(handle, offset, bytes, result, call)                                          \
-	for (size_t i = 0; (result) == CUDA_SUCCESS && i < (handle)->count; i++) {              \
-		uint64_t at = i * (uint64_t)NVS_CHUNK_BYTES;                                    \
-		uint64_t end = at + (handle)->chunks[i]->bytes;                                 \
-		uint64_t from = (offset) > at ? (offset) : at;                                  \
-		uint64_t to = (offset) + (bytes) < end ? (offset) + (bytes) : end;              \
+#define OF_CHUNKS(handle, offset, bytes, result, call)                                            \
+	for (size_t i = 0; (result) == CUDA_SUCCESS && i < (handle)->count; i++) {                \
+		uint64_t at = i * (uint64_t)NVS_CHUNK_BYTES;                                      \
+		uint64_t end = at + (handle)->chunks[i]->bytes;                                   \
+		uint64_t from = (offset) > at ? (offset) : at;                                    \
+		uint64_t to = (offset) + (bytes) < end ? (offset) + (bytes) : end;                \
 		CUmemGenericAllocationHandle part = nvs_chunk_driver_handle((handle)->chunks[i]); \
-                                                                                                \
-		if (from < to)                                                                  \
-			(result) = call;                                                        \
+                                                                                                  \
+		if (from < to)                                                                    \
+			(result) = call;                                                          \
 	}
-

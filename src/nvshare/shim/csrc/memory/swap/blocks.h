@@ -27,9 +27,13 @@ struct nvs_block {
 	uint64_t bytes; /* as the program asked for */
 	struct nvs_device *device;
 	CUcontext context; /* that it ends with; NULL: none */
-	/* The mapping that it lies in: more than the block itself where that is small. */
+	/* The mapping that it lies in: more than the block itself where that is small; 0: it is
+	 * one. */
 	CUdeviceptr mapping;
 	uint64_t mapping_bytes;
+	/* MAPPING: the program's reservation of addresses that it lies in; 0: it fills it. */
+	CUdeviceptr reservation;
+	uint64_t reservation_bytes;
 	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
 	unsigned long long id, mapping_id;
 	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
@@ -39,20 +43,24 @@ struct nvs_block {
 bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
 
 /*
- * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room that
- * the scheduler gives: resident, or without device memory while the gate is closed.
+ * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room
+ * that the scheduler gives: resident, or without device memory while the gate is closed.
  */
 CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
 /*
- * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does. Of
- * two frees of one address one fails. Waits while the mover has a chunk of it.
+ * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does;
+ * waits while the mover has a chunk of it. False: no block starts there (any more): the driver is
+ * to say what is wrong.
  */
-CUresult nvs_block_free(CUdeviceptr start);
+bool nvs_block_free(CUdeviceptr start, CUresult *result);
 /* The context was ended: so are its blocks. */
 void nvs_blocks_context_gone(CUcontext context);
 
-/* The program mapped a chunk of its own there: whole granules. False: no host memory. */
-bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
+/*
+ * The program mapped a handle of its own there, whole granules; a copy is kept, with ids. False: no
+ * host memory.
+ */
+bool nvs_block_note(const struct nvs_block *mapping);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
 /* False: no such block. */
