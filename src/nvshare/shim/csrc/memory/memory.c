@@ -11,6 +11,9 @@
 #include "gate/device.h"
 #include "memory/footprint.h"
 #include "memory/pools.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
+#include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
 
@@ -42,6 +45,8 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
 	if (backend)
 		return backend;
 	chosen = choose_backend(device);
+	if (chosen->swaps)
+		nvs_footprint_ask_room(nvs_device_known(device->ordinal));
 	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
 }
 
@@ -96,4 +101,7 @@ void nvs_memory_forked(void)
 	atomic_store(&nvs_memory_graphs_allocate, false);
 	nvs_account_forget();
 	nvs_pools_forked();
+	nvs_handles_forked();
+	nvs_virtual_forked();
+	nvs_peers_forked();
 }

@@ -45,6 +45,7 @@ struct nvs_memory_backend {
 	 * memory
 	 */
 	bool disguised;
+	bool swaps; /* its memory is made of chunks (swap/chunks.h), and moves */
 };
 
 extern const struct nvs_memory_backend nvs_memory_managed;

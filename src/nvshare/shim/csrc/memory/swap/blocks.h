@@ -55,6 +55,12 @@ void nvs_block_forget(CUdeviceptr start);
 /* cuPointerSetAttribute(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS); false: no such block. */
 bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync);
 
+/*
+ * The chunks of a plain block that these addresses lie in can't move from now on; the caller has
+ * passed the gate of the device. False: one is out.
+ */
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes);
+
 /* In a forked child. */
 void nvs_blocks_forked(void);
 
