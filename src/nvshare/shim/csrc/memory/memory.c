@@ -55,6 +55,11 @@ enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device)
 	return nvs_memory_of(device)->wire;
 }
 
+bool nvs_memory_swaps(const struct nvs_device *device)
+{
+	return nvs_memory_of(device)->swaps;
+}
+
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 {
 	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));

@@ -45,7 +45,7 @@ struct nvs_memory_backend {
 	 * memory
 	 */
 	bool disguised;
-	bool swaps; /* its memory is made of chunks (swap/chunks.h), and moves */
+	bool swaps; /* its memory is brought out and in: the room (room.h) says how much may be */
 };
 
 extern const struct nvs_memory_backend nvs_memory_managed;
@@ -79,6 +79,7 @@ extern _Atomic bool nvs_memory_graphs_allocate;
 void nvs_memory_graphs_ran(struct nvs_device *device);
 
 /* What the client tells the scheduler. */
+bool nvs_memory_swaps(const struct nvs_device *device);
 enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device);
 /* In a forked child: nothing of the parent's memory is the child's. */
 void nvs_memory_forked(void);

@@ -16,21 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "memory/room_state.h"
 #include "protocol/wire.h"
 
 struct nvs_device;
 
 /* For calls that allocate. They have a lock of nobody: each of these may wait. */
-
-enum nvs_room {
-	NVS_ROOM_REFUSED = 0, /* CUDA_ERROR_OUT_OF_MEMORY; the reason was logged */
-	NVS_ROOM_IN = 1,      /* with device memory; counted as resident from now on */
-	/*
-	 * without: the gate is closed. Once the chunks are where the mover finds them,
-	 * nvs_room_changed tells it.
-	 */
-	NVS_ROOM_OUT = 2
-};
 
 /*
  * Waits until the footprint may grow by `bytes`, and counts them. The answer holds for all of them.
@@ -80,13 +71,6 @@ uint64_t nvs_room_fixed(struct nvs_device *device);
 
 /* For the client. None of these waits. */
 
-enum nvs_room_link {
-	NVS_ROOM_LINK_NEW = 0,	   /* nothing was tried yet, or an attempt goes on */
-	NVS_ROOM_LINK_DOWN = 1,	   /* nobody to ask */
-	NVS_ROOM_LINK_UNAWARE = 2, /* a scheduler that knows nothing of memory that swaps */
-	NVS_ROOM_LINK_UP = 3,
-};
-
 /* The link has become so. UP: everything is said again. */
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link);
 /* ALLOT, EVICT or REFUSE_GROWTH came. False: it says what no scheduler would. */
@@ -112,28 +96,23 @@ void nvs_room_release(struct nvs_device *device);
 
 /* For the mover. */
 
-enum nvs_room_move {
-	NVS_ROOM_NOTHING = 0,
-	NVS_ROOM_BRING_OUT = 1,
-	NVS_ROOM_BRING_IN = 2,
-	NVS_ROOM_REGISTER = 3, /* a piece of the arena; nothing else is to do */
-};
-
 /* What is to do, without waiting. `bytes`: of how much, for OUT and IN. */
 enum nvs_room_move nvs_room_next(struct nvs_device *device, uint64_t *bytes);
-/*
- * Waits until nvs_room_next may have another answer than at the call that `seen` is from (0 at
- * first), at most for so long; UINT64_MAX: for ever. Answers what to pass the next time.
- */
-uint32_t nvs_room_wait(struct nvs_device *device, uint32_t seen, uint64_t timeout_ns);
+/* Counts what may change that. */
+uint32_t nvs_room_changes(struct nvs_device *device);
+/* Waits until the count is another one than it was, at most for so long; UINT64_MAX: for ever. */
+void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout_ns);
 /* Something changed that the mover should look at: chunks are where it finds them. */
 void nvs_room_changed(struct nvs_device *device);
-/* A chunk has left: its device memory is released. */
-void nvs_room_left(struct nvs_device *device, uint64_t bytes);
-/* Before a chunk gets device memory; false: that is not allowed (any more). */
+/* A chunk begins to leave; that is over, and (`gone`) its device memory is released. */
+void nvs_room_leave(struct nvs_device *device, uint64_t bytes);
+void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone);
+/* Before chunks that are out get so much device memory; false: that is not allowed (any more). */
 bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
-/* After that: it is in, or (false) out as before; `refused`: the driver had no memory for it. */
-void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in, bool refused);
+/* After that: they are in, or (false) out as before. */
+void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in);
+/* The driver has refused so much that was allowed. */
+void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
 /* The arena: bytes received, and of those registered with the driver. */
 void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
 

@@ -44,14 +44,6 @@ static struct nvs_access access_of(const struct nvs_chunk *chunk, const struct n
 			      : mapping->access;
 }
 
-static CUresult set_sync_memops(const struct nvs_chunk *chunk, const struct nvs_mapping *mapping)
-{
-	int value = chunk->sync_memops;
-
-	return NVS_CALL(cuPointerSetAttribute, &value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-			mapping->address);
-}
-
 /* The chunk has device memory. */
 static CUresult map(const struct nvs_chunk *chunk, const struct nvs_mapping *mapping)
 {
@@ -62,8 +54,6 @@ static CUresult map(const struct nvs_chunk *chunk, const struct nvs_mapping *map
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = grant(chunk, mapping->address, &access, 0);
-	if (result == CUDA_SUCCESS && chunk->sync_memops)
-		result = set_sync_memops(chunk, mapping);
 	if (result != CUDA_SUCCESS)
 		NVS_CALL(cuMemUnmap, mapping->address, chunk->bytes);
 	return result;
@@ -222,23 +212,6 @@ bool nvs_chunk_access(const struct nvs_chunk *chunk, CUdeviceptr address, struct
 			return true;
 		}
 	return false;
-}
-
-CUresult nvs_chunk_set_sync_memops(struct nvs_chunk *chunk, bool sync)
-{
-	CUresult result = CUDA_SUCCESS, one;
-	bool before = chunk->sync_memops;
-
-	chunk->sync_memops = sync;
-	for (const struct nvs_mapping *mapping = chunk->handle ? chunk->mappings : NULL; mapping;
-	     mapping = mapping->next) {
-		one = set_sync_memops(chunk, mapping);
-		if (result == CUDA_SUCCESS)
-			result = one;
-	}
-	if (result != CUDA_SUCCESS)
-		chunk->sync_memops = before;
-	return result;
 }
 
 CUresult nvs_chunk_apply_peers(struct nvs_chunk *chunk, uint64_t before)
