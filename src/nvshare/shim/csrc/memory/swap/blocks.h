@@ -26,34 +26,37 @@ struct nvs_block {
 	CUdeviceptr start;
 	uint64_t bytes; /* as the program asked for */
 	struct nvs_device *device;
-	CUcontext context;     /* that it ends with; NULL: none */
-	unsigned long long id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID, of all that ever were */
-	bool sync_memops;
+	CUcontext context; /* that it ends with; NULL: none */
+	/* The mapping that it lies in: more than the block itself where that is small. */
+	CUdeviceptr mapping;
+	uint64_t mapping_bytes;
+	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
+	unsigned long long id, mapping_id;
+	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
 };
 
 /* The block that the address lies in, at its start or inside. False: none of ours. */
 bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
 
 /*
- * Plain memory on the device of the current context, with the room that the scheduler gives:
- * resident, or without device memory while the gate is closed. Waits as a submission at the gate
- * does.
+ * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room that
+ * the scheduler gives: resident, or without device memory while the gate is closed.
  */
 CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
 /*
- * Frees plain memory by its start, after everything that runs has ended, as cuMemFree does. Of two
- * frees of one address one fails. Waits while the mover has a chunk of it.
+ * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does. Of
+ * two frees of one address one fails. Waits while the mover has a chunk of it.
  */
 CUresult nvs_block_free(CUdeviceptr start);
-/* The context was ended: its blocks are gone, of which nothing was unmapped yet. */
+/* The context was ended: so are its blocks. */
 void nvs_blocks_context_gone(CUcontext context);
 
-/* The program mapped a chunk of its own there (kind, id are filled in). False: no host memory. */
-bool nvs_block_note(const struct nvs_block *mapping);
+/* The program mapped a chunk of its own there: whole granules. False: no host memory. */
+bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
-/* cuPointerSetAttribute(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS); false: no such block. */
-bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync);
+/* False: no such block. */
+bool nvs_block_set_async(CUdeviceptr address, bool async);
 
 /* In a forked child. */
 void nvs_blocks_forked(void);

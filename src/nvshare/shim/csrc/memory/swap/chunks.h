@@ -15,74 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cuda/abi.h"
+#include "memory/swap/chunk.h"
 
-struct nvs_device;
-
-#define NVS_GRANULE_BYTES (2u << 20)
-#define NVS_CHUNK_BYTES (64u << 20)
-
-enum nvs_place {
-	NVS_PLACE_NOWHERE = 0, /* never had contents, no device memory */
-	NVS_PLACE_HOST = 1,    /* copied out, no device memory */
-	NVS_PLACE_DEVICE = 2,
-	NVS_PLACE_MOVING = 3, /* in the mover's hands, out or in */
-};
-
-/* Who may reach a mapping: a bit for every device's ordinal. */
-struct nvs_access {
-	uint64_t read_write;
-	uint64_t read_only;
-};
-
-/* Owned by chunks.c. */
-struct nvs_mapping {
-	CUdeviceptr address;
-	struct nvs_access access;
-	bool plain; /* its accesses are those of all plain memory of the device */
-	struct nvs_mapping *next;
-};
-
-struct nvs_chunk {
-	/* Never changes. */
-	struct nvs_device *device;
-	/* A multiple of the granule; above NVS_CHUNK_BYTES only if the program wants it in one. */
-	uint64_t bytes;
-	CUmemAllocationProp_v1 prop;
-
-	/* Written by chunks.c with its lock; the mover reads them of the chunk in its hands. */
-	int place;			     /* enum nvs_place */
-	CUmemGenericAllocationHandle handle; /* 0: no device memory */
-	unsigned int pins;		     /* not 0: must stay where it is */
-
-	/*
-	 * The submissions of the process (nvs_chunks_submissions) when its contents were last those
-	 * of the host copy, or it had none; UINT64_MAX: never. Written by chunks.c.
-	 */
-	uint64_t clean_at;
-	/* The granules have its contents of clean_at. Written by the mover while it is MOVING. */
-	bool host_copy;
-	/*
-	 * In the arena, bytes / NVS_GRANULE_BYTES of them; NULL: none. The arena's; written with
-	 * its lock. Kept while the chunk lives unless another one needs them.
-	 */
-	uint32_t *granules;
-
-	/* The rest is for chunks.c alone. */
-	bool entered; /* a thread of the program works on it */
-	struct nvs_mapping *mappings;
-	struct nvs_mapping first; /* most chunks have one mapping */
-	struct nvs_chunk *before, *after;
-};
-
-/* For the mover. It is told; the calls return at once, come from any thread, without a lock. */
-struct nvs_chunks_listener {
-	/* A chunk without device memory came to be: it has to come in before the gate may open. */
-	void (*came_out)(struct nvs_device *device);
-	/* The chunk ends, it is nobody's any more: its granules go back. */
-	void (*ended)(struct nvs_chunk *chunk);
-};
-void nvs_chunks_listen(const struct nvs_chunks_listener *listener);
+/*
+ * `ended` is told of every chunk that ends, when it is nobody's any more: its granules go back. From
+ * any thread, without a lock; to be set before the first chunk is made.
+ */
+void nvs_chunks_on_end(void (*ended)(struct nvs_chunk *chunk));
 
 /*
  * For the mover's thread of a device, with a context of it current. Between a begin and its end the
@@ -111,12 +50,6 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, CUresult *result
 void nvs_chunk_in(struct nvs_chunk *chunk);
 /* They are not: the device memory is given back, the host copy is what it was. */
 void nvs_chunk_back(struct nvs_chunk *chunk);
-/*
- * Of a chunk in the mover's hands: an address at which the device can reach it. One that the
- * program has mapped nowhere, or may not write itself, gets a mapping of ours until the move ends.
- * 0: the driver refuses.
- */
-CUdeviceptr nvs_chunk_address(struct nvs_chunk *chunk);
 
 /* Sums of a device; chunks in the mover's hands count as resident. */
 uint64_t nvs_chunks_resident(const struct nvs_device *device);
@@ -140,6 +73,7 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 			  struct nvs_chunk **chunk);
 /* Waits until nobody else works on the chunk; from then on the mover leaves it alone. */
 void nvs_chunk_enter(struct nvs_chunk *chunk);
+/* The mover may have it again; it is told of one that is out. */
 void nvs_chunk_leave(struct nvs_chunk *chunk);
 /*
  * Takes an entered chunk away for good: unmaps what is mapped, gives its device memory and its room
@@ -147,19 +81,8 @@ void nvs_chunk_leave(struct nvs_chunk *chunk);
  */
 void nvs_chunk_end(struct nvs_chunk *chunk);
 /*
- * These change an entered chunk's mappings; what is out is mapped so when it comes in. A mapping is
- * of the whole chunk, and nobody may reach it before nvs_chunk_set_access; `plain`: the device and
- * those that nvs_chunks_allow named may, from the start.
- */
-CUresult nvs_chunk_map(struct nvs_chunk *chunk, CUdeviceptr address, bool plain);
-CUresult nvs_chunk_unmap(struct nvs_chunk *chunk, CUdeviceptr address);
-CUresult nvs_chunk_set_access(struct nvs_chunk *chunk, CUdeviceptr address,
-			      const struct nvs_access *access);
-/* False: not mapped there. */
-bool nvs_chunk_access(struct nvs_chunk *chunk, CUdeviceptr address, struct nvs_access *access);
-/*
- * It can't move from now on (exported): false: it is out, so it has to come in first: pass the
- * gate. The caller tells the room (nvs_room_pin).
+ * Of an entered chunk: it can't move from now on (exported), and its room is told. False: it is out,
+ * so it has to come in first: leave it and pass the gate.
  */
 bool nvs_chunk_pin(struct nvs_chunk *chunk);
 
