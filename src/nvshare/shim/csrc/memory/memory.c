@@ -46,7 +46,7 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
 		return backend;
 	chosen = choose_backend(device);
 	if (chosen->swaps)
-		nvs_footprint_ask_room(nvs_device_known(device->ordinal));
+		nvs_footprint_ask_room(device);
 	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
 }
 
