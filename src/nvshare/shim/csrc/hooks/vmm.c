@@ -113,8 +113,7 @@ NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, v
 	struct nvs_handle *ours = handle ? nvs_virtual_handle((uintptr_t)addr) : NULL;
 
 	if (!ours)
-		/* Plain memory of ours has a handle for the driver, which is none of the program's.
-		 */
+		/* Plain memory of ours has a handle for the driver, which is none of the program's. */
 		return nvs_virtual_ours((uintptr_t)addr, 1) ? CUDA_ERROR_INVALID_VALUE
 							    : retain_drivers(handle, addr);
 	nvs_handle_own(ours);

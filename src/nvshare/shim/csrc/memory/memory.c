@@ -13,6 +13,9 @@
 #include "memory/pools.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
+#include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
 
@@ -71,6 +74,8 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
 	if (backend)
 		return backend;
 	chosen = choose_backend(device);
+	if (chosen->swaps)
+		nvs_footprint_ask_room(device);
 	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
 }
 
@@ -134,4 +139,7 @@ void nvs_memory_forked(void)
 	nvs_pools_forked();
 	nvs_blocks_forked();
 	nvs_chunks_forked();
+	nvs_handles_forked();
+	nvs_virtual_forked();
+	nvs_peers_forked();
 }

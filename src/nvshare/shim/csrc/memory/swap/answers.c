@@ -50,9 +50,18 @@ static uint32_t access_flags(const struct nvs_block *block, CUdeviceptr address)
 	return (uint32_t)flags;
 }
 
+struct range {
+	CUdeviceptr start;
+	uint64_t bytes;
+};
+
 static struct nvs_answer of_block(const struct nvs_block *block, CUdeviceptr address,
 				  CUpointer_attribute attribute)
 {
+	struct range range = { block->start, block->bytes };
+
+	if (block->kind == NVS_BLOCK_MAPPING)
+		nvs_virtual_reservation(address, &range.start, &range.bytes);
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		return wide((uintptr_t)block->context);
@@ -71,9 +80,9 @@ static struct nvs_answer of_block(const struct nvs_block *block, CUdeviceptr add
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		return narrow((uint32_t)block->device->ordinal);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		return wide(block->reservation_bytes ? block->reservation : block->start);
+		return wide(range.start);
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		return wide(block->reservation_bytes ? block->reservation_bytes : block->bytes);
+		return wide(range.bytes);
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return narrow(1);
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

@@ -391,18 +391,21 @@ void nvs_blocks_context_gone(CUcontext context)
 	let_go();
 }
 
-bool nvs_block_note(const struct nvs_block *mapping)
+bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes)
 {
 	struct home *home = calloc(1, sizeof(*home));
 	bool noted;
 
 	if (!home)
 		return false;
-	home->block = *mapping;
-	if (!home->block.mapping_bytes) {
-		home->block.mapping = mapping->start;
-		home->block.mapping_bytes = mapping->bytes;
-	}
+	home->block = (struct nvs_block){
+		.kind = NVS_BLOCK_MAPPING,
+		.start = start,
+		.bytes = bytes,
+		.device = device,
+		.mapping = start,
+		.mapping_bytes = bytes,
+	};
 	hold();
 	noted = enter_address(home);
 	let_go();
@@ -423,6 +426,19 @@ void nvs_block_forget(CUdeviceptr start)
 		home = NULL;
 	let_go();
 	free(home);
+}
+
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes)
+{
+	struct home *home;
+	bool pinned;
+
+	/* Nothing of it is moving, so nobody is waited for for long. */
+	hold();
+	home = nvs_addresses_find(start);
+	pinned = home && home->extent && nvs_extent_pin(home->extent, start, bytes);
+	let_go();
+	return pinned;
 }
 
 void nvs_blocks_forked(void)

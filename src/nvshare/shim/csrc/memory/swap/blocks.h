@@ -27,13 +27,9 @@ struct nvs_block {
 	uint64_t bytes; /* as the program asked for */
 	struct nvs_device *device;
 	CUcontext context; /* that it ends with; NULL: none */
-	/* The mapping that it lies in: more than the block itself where that is small; 0: it is
-	 * one. */
+	/* The mapping that it lies in: more than the block itself where that is small. */
 	CUdeviceptr mapping;
 	uint64_t mapping_bytes;
-	/* MAPPING: the program's reservation of addresses that it lies in; 0: it fills it. */
-	CUdeviceptr reservation;
-	uint64_t reservation_bytes;
 	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
 	unsigned long long id, mapping_id;
 	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
@@ -56,15 +52,18 @@ bool nvs_block_free(CUdeviceptr start, CUresult *result);
 /* The context was ended: so are its blocks. */
 void nvs_blocks_context_gone(CUcontext context);
 
-/*
- * The program mapped a handle of its own there, whole granules; a copy is kept, with ids. False: no
- * host memory.
- */
-bool nvs_block_note(const struct nvs_block *mapping);
+/* The program mapped a handle of its own there: whole granules. False: no host memory. */
+bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
 /* False: no such block. */
 bool nvs_block_set_async(CUdeviceptr address, bool async);
+
+/*
+ * The chunks of a plain block that these addresses lie in can't move from now on; the caller has
+ * passed the gate of the device. False: one is out.
+ */
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes);
 
 /* In a forked child. */
 void nvs_blocks_forked(void);

@@ -111,3 +111,20 @@ void nvs_extent_end(struct nvs_extent *extent)
 	NVS_CALL(cuMemAddressFree, extent->start, extent->bytes);
 	free(extent);
 }
+
+bool nvs_extent_pin(struct nvs_extent *extent, CUdeviceptr start, uint64_t bytes)
+{
+	CUdeviceptr at = extent->start;
+	bool pinned = true;
+
+	for (unsigned int i = 0; i < extent->chunks_count; at += extent->chunks[i++]->bytes) {
+		struct nvs_chunk *chunk = extent->chunks[i];
+
+		if (start >= at + chunk->bytes || start + bytes <= at)
+			continue;
+		nvs_chunk_enter(chunk);
+		pinned &= nvs_chunk_pin(chunk);
+		nvs_chunk_leave(chunk);
+	}
+	return pinned;
+}

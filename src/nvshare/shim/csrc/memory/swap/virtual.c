@@ -81,15 +81,17 @@ bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 }
 
 /* Calls a function of chunks.c for each chunk of a mapping, which nobody moves meanwhile. */
-#define EACH_CHUNK(mapping, result, call)                                                          \
-	for (size_t i_ = 0;                                                                        \
-	     (result) == CUDA_SUCCESS && i_ < ((struct nvs_handle *)(mapping)->of)->count; i_++) { \
-		struct nvs_chunk *chunk = ((struct nvs_handle *)(mapping)->of)->chunks[i_];        \
-		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES;                \
-                                                                                                   \
-		nvs_chunk_enter(chunk);                                                            \
-		(result) = call;                                                                   \
-		nvs_chunk_leave(chunk);                                                            \
+#define EACH_CHUNK(mapping, result, call)                                          \
+	for (size_t i_ = 0; (result) == CUDA_SUCCESS &&                            \
+			    i_ < ((struct nvs_handle *)(mapping)->of)->count;      \
+	     i_++) {                                                               \
+		struct nvs_chunk *chunk =                                          \
+			((struct nvs_handle *)(mapping)->of)->chunks[i_];          \
+		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES; \
+                                                                                   \
+		nvs_chunk_enter(chunk);                                            \
+		(result) = call;                                                   \
+		nvs_chunk_leave(chunk);                                            \
 	}
 
 /* Unmaps what is mapped of a span; the driver's refusal of one leaves the others unmapped. */
@@ -113,18 +115,12 @@ static CUresult unmap_chunks(const struct nvs_span *span)
 static CUresult map_chunks(struct nvs_handle *handle, CUdeviceptr start)
 {
 	struct nvs_span span = { start, handle->bytes, handle };
-	struct nvs_block block = {
-		.kind = NVS_BLOCK_MAPPING,
-		.start = start,
-		.bytes = handle->bytes,
-		.device = handle->device,
-	};
 	CUresult result = CUDA_SUCCESS;
 
 	if (!nvs_spans_add(&mappings, start, handle->bytes, handle))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	EACH_CHUNK(&span, result, nvs_chunk_map(chunk, at, false))
-	if (result == CUDA_SUCCESS && nvs_block_note(&block))
+	if (result == CUDA_SUCCESS && nvs_block_note(handle->device, start, handle->bytes))
 		return result;
 	unmap_chunks(&span);
 	nvs_spans_remove(&mappings, nvs_spans_at(&mappings, start));
@@ -368,6 +364,19 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 	}
 	give();
 	return pinned;
+}
+
+void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes)
+{
+	const struct nvs_span *reservation;
+
+	take();
+	reservation = nvs_spans_at(&reservations, address);
+	if (reservation) {
+		*start = reservation->start;
+		*bytes = reservation->bytes;
+	}
+	give();
 }
 
 void nvs_virtual_forked(void)
