@@ -366,6 +366,19 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 	return pinned;
 }
 
+void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes)
+{
+	const struct nvs_span *reservation;
+
+	take();
+	reservation = nvs_spans_at(&reservations, address);
+	if (reservation) {
+		*start = reservation->start;
+		*bytes = reservation->bytes;
+	}
+	give();
+}
+
 void nvs_virtual_forked(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
