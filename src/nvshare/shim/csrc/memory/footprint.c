@@ -33,7 +33,7 @@ static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_
 		(unsigned long long)asked);
 }
 
-void nvs_footprint_ask_room(struct nvs_device *device)
+void nvs_footprint_ask_room(const struct nvs_device *device)
 {
 	sums[device->ordinal].asks = true;
 }

@@ -28,6 +28,7 @@ struct nvs_memory_backend {
 	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
 	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
 				unsigned int element);
+	/* NULL: its blocks keep their own account, and cuMemFree asks them (swap/blocks.h). */
 	CUresult (*free)(CUdeviceptr pointer);
 	/*
 	 * The most that the process may allocate on the device, with all its allocating calls
@@ -38,8 +39,7 @@ struct nvs_memory_backend {
 	 * What the program is told is free: at most what lies between `footprint` and the device's
 	 * total.
 	 */
-	uint64_t (*free_bytes)(const struct nvs_device *device, uint64_t footprint,
-			       uint64_t driver_free);
+	uint64_t (*free_bytes)(struct nvs_device *device, uint64_t footprint, uint64_t driver_free);
 	/*
 	 * the driver would say of its pointers that they are something else than plain device
 	 * memory
@@ -50,8 +50,9 @@ struct nvs_memory_backend {
 
 extern const struct nvs_memory_backend nvs_memory_managed;
 extern const struct nvs_memory_backend nvs_memory_native;
+extern const struct nvs_memory_backend nvs_memory_swap;
 
-/* The backend of a device: NVSHARE_MEMORY, or native where the device can't do that. */
+/* The backend of a device: NVSHARE_MEMORY, or the next one that the device can do. */
 const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
 
 /*

@@ -56,8 +56,8 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 	nvs_cancel_off();
 	nvs_room_unlock(device, room);
 	while (!atomic_load(&waiter.served))
-		if (nvs_room_sleep(&waiter.served, 0, UINT64_MAX) == EINTR && nvs_python_interrupts() &&
-		    step_back(device, &waiter)) {
+		if (nvs_room_sleep(&waiter.served, 0, UINT64_MAX) == EINTR &&
+		    nvs_python_interrupts() && step_back(device, &waiter)) {
 			waiter.room = NVS_ROOM_REFUSED;
 			break;
 		}

@@ -28,10 +28,10 @@ struct nvs_room_record {
 	pthread_mutex_t lock;
 	struct nvs_room_state state;
 	struct nvs_room_waiter *first; /* in the order in which they came */
-	uint64_t deadline;	  /* that the client knows; 0: it is about to look */
-	bool opens;		  /* the client waits for all to be in */
-	bool refused;		  /* and said so */
-	_Atomic uint32_t changes; /* futex word */
+	uint64_t deadline;	       /* that the client knows; 0: it is about to look */
+	bool opens;		       /* the client waits for all to be in */
+	bool refused;		       /* and said so */
+	_Atomic uint32_t changes;      /* futex word */
 };
 
 /* The thread is not cancelled until the lock is given back. */

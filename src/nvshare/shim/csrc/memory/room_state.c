@@ -110,8 +110,8 @@ bool nvs_room_state_refuse(struct nvs_room_state *state, uint32_t request)
 static int try_movable(const struct nvs_room_state *state, uint64_t bytes)
 {
 	uint64_t footprint = state->footprint_bytes, resident = state->resident_bytes;
-	bool admitted = footprint <= state->admitted_bytes &&
-			bytes <= state->admitted_bytes - footprint;
+	bool admitted =
+		footprint <= state->admitted_bytes && bytes <= state->admitted_bytes - footprint;
 
 	if (!state->limited)
 		return NVS_ROOM_IN;

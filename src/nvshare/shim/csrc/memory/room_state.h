@@ -55,7 +55,7 @@ struct nvs_room_state {
 	bool limited; /* the numbers of some scheduler count, be it gone */
 	bool held;    /* the lock; what is resident stays, and all has to be */
 	/* Of the scheduler. */
-	uint64_t order, allotted_bytes; /* that counts */
+	uint64_t order, allotted_bytes;		  /* that counts */
 	uint64_t next_order, next_allotted_bytes; /* counts when the lock is given back; 0: none */
 	uint64_t heard_order;			  /* the newest */
 	uint64_t admitted_bytes;

@@ -192,16 +192,20 @@ static CUresult make_home(struct nvs_device *device, CUcontext context, uint64_t
 }
 
 /* With the lock held: it can be found from now on. False: no memory. */
-static bool settle(struct home *home)
+static bool enter_address(struct home *home)
 {
-	struct pool *pool = pool_of(home->block.context);
-
-	if (!pool || !nvs_addresses_set(home->block.mapping, home->block.mapping_bytes, home))
+	if (!nvs_addresses_set(home->block.mapping, home->block.mapping_bytes, home))
 		return false;
-	home->pool = pool;
 	home->block.id = ++last_id;
 	home->block.mapping_id = last_id;
 	return true;
+}
+
+/* The same for one of plain memory. */
+static bool settle(struct home *home)
+{
+	home->pool = pool_of(home->block.context);
+	return home->pool && enter_address(home);
 }
 
 static CUresult alloc_large(struct nvs_device *device, CUcontext context, uint64_t bytes,
@@ -296,8 +300,7 @@ static struct home *begin_free(CUdeviceptr start, struct nvs_small **small)
 	struct home *home = nvs_addresses_find(start);
 	struct nvs_block block;
 
-	if (!describe(home, start, &block) || block.start != start ||
-	    block.kind != NVS_BLOCK_PLAIN)
+	if (!describe(home, start, &block) || block.start != start || block.kind != NVS_BLOCK_PLAIN)
 		return NULL;
 	*small = home->slab ? small_at(home, start) : NULL;
 	if (*small)
@@ -334,24 +337,23 @@ static struct home *end_free(struct home *home, struct nvs_small *small, bool do
 	return home;
 }
 
-CUresult nvs_block_free(CUdeviceptr start)
+bool nvs_block_free(CUdeviceptr start, CUresult *result)
 {
 	struct nvs_small *small;
 	struct home *home, *dropped;
-	CUresult result;
 
 	hold();
 	home = begin_free(start, &small);
 	let_go();
 	if (!home)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = nvs_idle_wait(home->block.context);
+		return false;
+	*result = nvs_idle_wait(home->block.context);
 	hold();
-	dropped = end_free(home, small, result == CUDA_SUCCESS);
+	dropped = end_free(home, small, *result == CUDA_SUCCESS);
 	let_go();
 	if (dropped)
 		drop_home(dropped);
-	return result;
+	return true;
 }
 
 /* With the lock held: takes one home of the pool out; NULL: it is empty. */
@@ -405,9 +407,7 @@ bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes
 		.mapping_bytes = bytes,
 	};
 	hold();
-	noted = nvs_addresses_set(start, bytes, home);
-	home->block.id = ++last_id;
-	home->block.mapping_id = last_id;
+	noted = enter_address(home);
 	let_go();
 	if (!noted)
 		free(home);
@@ -426,6 +426,19 @@ void nvs_block_forget(CUdeviceptr start)
 		home = NULL;
 	let_go();
 	free(home);
+}
+
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes)
+{
+	struct home *home;
+	bool pinned;
+
+	/* Nothing of it is moving, so nobody is waited for for long. */
+	hold();
+	home = nvs_addresses_find(start);
+	pinned = home && home->extent && nvs_extent_pin(home->extent, start, bytes);
+	let_go();
+	return pinned;
 }
 
 void nvs_blocks_forked(void)

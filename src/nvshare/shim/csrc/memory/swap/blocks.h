@@ -39,24 +39,31 @@ struct nvs_block {
 bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
 
 /*
- * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room that
- * the scheduler gives: resident, or without device memory while the gate is closed.
+ * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room
+ * that the scheduler gives: resident, or without device memory while the gate is closed.
  */
 CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
 /*
- * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does. Of
- * two frees of one address one fails. Waits while the mover has a chunk of it.
+ * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does;
+ * waits while the mover has a chunk of it. False: no block starts there (any more): the driver is
+ * to say what is wrong.
  */
-CUresult nvs_block_free(CUdeviceptr start);
+bool nvs_block_free(CUdeviceptr start, CUresult *result);
 /* The context was ended: so are its blocks. */
 void nvs_blocks_context_gone(CUcontext context);
 
-/* The program mapped a chunk of its own there: whole granules. False: no host memory. */
+/* The program mapped a handle of its own there: whole granules. False: no host memory. */
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
 /* False: no such block. */
 bool nvs_block_set_async(CUdeviceptr address, bool async);
+
+/*
+ * The chunks of a plain block that these addresses lie in can't move from now on; the caller has
+ * passed the gate of the device. False: one is out.
+ */
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes);
 
 /* In a forked child. */
 void nvs_blocks_forked(void);

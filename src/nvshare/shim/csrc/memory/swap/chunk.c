@@ -22,9 +22,8 @@ static CUresult grant(const struct nvs_chunk *chunk, CUdeviceptr address,
 
 		if (!((access->read_write | access->read_only | none) & bit))
 			continue;
-		description->location =
-			(CUmemLocation_v1){ CU_MEM_LOCATION_TYPE_DEVICE, ordinal };
-		description->flags = access->read_write & bit ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+		description->location = (CUmemLocation_v1){ CU_MEM_LOCATION_TYPE_DEVICE, ordinal };
+		description->flags = access->read_write & bit  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 				     : access->read_only & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ
 							       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 		count++;
@@ -48,8 +47,7 @@ static struct nvs_access access_of(const struct nvs_chunk *chunk, const struct n
 static CUresult map(const struct nvs_chunk *chunk, const struct nvs_mapping *mapping)
 {
 	struct nvs_access access = access_of(chunk, mapping);
-	CUresult result =
-		NVS_CALL(cuMemMap, mapping->address, chunk->bytes, 0, chunk->handle, 0);
+	CUresult result = NVS_CALL(cuMemMap, mapping->address, chunk->bytes, 0, chunk->handle, 0);
 
 	if (result != CUDA_SUCCESS)
 		return result;

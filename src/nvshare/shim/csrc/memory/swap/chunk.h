@@ -64,7 +64,7 @@ struct nvs_chunk {
 
 	/* The rest is for chunk.c and chunks.c alone. */
 	bool had_contents;  /* they were copied out once: without a host copy it is not clean */
-	bool entered;	  /* a thread of the program works on it */
+	bool entered;	    /* a thread of the program works on it */
 	CUdeviceptr window; /* a mapping of ours while it moves; 0: none */
 	uint64_t peers;	    /* that its plain mappings were given to */
 	struct nvs_mapping *mappings;
@@ -82,11 +82,12 @@ CUresult nvs_chunk_unmap(struct nvs_chunk *chunk, CUdeviceptr address);
 CUresult nvs_chunk_set_access(struct nvs_chunk *chunk, CUdeviceptr address,
 			      const struct nvs_access *access);
 /* False: not mapped there. */
-bool nvs_chunk_access(const struct nvs_chunk *chunk, CUdeviceptr address, struct nvs_access *access);
+bool nvs_chunk_access(const struct nvs_chunk *chunk, CUdeviceptr address,
+		      struct nvs_access *access);
 /*
- * An address at which the device can reach the chunk while it moves. One that the program has mapped
- * nowhere, or may not write itself, gets a mapping of ours until the move ends. 0: the driver
- * refuses.
+ * An address at which the device can reach the chunk while it moves. One that the program has
+ * mapped nowhere, or may not write itself, gets a mapping of ours until the move ends. 0: the
+ * driver refuses.
  */
 CUdeviceptr nvs_chunk_address(struct nvs_chunk *chunk);
 

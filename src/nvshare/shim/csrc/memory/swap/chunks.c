@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the chunks and the lists of those that are here and of those that are out. A device's lock
- * protects its lists and sums, and of its chunks place, entered and pins; `changed` is signalled when
- * a chunk leaves the hands that it was in. What is mapped where belongs to whoever has the chunk in
- * hand, the mover (MOVING) or a thread that has entered it; so no lock is held while the driver is
- * called, and no thread is cancelled while it has a chunk in hand.
+ * protects its lists and sums, and of its chunks place, entered and pins; `changed` is signalled
+ * when a chunk leaves the hands that it was in. What is mapped where belongs to whoever has the
+ * chunk in hand, the mover (MOVING) or a thread that has entered it; so no lock is held while the
+ * driver is called, and no thread is cancelled while it has a chunk in hand.
  */
 #include "memory/swap/chunks.h"
 
@@ -34,10 +34,9 @@ struct store {
 	uint64_t peers; /* that may reach plain memory */
 };
 
-static struct store stores[NVS_MAX_DEVICES] = {
-	[0 ... NVS_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER,
-					.changed = PTHREAD_COND_INITIALIZER }
-};
+static struct store stores[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
+						 1] = { .lock = PTHREAD_MUTEX_INITIALIZER,
+							.changed = PTHREAD_COND_INITIALIZER } };
 static void (*listener)(struct nvs_chunk *chunk);
 
 static struct store *store_of(const struct nvs_device *device)
@@ -296,7 +295,7 @@ void nvs_chunk_back(struct nvs_chunk *chunk)
 	nvs_chunk_out(chunk);
 }
 
-static uint64_t read_sum(const struct nvs_device *device, const uint64_t *sum)
+static uint64_t read_locked(const struct nvs_device *device, const uint64_t *sum)
 {
 	struct store *store = store_of(device);
 	uint64_t bytes;
@@ -309,12 +308,12 @@ static uint64_t read_sum(const struct nvs_device *device, const uint64_t *sum)
 
 uint64_t nvs_chunks_resident(const struct nvs_device *device)
 {
-	return read_sum(device, &store_of(device)->resident);
+	return read_locked(device, &store_of(device)->resident);
 }
 
 uint64_t nvs_chunks_out_bytes(const struct nvs_device *device)
 {
-	return read_sum(device, &store_of(device)->out_bytes);
+	return read_locked(device, &store_of(device)->out_bytes);
 }
 
 CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
@@ -462,6 +461,11 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 	pthread_mutex_unlock(&store->lock);
 	nvs_cancel_on();
 	return result;
+}
+
+uint64_t nvs_chunks_allowed(const struct nvs_device *device)
+{
+	return read_locked(device, &store_of(device)->peers);
 }
 
 void nvs_chunks_forked(void)

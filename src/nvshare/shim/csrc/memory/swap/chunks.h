@@ -18,8 +18,8 @@
 #include "memory/swap/chunk.h"
 
 /*
- * `ended` is told of every chunk that ends, when it is nobody's any more: its granules go back. From
- * any thread, without a lock; to be set before the first chunk is made.
+ * `ended` is told of every chunk that ends, when it is nobody's any more: its granules go back.
+ * From any thread, without a lock; to be set before the first chunk is made.
  */
 void nvs_chunks_on_end(void (*ended)(struct nvs_chunk *chunk));
 
@@ -83,8 +83,8 @@ void nvs_chunk_leave(struct nvs_chunk *chunk);
  */
 void nvs_chunk_end(struct nvs_chunk *chunk);
 /*
- * Of an entered chunk: it can't move from now on (exported), and its room is told. False: it is out,
- * so it has to come in first: leave it and pass the gate.
+ * Of an entered chunk: it can't move from now on (exported), and its room is told. False: it is
+ * out, so it has to come in first: leave it and pass the gate.
  */
 bool nvs_chunk_pin(struct nvs_chunk *chunk);
 
@@ -93,6 +93,7 @@ bool nvs_chunk_pin(struct nvs_chunk *chunk);
  * there now as well as what is made later.
  */
 CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers);
+uint64_t nvs_chunks_allowed(const struct nvs_device *device);
 
 /* In a forked child: nothing of it is the child's. */
 void nvs_chunks_forked(void);

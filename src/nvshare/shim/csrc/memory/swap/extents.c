@@ -27,7 +27,8 @@ static CUresult make_chunk(struct nvs_device *device, uint64_t bytes, uint64_t m
 		if (result != CUDA_ERROR_OUT_OF_MEMORY || !*resident)
 			return result;
 		if (atomic_load(&device->gate.state) == NVS_GATE_CLOSED) {
-			nvs_room_left(device, missing);
+			nvs_room_leave(device, missing);
+			nvs_room_left(device, missing, true);
 			*resident = false;
 		} else if (!nvs_room_lacking(device, bytes, tries)) {
 			return result;
@@ -110,4 +111,21 @@ void nvs_extent_end(struct nvs_extent *extent)
 	}
 	NVS_CALL(cuMemAddressFree, extent->start, extent->bytes);
 	free(extent);
+}
+
+bool nvs_extent_pin(struct nvs_extent *extent, CUdeviceptr start, uint64_t bytes)
+{
+	CUdeviceptr at = extent->start;
+	bool pinned = true;
+
+	for (unsigned int i = 0; i < extent->chunks_count; at += extent->chunks[i++]->bytes) {
+		struct nvs_chunk *chunk = extent->chunks[i];
+
+		if (start >= at + chunk->bytes || start + bytes <= at)
+			continue;
+		nvs_chunk_enter(chunk);
+		pinned &= nvs_chunk_pin(chunk);
+		nvs_chunk_leave(chunk);
+	}
+	return pinned;
 }

@@ -6,6 +6,7 @@
 #ifndef NVSHARE_EXTENTS_H
 #define NVSHARE_EXTENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cuda/abi.h"
@@ -28,5 +29,10 @@ struct nvs_extent {
 CUresult nvs_extent_make(struct nvs_device *device, uint64_t bytes, struct nvs_extent **extent);
 /* Nothing may use it any more. Waits while the mover has one of its chunks. */
 void nvs_extent_end(struct nvs_extent *extent);
+/*
+ * The chunks that these addresses lie in can't move from now on; the caller has passed the gate.
+ * False: one is out.
+ */
+bool nvs_extent_pin(struct nvs_extent *extent, CUdeviceptr start, uint64_t bytes);
 
 #endif

@@ -243,16 +243,12 @@ bool nvs_handle_pin(struct nvs_handle *handle, uint64_t offset, uint64_t bytes)
 
 	for (size_t i = 0; pinned && i < handle->count; at += handle->chunks[i++]->bytes) {
 		struct nvs_chunk *chunk = handle->chunks[i];
-		bool first;
 
 		if (at + chunk->bytes <= offset || at >= offset + bytes)
 			continue;
 		nvs_chunk_enter(chunk);
-		first = !chunk->pins;
 		pinned = nvs_chunk_pin(chunk);
 		nvs_chunk_leave(chunk);
-		if (pinned && first)
-			nvs_room_pin(handle->device, chunk->bytes);
 	}
 	return pinned;
 }

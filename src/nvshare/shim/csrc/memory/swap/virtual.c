@@ -115,18 +115,12 @@ static CUresult unmap_chunks(const struct nvs_span *span)
 static CUresult map_chunks(struct nvs_handle *handle, CUdeviceptr start)
 {
 	struct nvs_span span = { start, handle->bytes, handle };
-	struct nvs_block block = {
-		.kind = NVS_BLOCK_MAPPING,
-		.start = start,
-		.bytes = handle->bytes,
-		.device = handle->device,
-	};
 	CUresult result = CUDA_SUCCESS;
 
 	if (!nvs_spans_add(&mappings, start, handle->bytes, handle))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	EACH_CHUNK(&span, result, nvs_chunk_map(chunk, at, false))
-	if (result == CUDA_SUCCESS && nvs_block_note(&block))
+	if (result == CUDA_SUCCESS && nvs_block_note(handle->device, start, handle->bytes))
 		return result;
 	unmap_chunks(&span);
 	nvs_spans_remove(&mappings, nvs_spans_at(&mappings, start));
@@ -370,6 +364,19 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 	}
 	give();
 	return pinned;
+}
+
+void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes)
+{
+	const struct nvs_span *reservation;
+
+	take();
+	reservation = nvs_spans_at(&reservations, address);
+	if (reservation) {
+		*start = reservation->start;
+		*bytes = reservation->bytes;
+	}
+	give();
 }
 
 void nvs_virtual_forked(void)

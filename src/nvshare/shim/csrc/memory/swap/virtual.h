@@ -40,6 +40,8 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 				size_t count);
 CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v1 *location,
 				CUdeviceptr address);
+/* The program's reservation that the address lies in; nothing is written if there is none. */
+void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes);
 /* The handle that is mapped there, held; NULL: none of ours. */
 struct nvs_handle *nvs_virtual_handle(CUdeviceptr address);
 /*
