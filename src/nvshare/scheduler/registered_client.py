@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.record import Holder
 
@@ -13,7 +13,7 @@ from nvshare.scheduler.recovery.record import Holder
 class ActionReceiver(Protocol):
     """What brings the core's actions to one client."""
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
 
     def set_scheduling(self, on: bool) -> None:
