@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive
+from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -300,6 +300,8 @@ class Dispatcher:
                     )
                 case Kill(number, grant):
                     self._kill(number, grant)
+                case GrowArena(number):
+                    raise AssertionError(f"client {number} does not swap")
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)

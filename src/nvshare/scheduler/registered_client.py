@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.record import Holder
 
@@ -14,7 +14,7 @@ from nvshare.scheduler.recovery.record import Holder
 class ActionReceiver(Protocol):
     """What brings the core's actions to one client."""
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
 
     def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
@@ -57,7 +57,7 @@ class SessionV2:
             case _:
                 assert_never(frame)
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(translate.frame_of(action)))
 

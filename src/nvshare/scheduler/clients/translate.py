@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -16,9 +16,6 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     ResidencyReported,
 )
-
-IDLE_HINT_MICROSECONDS: Final = 20_000
-"""How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -102,14 +99,20 @@ def event_of(
             assert_never(frame)
 
 
-def frame_of(action: Grant | Revoke | TellWaiters) -> wire.SchedulerFrame:
+def frame_of(action: ClientAction) -> wire.SchedulerFrame:
     """What to send to the client that the action names."""
     match action:
         case Grant(_, grant):
             return wire.LockOk(grant)
         case Revoke(_, grant):
             return wire.DropLock(grant)
-        case TellWaiters(_, waiters):
-            return wire.Waiters(waiters, IDLE_HINT_MICROSECONDS if waiters else 0)
+        case TellWaiters(_, waiters, idle_seconds):
+            return wire.Waiters(waiters, round(idle_seconds * 1e6))
+        case Allot(_, order, allotted_bytes, admitted_bytes, capacity_bytes, request):
+            return wire.Allot(order, allotted_bytes, admitted_bytes, capacity_bytes, request)
+        case Evict(_, order, allotted_bytes):
+            return wire.Evict(order, allotted_bytes)
+        case RefuseGrowth(_, request, reason):
+            return wire.RefuseGrowth(request, reason)
         case _:
             assert_never(action)
