@@ -74,11 +74,14 @@ class Arenas:
         if isinstance(made, Failed):
             self._failed(action, made)
         else:
-            # Later: what the core answers may go to the same connection, which is at work on this.
-            sent = partial(self._loop.call_soon, self._sent, action)
-            self._clients()[action.client].receiver.send_arena(made, action.segment_bytes, sent)
+            receiver = self._clients()[action.client].receiver
+            receiver.send_arena(made, action.segment_bytes, partial(self._sent, action))
 
     def _sent(self, action: GrowArena) -> None:
+        # Later: what the core answers may go to the same connection, which is at work on this.
+        self._loop.call_soon(self._tell_sent, action)
+
+    def _tell_sent(self, action: GrowArena) -> None:
         if action.client in self._clients():
             self._feed(ArenaGrown(action.client, action.segment_bytes))
 
