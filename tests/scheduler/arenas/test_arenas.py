@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -15,6 +14,9 @@ from nvshare.scheduler.arenas.arenas import Arenas
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
 from nvshare.scheduler.core.snapshot import HostMemory
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.registered_client import RegisteredClient
 from tests.polling import until
 
 MIB = 1 << 20
@@ -38,10 +40,14 @@ class Clients:
             structlog.wrap_logger(self.lines, processors=[]),
             self,  # type: ignore[arg-type]
             4 * GIB,
-            lambda: {number: SimpleNamespace(receiver=self) for number in self.numbers},  # type: ignore[dict-item]
+            self._known,
             lambda: HostMemory(4 * GIB, self.used),
             self.heard.append,
         )
+
+    def _known(self) -> dict[int, RegisteredClient]:
+        nobody = Description(0, "", Identity())
+        return {number: RegisteredClient(self, "GPU-a", 2, "swap", 1, nobody) for number in self.numbers}  # type: ignore[arg-type]
 
     def room_bytes(self) -> int:
         """See ``MemoryLimits``."""

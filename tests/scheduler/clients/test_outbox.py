@@ -115,5 +115,5 @@ def test_nothing_is_kept_of_a_peer_that_is_gone(ends: tuple[socket.socket, socke
     theirs.close()
     assert outbox.send()
     stuck = Outbox(ours, message(1), pipes[2].parcel())
-    assert not all([stuck.add(message(2), None) for _ in range(100)])
+    assert not all(stuck.add(message(2), None) for _ in range(100))
     assert [(pipe.sent, pipe.closed) for pipe in pipes] == [(0, True)] * 3
