@@ -29,9 +29,9 @@ class Swapper:
         self.arenas: list[int] = []
         """The sizes of the segments that it received."""
 
-    def register(self, **changes: object) -> Self:
+    def register(self, **changes: int) -> Self:
         """With what it has."""
-        self.client.register(swaps=True, footprint_bytes=self.memory.footprint_bytes, **changes)
+        self.client.register(None, swaps=True, footprint_bytes=self.memory.footprint_bytes, **changes)
         self.say()
         return self
 
@@ -57,6 +57,13 @@ class Swapper:
         """Takes frames until this is so."""
         while not condition():
             self.take(self.client.receive())
+
+    def waits(self, request: int) -> bool:
+        """Whether a request is neither granted nor refused, though all that was sent before was worked on."""
+        self.client.send(wire.AskReason())
+        while not isinstance(frame := self.client.receive(), wire.Reason):
+            self.take(frame)
+        return self.granted != request and request not in self.refused
 
     def take(self, frame: wire.Frame) -> None:
         """Does what a frame asks for."""

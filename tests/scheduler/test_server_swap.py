@@ -128,20 +128,20 @@ def test_frames_of_who_does_not_swap(serve: Serve, frame: wire.Frame) -> None:
     for client in (stranger, other):
         client.send(frame)
         client.raw.wait_closed()
-    assert len(scheduler.logged("peer disconnected")) == 2
+    poll_until(lambda: len(scheduler.logged("peer disconnected")) == 2, "both have their line", TIMEOUT_SECONDS)
 
 
 def test_a_client_killed_while_its_arena_is_filled(serve: Serve) -> None:
     """Nothing of it stays, and another one gets its own."""
     scheduler = serve("--host-memory", "8GiB")
-    first = swapper(scheduler).grow(FOOTPRINT)
+    swapper(scheduler).grow(FOOTPRINT)
     with ClientProcess() as process:
         second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
         process.kill()
         second.client.close()
     poll_until(lambda: len(scheduler.states()) == 1, "the client is gone", TIMEOUT_SECONDS)
     third = swapper(scheduler).grow(FOOTPRINT)
-    third.until(lambda: third.arenas or first.client.has_nothing())
+    third.until(lambda: third.arenas)
     poll_until(lambda: not arenas_of(scheduler), "nothing is left open", TIMEOUT_SECONDS)
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_given_before_the_former_clients_are_back(serve: Serve) -> No
         scheduler = serve()
         newcomer = Swapper(mine.connect(scheduler)).register(total_bytes=TOTAL)
         request = newcomer.ask(FOOTPRINT)
-        assert newcomer.client.has_nothing()
+        assert newcomer.waits(request)
         back = Swapper(theirs.connect(scheduler))
         back.memory = first.memory
         back.register(total_bytes=TOTAL)
@@ -181,8 +181,9 @@ def test_memory_of_the_dead_is_given_to_others(serve: Serve) -> None:
     """Soon, where no NVML says when it is free."""
     scheduler = serve("--host-memory", "0")
     with ClientProcess() as process:
-        Swapper(process.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
+        dead = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
         process.kill()
+        dead.client.close()
     swapper(scheduler).grow(FOOTPRINT)
 
 
@@ -192,14 +193,15 @@ def test_many_leave_nothing_behind(serve: Serve) -> None:
     stays = swapper(scheduler).grow(FOOTPRINT)
 
     def open_now() -> int:
-        return len(os.listdir(f"/proc/{scheduler.process.pid}/fd"))
+        return sum(1 for _ in Path(f"/proc/{scheduler.process.pid}/fd").iterdir())
 
     def come_and_go(count: int) -> None:
         for _ in range(count):
             with ClientProcess() as process:
                 client = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
-                client.ask(FOOTPRINT)
-                client.until(lambda client=client: client.granted or client.refused)
+                request = client.ask(FOOTPRINT)
+                while client.waits(request):
+                    pass
                 client.client.close()
         poll_until(lambda: len(scheduler.states()) == 1 and not arenas_of(scheduler), "all have left", TIMEOUT_SECONDS)
 
