@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -31,7 +32,7 @@ class Clients:
         self.used = 0
         self.received: list[tuple[int, int]] = []
         """Size and descriptor."""
-        self.on_sent: list[Callable[[], None]] = []
+        self.on_sent: list[Callable[[bool], None]] = []
         self.heard: list[ArenaGrown | HostMemorySet] = []
         self.numbers = [1, 2]
         self.lines = structlog.testing.CapturingLogger()
@@ -53,14 +54,22 @@ class Clients:
         """See ``MemoryLimits``."""
         return self.room
 
-    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
         """See ``ActionReceiver``."""
         self.received.append((segment_bytes, descriptor))
-        self.on_sent.append(sent)
+        self.on_sent.append(done)
 
     def grow(self, client: int, segment_bytes: int) -> None:
         self.used += segment_bytes
         self.arenas.grow(GrowArena(client, segment_bytes))
+
+
+def is_open(descriptor: int) -> bool:
+    """Whether it is a descriptor of a segment."""
+    try:
+        return "nvshare-arena" in str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    except OSError:
+        return False
 
 
 @pytest.fixture
@@ -72,8 +81,8 @@ async def clients() -> Clients:
 def _closed(clients: Clients) -> Iterator[None]:
     yield
     clients.arenas.stop()
-    for _size, descriptor in clients.received:
-        os.close(descriptor)
+    for done in clients.on_sent:
+        done(True)
 
 
 async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> None:
@@ -83,7 +92,8 @@ async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> 
     size, descriptor = clients.received[0]
     assert (size, os.fstat(descriptor).st_blocks * 512) == (4 * MIB, 4 * MIB)
     assert clients.heard == []
-    clients.on_sent[0]()
+    clients.on_sent.pop()(True)
+    assert not is_open(descriptor)
     await until(lambda: clients.heard, "the core hears of it")
     assert clients.heard == [ArenaGrown(1, 4 * MIB)]
 
@@ -96,13 +106,22 @@ async def test_a_client_that_goes_meanwhile(clients: Clients) -> None:
     await until(lambda: clients.received, "another one's is filled")
     clients.numbers.remove(2)
     clients.arenas.forget(2)
-    clients.on_sent[0]()
+    clients.on_sent.pop()(False)
     clients.numbers.append(3)
     clients.grow(3, 2 * MIB)
     await until(lambda: len(clients.received) == 2, "another one's is filled")
-    clients.on_sent[1]()
+    clients.on_sent.pop()(True)
     await until(lambda: clients.heard, "the core hears of it")
     assert clients.heard == [ArenaGrown(3, 2 * MIB)]
+
+
+async def test_what_does_not_go_is_given_back(clients: Clients) -> None:
+    """Its client's connection ended while its socket was full."""
+    clients.grow(1, 4 * MIB)
+    await until(lambda: clients.received, "it is filled")
+    clients.on_sent.pop()(False)
+    await until(lambda: not is_open(clients.received[0][1]), "it is closed")
+    assert clients.heard == []
 
 
 async def test_less_than_was_meant(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,9 +61,9 @@ class SessionV2:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(translate.frame_of(action)))
 
-    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
-        self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, sent))
+        self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
 
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
