@@ -41,7 +41,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
@@ -129,10 +129,10 @@ class Core:
         """The host memory of all clients' arenas."""
         return self._host.snapshot()
 
-    def line(self, client: int, now: float) -> Line | None:
-        """Where a registered client waits at ``now``; None: it does not."""
+    def client(self, client: int, now: float) -> ClientSnapshot:
+        """A registered client at ``now``."""
         known, device = self._clients[client]
-        return device.line(known, now)
+        return known.snapshot(now, device.line(known, now))
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
