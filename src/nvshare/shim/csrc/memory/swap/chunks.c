@@ -245,19 +245,26 @@ void nvs_chunk_stays(struct nvs_chunk *chunk)
 	arrived(chunk, false);
 }
 
-struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, CUresult *result)
+struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
+				     CUresult *result)
 {
 	struct store *store = store_of(device);
 	struct nvs_chunk *chunk;
+	bool entered;
 	int place;
 
 	*result = CUDA_SUCCESS;
 	pthread_mutex_lock(&store->lock);
 	for (;;) {
-		chunk = store->out.last;
-		while (chunk && chunk->entered)
-			chunk = chunk->before;
-		if (chunk || !store->out.last)
+		entered = false;
+		for (chunk = store->out.last; chunk; chunk = chunk->before) {
+			if (chunk->bytes > most_bytes)
+				continue;
+			if (!chunk->entered)
+				break;
+			entered = true;
+		}
+		if (chunk || !entered)
 			break;
 		pthread_cond_wait(&store->changed, &store->lock);
 	}

@@ -42,10 +42,12 @@ void nvs_chunk_out(struct nvs_chunk *chunk);
 void nvs_chunk_stays(struct nvs_chunk *chunk);
 /*
  * A chunk that is out gets device memory, mapped at its addresses, with the accesses that it had.
- * Waits for threads of the program that work on one. NULL: none is out (*result CUDA_SUCCESS), or
+ * Waits for threads of the program that work on one; one of more than `most_bytes` is passed over.
+ * NULL: none is out (*result CUDA_SUCCESS), or
  * the driver's error is in *result and nothing was changed.
  */
-struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, CUresult *result);
+struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
+				     CUresult *result);
 /* Its contents are there, or it has none: DEVICE, and clean. */
 void nvs_chunk_in(struct nvs_chunk *chunk);
 /* They are not: the device memory is given back, the host copy is what it was. */
