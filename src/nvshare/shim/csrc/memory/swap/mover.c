@@ -142,10 +142,10 @@ static CUresult submit(struct mover *mover, struct nvs_chunk *chunk, bool out, C
 	     offset += bytes) {
 		void *place = nvs_arena_place(chunk, offset, &bytes);
 
-		result = out ? NVS_CALL(cuMemcpyDtoHAsync_v2, place, address + offset, bytes,
-					stream)
-			     : NVS_CALL(cuMemcpyHtoDAsync_v2, address + offset, place, bytes,
-					stream);
+		result =
+			out ? NVS_CALL(cuMemcpyDtoHAsync_v2, place, address + offset, bytes, stream)
+			    : NVS_CALL(cuMemcpyHtoDAsync_v2, address + offset, place, bytes,
+				       stream);
 	}
 	if (result == CUDA_SUCCESS)
 		result = NVS_CALL(cuEventRecord, event, stream);
