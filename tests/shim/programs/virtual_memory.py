@@ -72,7 +72,7 @@ def create(size: int, handle_types: int = 0) -> Any:
 def write(address: int, value: float) -> None:
     """Fills a place by a kernel."""
     device.fill(int(address), value, FLOATS)
-    step()
+    call("cuCtxSynchronize")
 
 
 def check(address: int, value: float) -> None:
@@ -148,7 +148,6 @@ def twice() -> None:
     check(base + 2 * MIB, 8.0)
     check(base + 67 * MIB, 7.0)
     show("cuMemGetAccess", access()[0].location, base + 100 * MIB)
-    show("cuMemsetD8", base + 2 * MIB, 1, 16)
     call("cuMemSetAccess", base + 2 * MIB, size, access("NONE"), 1)
     show("cuMemGetAccess", access()[0].location, base + 100 * MIB)
     call("cuMemSetAccess", base + 2 * MIB, size, access(), 1)
@@ -224,7 +223,6 @@ def questions() -> None:
             step()
     got = call("cuMemGetAllocationPropertiesFromHandle", handle)
     print(int(got.type), int(got.location.type), got.location.id, int(got.requestedHandleTypes), flush=True)
-    show("cuIpcGetMemHandle", base + 2 * MIB)
     call("cuMemUnmap", base + 2 * MIB, size)
     call("cuMemRelease", handle)
     call("cuMemAddressFree", base, 512 * MIB)

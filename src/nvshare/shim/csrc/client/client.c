@@ -116,8 +116,8 @@ static void open_gate(struct nvs_client *client)
 /* Nothing passes a gate that waits for memory: nothing runs, and yet there is something to do. */
 static void ask_worker(struct nvs_client *client, enum nvs_job job)
 {
-	bool opens = job == NVS_JOB_DRAIN ? nvs_memory_give_up(&client->memory)
-					  : client->memory.opens;
+	bool opens =
+		job == NVS_JOB_DRAIN ? nvs_memory_give_up(&client->memory) : client->memory.opens;
 
 	if (opens)
 		nvs_worker_spare(&client->worker, job);

@@ -2,7 +2,8 @@
 /*
  * Copies, fills and moves: with several devices in use each passes the gates of all whose memory it
  * touches, not only that of its stream, since any pointer can be given to any of them. Which device
- * a pointer belongs to, the driver is asked, unless it is one of ours; with one device in use nobody is. No state.
+ * a pointer belongs to, the driver is asked, unless it is one of ours; with one device in use
+ * nobody is. No state.
  */
 #include <stdbool.h>
 

@@ -20,16 +20,16 @@ static void measure(void)
 }
 
 /* The answer of `call`, which looks at device memory. */
-#define LOOKING(call)                                                   \
-	__extension__({                                                 \
-		struct nvs_pass pass_;                                  \
-		CUresult result_ = nvs_look_enter(&pass_, NULL);        \
-                                                                        \
-		if (result_ == CUDA_SUCCESS) {                          \
-			result_ = call;                                 \
-			nvs_gate_leave(&pass_, result_);                \
-		}                                                       \
-		result_;                                                \
+#define LOOKING(call)                                            \
+	__extension__({                                          \
+		struct nvs_pass pass_;                           \
+		CUresult result_ = nvs_look_enter(&pass_, NULL); \
+                                                                 \
+		if (result_ == CUDA_SUCCESS) {                   \
+			result_ = call;                          \
+			nvs_gate_leave(&pass_, result_);         \
+		}                                                \
+		result_;                                         \
 	})
 
 static CUresult measured(CUresult result)
@@ -64,8 +64,8 @@ NVS_HOOK(cuGraphAddMemFreeNode, CUgraphNode *phGraphNode, CUgraph hGraph,
 NVS_HOOK(cuGraphAddNode, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(LOOKING(NVS_CALL(cuGraphAddNode, phGraphNode, hGraph, dependencies, numDependencies,
-			      nodeParams)),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode, phGraphNode, hGraph, dependencies,
+				      numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
@@ -73,8 +73,8 @@ NVS_HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
 	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(LOOKING(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies, dependencyData,
-			      numDependencies, nodeParams)),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies,
+				      dependencyData, numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
@@ -82,23 +82,23 @@ NVS_HOOK(cuGraphAddNode_v3, CUgraphNode *phGraphNode, CUgraph hGraph,
 	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(LOOKING(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies, dependencyData,
-			      numDependencies, nodeParams)),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies,
+				      dependencyData, numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
 NVS_HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 	 char *logBuffer, size_t bufferSize)
 {
-	return measured(LOOKING(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode, logBuffer,
-				 bufferSize)));
+	return measured(LOOKING(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode,
+					 logBuffer, bufferSize)));
 }
 
 NVS_HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 	 char *logBuffer, size_t bufferSize)
 {
-	return measured(LOOKING(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode, logBuffer,
-				 bufferSize)));
+	return measured(LOOKING(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode,
+					 logBuffer, bufferSize)));
 }
 
 NVS_HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,

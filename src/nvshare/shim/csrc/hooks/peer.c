@@ -70,13 +70,12 @@ static const struct nvs_device *owner_of(CUdeviceptr pointer)
 NVS_HOOK(cuMemSetAccess, CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
 	 size_t count)
 {
-	CUresult result = nvs_virtual_ours(ptr, size) ?
-				  nvs_virtual_set_access(ptr, size, desc, count) :
-				  NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
+	CUresult result = nvs_virtual_ours(ptr, size)
+				  ? nvs_virtual_set_access(ptr, size, desc, count)
+				  : NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
 
-	return result == CUDA_SUCCESS ?
-		       allowed(result, reaches_others(owner_of(ptr), desc, count)) :
-		       result;
+	return result == CUDA_SUCCESS ? allowed(result, reaches_others(owner_of(ptr), desc, count))
+				      : result;
 }
 
 /* A pool does not tell its device, and programs set the access of their current one's. */

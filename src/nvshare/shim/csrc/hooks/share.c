@@ -35,16 +35,20 @@ static CUresult shared(CUresult result, bool pinned)
 	return result == CUDA_SUCCESS && !pinned ? CUDA_ERROR_SYSTEM_NOT_READY : result;
 }
 
-NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocationHandle_v1 handle,
-	 CUmemAllocationHandleType handleType, unsigned long long flags)
+NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
+	 CUmemGenericAllocationHandle_v1 handle, CUmemAllocationHandleType handleType,
+	 unsigned long long flags)
 {
-	struct nvs_handle *ours = nvs_handle_get(handle);
+	struct nvs_handle *ours;
 	struct nvs_pass pass;
 	CUresult result;
 
-	if (!ours)
+	if (!nvs_handle_has_form(handle))
 		return NVS_CALL(cuMemExportToShareableHandle, shareableHandle, handle, handleType,
 				flags);
+	ours = nvs_handle_get(handle);
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
 	result = nvs_look_enter(&pass, ours->device);
 	if (result == CUDA_SUCCESS) {
 		/* One that may be exported is of one chunk; for others the driver says no. */
@@ -59,27 +63,27 @@ NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAlloca
 }
 
 /* Calls that name addresses. */
-#define BY_ADDRESS(symbol, start, bytes, arguments, ...)                                   \
-	NVS_HOOK(symbol, __VA_ARGS__)                                                      \
-	{                                                                                  \
-		struct nvs_pass pass;                                                      \
-		struct nvs_block block;                                                    \
-		CUresult result;                                                           \
-                                                                                           \
-		if (!NVS_REAL(symbol))                                                     \
-			return CUDA_ERROR_NOT_FOUND;                                       \
-		if (!nvs_block_find(start, &block))                                        \
-			return NVS_REAL(symbol) arguments;                                 \
-		result = nvs_look_enter(&pass, block.device);                              \
-		if (result != CUDA_SUCCESS)                                                \
-			return result;                                                     \
-		result = NVS_REAL(symbol) arguments;                                       \
-		if (result == CUDA_SUCCESS)                                                \
-			result = shared(result, block.kind == NVS_BLOCK_MAPPING ?          \
-							nvs_virtual_pin(start, bytes) :    \
-							nvs_block_pin(start, bytes));      \
-		nvs_gate_leave(&pass, result);                                             \
-		return result;                                                             \
+#define BY_ADDRESS(symbol, start, bytes, arguments, ...)                                \
+	NVS_HOOK(symbol, __VA_ARGS__)                                                   \
+	{                                                                               \
+		struct nvs_pass pass;                                                   \
+		struct nvs_block block;                                                 \
+		CUresult result;                                                        \
+                                                                                        \
+		if (!NVS_REAL(symbol))                                                  \
+			return CUDA_ERROR_NOT_FOUND;                                    \
+		if (!nvs_block_find(start, &block))                                     \
+			return NVS_REAL(symbol) arguments;                              \
+		result = nvs_look_enter(&pass, block.device);                           \
+		if (result != CUDA_SUCCESS)                                             \
+			return result;                                                  \
+		result = NVS_REAL(symbol) arguments;                                    \
+		if (result == CUDA_SUCCESS)                                             \
+			result = shared(result, block.kind == NVS_BLOCK_MAPPING         \
+							? nvs_virtual_pin(start, bytes) \
+							: nvs_block_pin(start, bytes)); \
+		nvs_gate_leave(&pass, result);                                          \
+		return result;                                                          \
 	}
 
 BY_ADDRESS(cuMemGetHandleForAddressRange, dptr, size, (handle, dptr, size, handleType, flags),
@@ -136,8 +140,8 @@ static CUresult bind_endpoint(const struct target *target, CUmemGenericAllocatio
 static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t bytes, binder *bind,
 			   struct target target)
 {
-	CUresult result = nvs_handle_pin(ours, from, bytes) ? CUDA_SUCCESS
-							    : CUDA_ERROR_SYSTEM_NOT_READY;
+	CUresult result =
+		nvs_handle_pin(ours, from, bytes) ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
 	uint64_t at = 0;
 
 	if (result == CUDA_SUCCESS &&
@@ -157,12 +161,16 @@ static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t byte
 	return result;
 }
 
-static CUresult bind_ours(struct nvs_handle *ours, uint64_t from, uint64_t bytes, binder *bind,
-			  struct target target)
+static CUresult bind_ours(CUmemGenericAllocationHandle number, uint64_t from, uint64_t bytes,
+			  binder *bind, struct target target)
 {
+	struct nvs_handle *ours = nvs_handle_get(number);
 	struct nvs_pass pass;
-	CUresult result = nvs_look_enter(&pass, ours->device);
+	CUresult result;
 
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = nvs_look_enter(&pass, ours->device);
 	if (result == CUDA_SUCCESS) {
 		result = bind_parts(ours, from, bytes, bind, target);
 		nvs_gate_leave(&pass, result);
@@ -175,13 +183,11 @@ NVS_HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOff
 	 CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
 	 unsigned long long flags)
 {
-	struct nvs_handle *ours = nvs_handle_get(memHandle);
-
-	if (!ours)
+	if (!nvs_handle_has_form(memHandle))
 		return NVS_CALL(cuMulticastBindMem, mcHandle, mcOffset, memHandle, memOffset, size,
 				flags);
 	return bind_ours(
-		ours, memOffset, size, bind_multicast,
+		memHandle, memOffset, size, bind_multicast,
 		(struct target){ .multicast = mcHandle, .offset = mcOffset, .flags = flags });
 }
 
@@ -189,29 +195,24 @@ NVS_HOOK(cuMulticastBindMem_v2, CUmemGenericAllocationHandle mcHandle, CUdevice 
 	 size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
 	 unsigned long long flags)
 {
-	struct nvs_handle *ours = nvs_handle_get(memHandle);
-
-	if (!ours)
+	if (!nvs_handle_has_form(memHandle))
 		return NVS_CALL(cuMulticastBindMem_v2, mcHandle, dev, mcOffset, memHandle,
 				memOffset, size, flags);
-	return bind_ours(ours, memOffset, size, bind_multicast_of,
-			 (struct target){ .multicast = mcHandle,
-					  .device = dev,
-					  .offset = mcOffset,
-					  .flags = flags });
+	return bind_ours(
+		memHandle, memOffset, size, bind_multicast_of,
+		(struct target){
+			.multicast = mcHandle, .device = dev, .offset = mcOffset, .flags = flags });
 }
 
 NVS_HOOK(cuLogicalEndpointBindMem, CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset,
 	 CUmemGenericAllocationHandle memHandle, cuuint64_t memOffset, cuuint64_t size,
 	 unsigned long long flags)
 {
-	struct nvs_handle *ours = nvs_handle_get(memHandle);
-
-	if (!ours)
+	if (!nvs_handle_has_form(memHandle))
 		return NVS_CALL(cuLogicalEndpointBindMem, leId, dev, offset, memHandle, memOffset,
 				size, flags);
 	return bind_ours(
-		ours, memOffset, size, bind_endpoint,
+		memHandle, memOffset, size, bind_endpoint,
 		(struct target){
 			.endpoint = leId, .device = dev, .offset = offset, .flags = flags });
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends of streams, and the begin and end of captures. Of these only the begin of a capture waits
- * for the gate, and only where memory swaps: what is captured names memory, which then is there,
- * and stays there until the capture's end. No state of its own.
+ * The ends of streams, and the begin and end of captures. Of these only the begin of a capture
+ * waits for the gate, and only where memory swaps: what is captured names memory, which then is
+ * there, and stays there until the capture's end. No state of its own.
  */
 #include "driver/driver.h"
 #include "gate/capture.h"
@@ -62,20 +62,20 @@ static CUresult begin(CUstream stream, struct nvs_capture **capture)
 	}
 }
 
-#define BEGIN(symbol, stream, arguments, ...)            \
-	NVS_HOOK(symbol, __VA_ARGS__)                    \
-	{                                                \
-		struct nvs_capture *capture;             \
-		CUresult result;                         \
-                                                         \
-		if (!NVS_REAL(symbol))                   \
-			return CUDA_ERROR_NOT_FOUND;     \
-		result = begin(stream, &capture);        \
-		if (result != CUDA_SUCCESS)              \
-			return result;                   \
-		result = NVS_REAL(symbol) arguments;     \
-		nvs_capture_begun(capture, result);      \
-		return result;                           \
+#define BEGIN(symbol, stream, arguments, ...)        \
+	NVS_HOOK(symbol, __VA_ARGS__)                \
+	{                                            \
+		struct nvs_capture *capture;         \
+		CUresult result;                     \
+                                                     \
+		if (!NVS_REAL(symbol))               \
+			return CUDA_ERROR_NOT_FOUND; \
+		result = begin(stream, &capture);    \
+		if (result != CUDA_SUCCESS)          \
+			return result;               \
+		result = NVS_REAL(symbol) arguments; \
+		nvs_capture_begun(capture, result);  \
+		return result;                       \
 	}
 
 BEGIN(cuStreamBeginCapture, hStream, (hStream), CUstream hStream)

@@ -91,7 +91,9 @@ NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
 {
 	struct nvs_handle *ours = nvs_handle_get(handle);
 
-	return ours ? release_ours(ours) : release_drivers(handle);
+	if (nvs_handle_has_form(handle))
+		return ours ? release_ours(ours) : CUDA_ERROR_INVALID_VALUE;
+	return release_drivers(handle);
 }
 
 /*
@@ -113,7 +115,8 @@ NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, v
 	struct nvs_handle *ours = handle ? nvs_virtual_handle((uintptr_t)addr) : NULL;
 
 	if (!ours)
-		/* Plain memory of ours has a handle for the driver, which is none of the program's. */
+		/* Plain memory of ours has a handle for the driver, which is none of the program's.
+		 */
 		return nvs_virtual_ours((uintptr_t)addr, 1) ? CUDA_ERROR_INVALID_VALUE
 							    : retain_drivers(handle, addr);
 	nvs_handle_own(ours);
@@ -125,10 +128,13 @@ NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, v
 NVS_HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp_v1 *prop,
 	 CUmemGenericAllocationHandle_v1 handle)
 {
-	struct nvs_handle *ours = prop ? nvs_handle_get(handle) : NULL;
+	struct nvs_handle *ours;
 
-	if (!ours)
+	if (!nvs_handle_has_form(handle))
 		return NVS_CALL(cuMemGetAllocationPropertiesFromHandle, prop, handle);
+	ours = prop ? nvs_handle_get(handle) : NULL;
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
 	*prop = ours->prop;
 	nvs_handle_put(ours);
 	return CUDA_SUCCESS;
@@ -169,11 +175,14 @@ static CUresult map_drivers(CUdeviceptr ptr, size_t size, size_t offset,
 NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
 	 CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
-	struct nvs_handle *ours = nvs_handle_get(handle);
+	struct nvs_handle *ours;
 	CUresult result;
 
-	if (!ours)
+	if (!nvs_handle_has_form(handle))
 		return map_drivers(ptr, size, offset, handle, flags);
+	ours = nvs_handle_get(handle);
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
 	result = nvs_virtual_map(ours, ptr, size, offset, flags);
 	nvs_handle_put(ours);
 	return result;

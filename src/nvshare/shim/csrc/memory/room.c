@@ -15,12 +15,14 @@
 #include "memory/room_lock.h"
 #include "process/thread.h"
 
+#define UNANSWERED_NS 10000000000ull
 #define LACKING_NS 20000000ull /* more with each try */
 #define LONGEST_LACKING_NS 500000000ull
 #define LACKING_TRIES 35u /* some ten seconds */
 
-/* False: it has been served meanwhile. */
-static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter)
+/* False: it has been served meanwhile. `unanswered`: unless there is a scheduler that has answered.
+ */
+static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter, bool unanswered)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
 	struct nvs_room_waiter **link = &room->first;
@@ -28,11 +30,38 @@ static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter)
 
 	while (*link && *link != waiter)
 		link = &(*link)->next;
-	found = *link == waiter;
+	found = *link == waiter && !(unanswered && room->state.link != NVS_ROOM_LINK_NEW);
 	if (found)
 		*link = waiter->next;
 	nvs_room_unlock(device, room);
 	return found;
+}
+
+/*
+ * Sleeps until the waiter has its answer. A scheduler that does not answer at
+ * all may be stopped: a program that only looks whether there is a device must not hang with it.
+ */
+static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
+{
+	uint64_t timeout = waiter->kind == NVS_ROOM_CONTEXT ? UNANSWERED_NS : UINT64_MAX;
+
+	while (!atomic_load(&waiter->served))
+		switch (nvs_room_sleep(&waiter->served, 0, timeout)) {
+		case EINTR:
+			if (nvs_python_interrupts() && step_back(device, waiter, false)) {
+				waiter->room = NVS_ROOM_REFUSED;
+				return;
+			}
+			break;
+		case ETIMEDOUT:
+			if (step_back(device, waiter, true)) {
+				waiter->room = NVS_ROOM_IN;
+				return;
+			}
+			break;
+		default:
+			break;
+		}
 }
 
 static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
@@ -47,6 +76,7 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 	if (waiter.room != NVS_ROOM_WAIT) {
 		nvs_room_state_take(&room->state, kind, bytes, waiter.room);
 		nvs_room_unlock(device, room);
+		errno = saved;
 		return (enum nvs_room)waiter.room;
 	}
 	while (*last)
@@ -55,12 +85,7 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 	/* It is on this stack until it is served. */
 	nvs_cancel_off();
 	nvs_room_unlock(device, room);
-	while (!atomic_load(&waiter.served))
-		if (nvs_room_sleep(&waiter.served, 0, UINT64_MAX) == EINTR &&
-		    nvs_python_interrupts() && step_back(device, &waiter)) {
-			waiter.room = NVS_ROOM_REFUSED;
-			break;
-		}
+	wait_for(device, &waiter);
 	nvs_cancel_on();
 	errno = saved;
 	return (enum nvs_room)waiter.room;
@@ -126,16 +151,16 @@ bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tr
 	int saved = errno;
 	struct nvs_room_record *room = nvs_room_lock(device);
 	bool asked = nvs_room_state_asked(&room->state) && tries < LACKING_TRIES;
-	struct timespec time = { 0 };
+	struct timespec left = { 0 };
 
 	if (asked)
 		nvs_room_state_lack(&room->state, bytes);
 	nvs_room_unlock(device, room);
 	if (!asked)
 		return false;
-	time.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
+	left.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
 	nvs_cancel_off();
-	while (nanosleep(&time, &time) && asked)
+	while (nanosleep(&left, &left) && asked)
 		asked = !nvs_python_interrupts();
 	nvs_cancel_on();
 	errno = saved;

@@ -46,9 +46,8 @@ struct arena {
 	bool refused; /* the driver registers nothing more; said so */
 };
 
-static struct arena arenas[NVS_MAX_DEVICES] = {
-	[0 ... NVS_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER }
-};
+static struct arena arenas[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
+						 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
 static struct arena *lock(const struct nvs_device *device)
 {
@@ -115,8 +114,8 @@ static void offer(struct arena *arena, struct segment *segment, uint32_t end)
 static bool note(struct arena *arena, char *base, uint32_t count)
 {
 	uint32_t before = arena->granules.count, words_before = (before + 63) / 64;
-	uint32_t first = (before + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES *
-			 NVS_PIECE_GRANULES;
+	uint32_t first =
+		(before + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES * NVS_PIECE_GRANULES;
 	uint32_t after = first + count, words = (after + 63) / 64;
 
 	if (!grow(&arena->segments, sizeof(*arena->segments), arena->count + 1) ||
@@ -124,8 +123,7 @@ static bool note(struct arena *arena, char *base, uint32_t count)
 	    !grow(&arena->granules.words, sizeof(uint64_t), words))
 		return false;
 	memset(arena->owners + before, 0, (after - before) * sizeof(*arena->owners));
-	memset(arena->granules.words + words_before, 0,
-	       (words - words_before) * sizeof(uint64_t));
+	memset(arena->granules.words + words_before, 0, (words - words_before) * sizeof(uint64_t));
 	arena->granules.count = after;
 	arena->segments[arena->count++] =
 		(struct segment){ .base = base, .first = first, .count = count };

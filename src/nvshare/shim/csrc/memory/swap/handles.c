@@ -19,7 +19,7 @@
  * The driver's handles are addresses of its own records or small numbers. No address has both of
  * its two highest bits set and the next one not.
  */
-#define OURS (0xc0de00000000ull << 16)
+#define OURS (0xc0deull << 48)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvs_handle **handles;
@@ -180,12 +180,17 @@ CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 	return result;
 }
 
+bool nvs_handle_has_form(CUmemGenericAllocationHandle number)
+{
+	return number >> 48 == OURS >> 48;
+}
+
 struct nvs_handle *nvs_handle_get(CUmemGenericAllocationHandle number)
 {
 	struct nvs_handle *handle = NULL;
 	size_t place;
 
-	if (number < OURS)
+	if (!nvs_handle_has_form(number))
 		return NULL;
 	pthread_mutex_lock(&lock);
 	place = place_of(number);

@@ -41,7 +41,9 @@ bool nvs_handle_may_move(const CUmemAllocationProp_v1 *prop, size_t bytes,
 CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 			   const CUmemAllocationProp_v1 *prop,
 			   CUmemGenericAllocationHandle *number);
-/* One of ours: held until nvs_handle_put. NULL: it is the driver's to say what it is. */
+/* The number has the form of ours, whether the handle still is or not: nothing for the driver. */
+bool nvs_handle_has_form(CUmemGenericAllocationHandle number);
+/* One of ours: held until nvs_handle_put. NULL: it is none, or not any more. */
 struct nvs_handle *nvs_handle_get(CUmemGenericAllocationHandle number);
 /* Once more, of one that is held. */
 void nvs_handle_hold(struct nvs_handle *handle);

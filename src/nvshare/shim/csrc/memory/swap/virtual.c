@@ -81,17 +81,15 @@ bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 }
 
 /* Calls a function of chunks.c for each chunk of a mapping, which nobody moves meanwhile. */
-#define EACH_CHUNK(mapping, result, call)                                          \
-	for (size_t i_ = 0; (result) == CUDA_SUCCESS &&                            \
-			    i_ < ((struct nvs_handle *)(mapping)->of)->count;      \
-	     i_++) {                                                               \
-		struct nvs_chunk *chunk =                                          \
-			((struct nvs_handle *)(mapping)->of)->chunks[i_];          \
-		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES; \
-                                                                                   \
-		nvs_chunk_enter(chunk);                                            \
-		(result) = call;                                                   \
-		nvs_chunk_leave(chunk);                                            \
+#define EACH_CHUNK(mapping, result, call)                                                          \
+	for (size_t i_ = 0;                                                                        \
+	     (result) == CUDA_SUCCESS && i_ < ((struct nvs_handle *)(mapping)->of)->count; i_++) { \
+		struct nvs_chunk *chunk = ((struct nvs_handle *)(mapping)->of)->chunks[i_];        \
+		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES;                \
+                                                                                                   \
+		nvs_chunk_enter(chunk);                                                            \
+		(result) = call;                                                                   \
+		nvs_chunk_leave(chunk);                                                            \
 	}
 
 /* Unmaps what is mapped of a span; the driver's refusal of one leaves the others unmapped. */
