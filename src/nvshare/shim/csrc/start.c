@@ -13,7 +13,7 @@
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "memory/memory.h"
-#include "memory/room.h"
+#include "memory/room_lock.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/mover.h"

@@ -151,16 +151,16 @@ bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tr
 	int saved = errno;
 	struct nvs_room_record *room = nvs_room_lock(device);
 	bool asked = nvs_room_state_asked(&room->state) && tries < LACKING_TRIES;
-	struct timespec time = { 0 };
+	struct timespec left = { 0 };
 
 	if (asked)
 		nvs_room_state_lack(&room->state, bytes);
 	nvs_room_unlock(device, room);
 	if (!asked)
 		return false;
-	time.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
+	left.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
 	nvs_cancel_off();
-	while (nanosleep(&time, &time) && asked)
+	while (nanosleep(&left, &left) && asked)
 		asked = !nvs_python_interrupts();
 	nvs_cancel_on();
 	errno = saved;

@@ -116,7 +116,4 @@ void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
 /* The arena: bytes received, and of those registered with the driver. */
 void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
 
-/* In a forked child. */
-void nvs_rooms_forked(void);
-
 #endif

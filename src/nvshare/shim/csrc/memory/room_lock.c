@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "gate/device.h"
-#include "memory/room.h"
 #include "process/thread.h"
 
 static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {

@@ -45,4 +45,7 @@ void nvs_room_answer_first(struct nvs_room_record *room, int answer);
 /* Sleeps while the word is what was seen; the errno, 0: woken. */
 int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 
+/* In a forked child. */
+void nvs_rooms_forked(void);
+
 #endif

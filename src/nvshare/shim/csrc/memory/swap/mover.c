@@ -9,9 +9,6 @@
  * Nothing of the program's runs meanwhile (chunks move only while the gate is closed and drained),
  * and the drain never sees a copy. What fails leaves a chunk as it was: until the contents are on
  * the device the host copy is the truth, until they are in the host copy the device is.
- *
- * A copy needs a context. Any of the device's will do, since chunks belong to none; it is pinned
- * meanwhile, so that nobody ends it, and for no longer. The streams and events stay until it ends.
  */
 #define _GNU_SOURCE
 #include "memory/swap/mover.h"
@@ -23,17 +20,15 @@
 #include <time.h>
 
 #include "driver/driver.h"
-#include "gate/context_list.h"
-#include "gate/contexts.h"
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
+#include "memory/swap/copies.h"
 #include "process/log.h"
 #include "process/thread.h"
 
-#define FLIGHTS 4
 #define LOOK_NS 50000 /* between two looks at an event; a chunk takes a millisecond */
 #define FIRST_PAUSE_NS 1000000u
 #define LONGEST_PAUSE_NS 256000000u
@@ -47,113 +42,16 @@ struct flight {
 struct mover {
 	_Atomic bool running;
 	struct nvs_device *device;
-	struct nvs_context *pinned; /* NULL: none */
-	/* Of the context of that entry in that life; NULL: none were made. */
-	struct nvs_context *made_in;
-	uint32_t life;
-	CUstream out, in;
-	CUevent events[FLIGHTS];
+	struct nvs_copies copies;
 	/* A ring: `count` of them from `first` on, the oldest first. */
-	struct flight flights[FLIGHTS];
+	struct flight flights[NVS_COPIES];
 	unsigned int first, count;
 	bool failed; /* a copy did; said so */
 };
 
 static struct mover movers[NVS_MAX_DEVICES];
 
-/* The context */
-
-static bool make_streams(struct mover *mover)
-{
-	bool made = NVS_CALL(cuStreamCreate, &mover->out, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
-		    NVS_CALL(cuStreamCreate, &mover->in, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
-
-	for (int i = 0; made && i < FLIGHTS; i++)
-		made = NVS_CALL(cuEventCreate, &mover->events[i], CU_EVENT_DISABLE_TIMING) ==
-		       CUDA_SUCCESS;
-	return made;
-}
-
-/* What was made in a context that has ended is gone with it. */
-static bool prepare(struct mover *mover, struct nvs_context *entry)
-{
-	uint32_t life = nvs_context_life(entry);
-
-	if (mover->made_in == entry && mover->life == life)
-		return true;
-	if (mover->made_in)
-		nvs_arena_register_again(mover->device);
-	mover->made_in = NULL;
-	if (!make_streams(mover))
-		return false;
-	mover->made_in = entry;
-	mover->life = life;
-	return true;
-}
-
-static bool enter_context(struct mover *mover, struct nvs_context *entry)
-{
-	CUcontext context, popped;
-
-	if (!nvs_context_take(entry, &context))
-		return false;
-	if (NVS_CALL(cuCtxPushCurrent_v2, context) == CUDA_SUCCESS) {
-		if (prepare(mover, entry))
-			return true;
-		NVS_CALL(cuCtxPopCurrent_v2, &popped);
-	}
-	nvs_context_give_back(entry);
-	return false;
-}
-
-/* The one that has the streams, if it is still there; else any. False: there is none. */
-static bool begin(struct mover *mover)
-{
-	struct nvs_context *entry = NULL;
-
-	while ((entry = nvs_context_next(mover->device, entry, true)))
-		if (enter_context(mover, entry)) {
-			mover->pinned = entry;
-			return true;
-		}
-	return false;
-}
-
-static void end(struct mover *mover)
-{
-	CUcontext popped;
-
-	NVS_CALL(cuCtxPopCurrent_v2, &popped);
-	nvs_context_give_back(mover->pinned);
-	nvs_context_unpin(mover->pinned);
-	mover->pinned = NULL;
-}
-
 /* Flights */
-
-static CUresult submit(struct mover *mover, struct nvs_chunk *chunk, bool out, CUevent event)
-{
-	CUstream stream = out ? mover->out : mover->in;
-	CUdeviceptr address = nvs_chunk_address(chunk);
-	CUresult result = address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	uint64_t bytes;
-
-	for (uint64_t offset = 0; result == CUDA_SUCCESS && offset < chunk->bytes;
-	     offset += bytes) {
-		void *place = nvs_arena_place(chunk, offset, &bytes);
-
-		result =
-			out ? NVS_CALL(cuMemcpyDtoHAsync_v2, place, address + offset, bytes, stream)
-			    : NVS_CALL(cuMemcpyHtoDAsync_v2, address + offset, place, bytes,
-				       stream);
-	}
-	if (result == CUDA_SUCCESS)
-		result = NVS_CALL(cuEventRecord, event, stream);
-	/* What was submitted before that must not go on when the chunk's memory is another's. */
-	if (result != CUDA_SUCCESS)
-		NVS_CALL(cuStreamSynchronize, stream);
-	return result;
-}
 
 static void say_failed(struct mover *mover, CUresult result, bool out)
 {
@@ -166,11 +64,11 @@ static void say_failed(struct mover *mover, CUresult result, bool out)
 /* `copies`: there are contents to copy. False: that failed. */
 static bool take_off(struct mover *mover, struct nvs_chunk *chunk, bool out, bool copies)
 {
-	unsigned int slot = (mover->first + mover->count) % FLIGHTS;
+	unsigned int slot = (mover->first + mover->count) % NVS_COPIES;
 	CUresult result = CUDA_SUCCESS;
 
 	if (copies)
-		result = submit(mover, chunk, out, mover->events[slot]);
+		result = nvs_copies_submit(&mover->copies, chunk, out, slot);
 	if (result != CUDA_SUCCESS) {
 		say_failed(mover, result, out);
 		return false;
@@ -186,10 +84,10 @@ static bool land(struct mover *mover, struct flight *flight, bool out)
 	CUresult result = CUDA_SUCCESS;
 
 	*flight = mover->flights[mover->first];
-	while (flight->copied && (result = NVS_CALL(cuEventQuery, mover->events[mover->first])) ==
-					 CUDA_ERROR_NOT_READY)
+	while (flight->copied &&
+	       (result = nvs_copies_query(&mover->copies, mover->first)) == CUDA_ERROR_NOT_READY)
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
-	mover->first = (mover->first + 1) % FLIGHTS;
+	mover->first = (mover->first + 1) % NVS_COPIES;
 	mover->count--;
 	if (result != CUDA_SUCCESS)
 		say_failed(mover, result, out);
@@ -327,7 +225,7 @@ static bool transfer(struct mover *mover, bool out)
 	uint64_t bytes;
 
 	for (;;) {
-		if (!blocked && mover->count < FLIGHTS &&
+		if (!blocked && mover->count < NVS_COPIES &&
 		    nvs_room_next(mover->device, &bytes) == wanted) {
 			blocked = !(out ? begin_out(mover) : begin_in(mover, bytes));
 			continue;
@@ -348,11 +246,12 @@ static bool work(struct mover *mover)
 	enum nvs_room_move move = nvs_room_next(mover->device, &bytes);
 	bool worked;
 
-	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) || !begin(mover))
+	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) ||
+	    !nvs_copies_begin(&mover->copies, mover->device))
 		return false;
 	worked = move == NVS_ROOM_NOTHING ? nvs_arena_register(mover->device)
 					  : transfer(mover, move == NVS_ROOM_BRING_OUT);
-	end(mover);
+	nvs_copies_end(&mover->copies);
 	return worked;
 }
 
