@@ -229,7 +229,23 @@ def questions() -> None:
     call("cuMemAddressFree", base, 512 * MIB)
 
 
-CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions)
+def managed() -> None:
+    """Memory that the host uses as well, of one size that moves in two pieces and of one that is small."""
+    flags = driver.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value
+    large, small = (int(call("cuMemAllocManaged", size, flags)) for size in (97 * MIB + 4096, 8192))
+    for place in (large, large + 65 * MIB, large + 97 * MIB, small):
+        write(place, place - large if place != small else 1.0)
+        print(ctypes.c_float.from_address(place).value, flush=True)
+        ctypes.c_float.from_address(place + 4).value = 5.0
+        step()
+        print(device.floats(place, 3)[1:], flush=True)
+    check(large + 96 * MIB, 0.0)
+    call("cuMemFree", large)
+    show("cuMemFree", large)
+    call("cuMemFree", small)
+
+
+CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, managed)
 
 
 def main(case: str) -> None:
