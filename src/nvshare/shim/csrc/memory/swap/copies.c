@@ -5,6 +5,8 @@
  */
 #include "memory/swap/copies.h"
 
+#include <string.h>
+
 #include "driver/driver.h"
 #include "gate/context_list.h"
 #include "gate/contexts.h"
@@ -12,24 +14,42 @@
 #include "memory/swap/arena.h"
 #include "memory/swap/chunk.h"
 
+static void end_streams(struct nvs_copies *copies)
+{
+	if (copies->out)
+		NVS_CALL(cuStreamDestroy_v2, copies->out);
+	if (copies->in)
+		NVS_CALL(cuStreamDestroy_v2, copies->in);
+	for (int i = 0; i < NVS_COPIES; i++)
+		if (copies->events[i])
+			NVS_CALL(cuEventDestroy_v2, copies->events[i]);
+}
+
 static bool make_streams(struct nvs_copies *copies)
 {
-	bool made =
-		NVS_CALL(cuStreamCreate, &copies->out, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
-		NVS_CALL(cuStreamCreate, &copies->in, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+	bool made;
 
+	copies->out = copies->in = NULL;
+	memset(copies->events, 0, sizeof(copies->events));
+	made = NVS_CALL(cuStreamCreate, &copies->out, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+	       NVS_CALL(cuStreamCreate, &copies->in, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
 	for (int i = 0; made && i < NVS_COPIES; i++)
 		made = NVS_CALL(cuEventCreate, &copies->events[i], CU_EVENT_DISABLE_TIMING) ==
 		       CUDA_SUCCESS;
+	if (!made)
+		end_streams(copies);
 	return made;
+}
+
+static bool are_of(const struct nvs_copies *copies, const struct nvs_context *entry)
+{
+	return copies->made_in == entry && copies->life == nvs_context_life(entry);
 }
 
 /* What was made in a context that has ended is gone with it. */
 static bool prepare(struct nvs_copies *copies, struct nvs_device *device, struct nvs_context *entry)
 {
-	uint32_t life = nvs_context_life(entry);
-
-	if (copies->made_in == entry && copies->life == life)
+	if (are_of(copies, entry))
 		return true;
 	if (copies->made_in)
 		nvs_arena_register_again(device);
@@ -37,7 +57,7 @@ static bool prepare(struct nvs_copies *copies, struct nvs_device *device, struct
 	if (!make_streams(copies))
 		return false;
 	copies->made_in = entry;
-	copies->life = life;
+	copies->life = nvs_context_life(entry);
 	return true;
 }
 
@@ -57,16 +77,22 @@ static bool enter_context(struct nvs_copies *copies, struct nvs_device *device,
 	return false;
 }
 
-bool nvs_copies_begin(struct nvs_copies *copies, struct nvs_device *device)
+static bool begin(struct nvs_copies *copies, struct nvs_device *device, bool any)
 {
 	struct nvs_context *entry = NULL;
 
 	while ((entry = nvs_context_next(device, entry, true)))
-		if (enter_context(copies, device, entry)) {
+		if ((any || are_of(copies, entry)) && enter_context(copies, device, entry)) {
 			copies->pinned = entry;
 			return true;
 		}
 	return false;
+}
+
+/* In the context that has the streams, if it is still there. */
+bool nvs_copies_begin(struct nvs_copies *copies, struct nvs_device *device)
+{
+	return begin(copies, device, false) || begin(copies, device, true);
 }
 
 void nvs_copies_end(struct nvs_copies *copies)
