@@ -105,4 +105,4 @@ def test_nothing_taken_away(bare: dict[str, str], libraries: Libraries, schedule
 
 def test_program_is_there() -> None:
     """The cases are found."""
-    assert {"grows", "segments", "twice", "wrong", "questions"} <= set(cases()), Path(PROGRAM)
+    assert {"grows", "segments", "twice", "wrong", "questions", "managed"} <= set(cases()), Path(PROGRAM)

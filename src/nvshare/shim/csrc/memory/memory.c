@@ -15,6 +15,7 @@
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/peers.h"
+#include "memory/swap/unified.h"
 #include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
@@ -120,6 +121,7 @@ void nvs_memory_context_gone(CUcontext context)
 		return;
 	nvs_account_sweep(context, nvs_memory_discharge);
 	nvs_blocks_context_gone(context);
+	nvs_unified_context_gone(context);
 }
 
 void nvs_memory_graphs_ran(struct nvs_device *device)
@@ -142,4 +144,5 @@ void nvs_memory_forked(void)
 	nvs_handles_forked();
 	nvs_virtual_forked();
 	nvs_peers_forked();
+	nvs_unified_forked();
 }
