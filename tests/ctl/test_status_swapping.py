@@ -8,7 +8,7 @@ import pytest
 
 from nvshare.ctl import memory, status_document
 from nvshare.paths import RunDir
-from tests.ctl.admin_server import Answers, serving, swapping
+from tests.ctl.admin_server import Answers, swapping
 from tests.ctl.program import COMMAND, ctl, environment
 from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until

@@ -77,9 +77,7 @@ class TurnTimes:
                 self._devices.setdefault(device, _Device())
                 waits = claimed is ClaimedState.WAITING
                 holds = not waits and claimed is not ClaimedState.IDLE
-                self._clients[client] = _Client(
-                    device, backend is Backend.SWAP, now if waits else None, holds=holds
-                )
+                self._clients[client] = _Client(device, backend is Backend.SWAP, now if waits else None, holds=holds)
             case LockRequested(client):
                 self._clients[client].waits_since = now
             case LockReleased(client):
