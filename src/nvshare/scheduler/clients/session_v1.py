@@ -6,6 +6,7 @@ asking and says nothing; the core is told that it asked, so that it counts as a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from nvshare.protocol import legacy
@@ -79,6 +80,10 @@ class SessionV1:
                 raise AssertionError("a version 1 client's memory does not swap")
             case _:
                 assert_never(action)
+
+    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client's memory does not swap")
 
     def set_scheduling(self, on: bool) -> None:
         """See ``dispatcher.ActionReceiver``."""
