@@ -13,10 +13,11 @@ from rich.text import Text
 
 from nvshare import display, paths, shim
 from nvshare.demo import processes, simulation, terminal
+from nvshare.demo.clients import ClientStates
 from nvshare.demo.errors import DemoError
 from nvshare.demo.html_page import html_page
 from nvshare.demo.plan import Finished, Plan
-from nvshare.demo.progress import ClientStates, ProgressDisplay
+from nvshare.demo.progress import ProgressDisplay
 from nvshare.demo.report import DeviceInfo, JobResult, Report, make_report, summary
 from nvshare.demo.trace import chrome_trace
 from nvshare.simgpu.turns import Kind, Span
