@@ -89,17 +89,27 @@ class ProgressDisplay:
 
     def follow(self, events: JobEvents, client_states: ClientStates) -> list[Finished]:
         """Returns each job's end when all are over; DemoError when one broke or they take far too long."""
+        self.watch(events, client_states, _DEADLINE_SECONDS)
+        if not self._over():
+            raise DemoError(f"the jobs are not done after {_DEADLINE_SECONDS:g} s: {self._summary()}")
+        return [self._end_of(job) for job in self._jobs]
+
+    def watch(self, events: JobEvents, client_states: ClientStates, seconds: float) -> None:
+        """Returns when all jobs are over, or after so many seconds; DemoError when one broke."""
         with self._live() as live:
-            while not all(job.ended for job in self._jobs):
+            while not self._over() and self._age() <= seconds:
                 self._take_events(events)
                 self._take_states(client_states())
                 if live is None:
                     self._print_changes()
                 else:
                     live.update(self._table(), refresh=True)
-                if self._age() > _DEADLINE_SECONDS:
-                    raise DemoError(f"the jobs are not done after {_DEADLINE_SECONDS:g} s: {self._summary()}")
-        return [self._end_of(job) for job in self._jobs]
+        for job in self._jobs:
+            if job.ended:
+                self._end_of(job)
+
+    def _over(self) -> bool:
+        return all(job.ended for job in self._jobs)
 
     @contextmanager
     def _live(self) -> Iterator[Live | None]:

@@ -34,6 +34,16 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Paging:
+    """The same jobs for a while with memory that the driver pages."""
+
+    seconds: float
+    """How long they were watched."""
+    slowdown: float
+    """How many times longer they took for a step than with memory that swaps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A whole demo."""
 
@@ -52,6 +62,8 @@ class Report:
     """Memory that was swapped, by the device's UUID."""
     stalled_ns: int
     """For how long a device did nothing but move memory, on all devices together."""
+    paging: Paging | None = None
+    """None: that was not tried."""
 
     @property
     def start_ns(self) -> int:
@@ -134,7 +146,7 @@ def summary(report: Report) -> str:
     )
     if report.simulated:
         return (
-            f"{seen} This was simulated: the GPUs were software and their times a model; "
+            f"{seen}{_paged(report.paging)} This was simulated: the GPUs were software and their times a model; "
             f"the library, the scheduler and the protocol between them were the real ones."
         )
     return f"{seen} The times are from the GPU's own clock."
@@ -149,4 +161,13 @@ def _swapped(report: Report) -> str:
         f" Swapped: {display.size(out)} out and {display.size(back)} in, {report.hidden_share:.0%} of it while another "
         f"job computed; for {display.duration(report.stalled_ns / 1e9)} of {display.duration(length / 1e9)} "
         f"({report.stalled_ns / length:.0%}) a GPU waited for data."
+    )
+
+
+def _paged(paging: Paging | None) -> str:
+    if paging is None:
+        return ""
+    return (
+        f" Paged instead of swapped, the same jobs took {paging.slowdown:.1f} times as long for a step, by the "
+        f"simulator's model of page faults (watched for {display.duration(paging.seconds)})."
     )
