@@ -31,15 +31,10 @@ _BLOCKS = 4
 _STEPS = 1600
 _STEP_NS = 5_000_000
 _QUANTUM_SECONDS = 2.0
-_SCALE = 8
-"""The simulated devices have one part in so many of the 16 GiB of a real one's memory, and the jobs of 12 GiB.
-
-What is swapped out is really in host memory, which a machine without a GPU need not have so much of.
-"""
-_SIMULATED_GPU = f"{16 * 1024 // _SCALE}MiB/{256 // _SCALE}MiB"
-_SIMULATED_BLOCK_BYTES = 3072 * _MIB // _SCALE
+_SIMULATED_GPU = "1GiB/32MiB"
+_SIMULATED_BLOCK_BYTES = 192 * _MIB
+"""A sixteenth of jobs of 12 GiB on GPUs of 16 GiB: what is swapped out is really in host memory."""
 _REAL_BLOCK_BYTES = 240 * _MIB
-_SIMULATED_RESERVE_BYTES = 512 * _MIB // _SCALE
 _PAGING_SECONDS = 12.0
 _LOG_LINES = 8
 _SUN_PATH_BYTES = 107
@@ -72,7 +67,7 @@ def _simulated(environment: Mapping[str, str], scratch: Path, memory: str) -> pr
         simulated = simulation.environment(environment, scratch / "devices", f"{_MOST_DEVICES}x{_SIMULATED_GPU}")
     except FileNotFoundError as error:
         raise DemoError(str(error)) from error
-    return processes.Setup(simulated, memory, "auto", _QUANTUM_SECONDS, _SIMULATED_RESERVE_BYTES)
+    return processes.Setup(simulated, memory, "auto", _QUANTUM_SECONDS)
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:
