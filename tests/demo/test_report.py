@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import groupby
 
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from nvshare.demo import terminal
 from nvshare.demo.html_page import html_page, tick_seconds
-from nvshare.demo.report import DeviceInfo, JobResult, Report, make_report, summary
+from nvshare.demo.report import DeviceInfo, JobResult, Paging, Report, make_report, summary
 from nvshare.demo.trace import chrome_trace
 from nvshare.simgpu.turns import Kind, Span
 
@@ -90,6 +91,13 @@ def test_swapping_is_no_work() -> None:
         "for 1.0 s of 5.0 s (20%) a GPU waited for data."
     ) in summary(swapped)
     assert "Swapped" not in summary(report(TURNS))
+
+
+def test_paging_is_compared() -> None:
+    """The summary says what the same jobs took when the driver paged, and nothing where that was not tried."""
+    paged = replace(report(SWAPPED), paging=Paging(12.0, 17.04))
+    assert "paged by the driver, a step took 17.0 times as long, by the simulator's model" in summary(paged)
+    assert "paged" not in summary(report(SWAPPED))
 
 
 def test_swapping_is_drawn() -> None:

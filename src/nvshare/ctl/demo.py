@@ -16,7 +16,7 @@ Watch jobs take turns: four jobs of 768 MiB on two simulated GPUs of 1 GiB, two 
 That is a sixteenth of four jobs of 12 GiB on two GPUs of 16 GiB. \
 Two of them don't fit a GPU together, so they take turns on it, and the memory of the one that has no turn is swapped \
 to host memory as far as it must be, some of it while the other one computes. \
-Then the same jobs run for a while with memory that the driver pages, for comparison. \
+Then the same jobs run for a while without turns, with memory that the driver pages, for comparison. \
 Everything but the GPUs is real: the library, the scheduler, the protocol between them. \
 The record of what each GPU executed and moved when is drawn as a timeline, \
 and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes about a minute.

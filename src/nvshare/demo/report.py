@@ -35,7 +35,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """The same jobs for a while with memory that the driver pages."""
+    """The same jobs for a while, at the same time and with memory that the driver pages."""
 
     seconds: float
     """How long they were watched."""
@@ -168,6 +168,6 @@ def _paged(paging: Paging | None) -> str:
     if paging is None:
         return ""
     return (
-        f" Paged instead of swapped, the same jobs took {paging.slowdown:.1f} times as long for a step, by the "
-        f"simulator's model of page faults (watched for {display.duration(paging.seconds)})."
+        f" Without turns and paged by the driver, a step took {paging.slowdown:.1f} times as long, by the simulator's "
+        f"model of page faults (watched for {display.duration(paging.seconds)})."
     )

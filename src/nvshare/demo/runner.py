@@ -61,13 +61,13 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
         raise DemoError("what was seen is not as it must be: see the results and the overlaps above")
 
 
-def _simulated(environment: Mapping[str, str], scratch: Path, memory: str) -> processes.Setup:
+def _simulated(environment: Mapping[str, str], scratch: Path, memory: str, policy: str) -> processes.Setup:
     scratch.mkdir()
     try:
         simulated = simulation.environment(environment, scratch / "devices", f"{_MOST_DEVICES}x{_SIMULATED_GPU}")
     except FileNotFoundError as error:
         raise DemoError(str(error)) from error
-    return processes.Setup(simulated, memory, "auto", _QUANTUM_SECONDS)
+    return processes.Setup(simulated, memory, policy, _QUANTUM_SECONDS)
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:
@@ -89,8 +89,8 @@ def _run_real(console: Console, setup: processes.Setup, scratch: Path, watch_cli
 def _run_simulated(
     console: Console, environment: Mapping[str, str], scratch: Path, watch_clients: WatchClients
 ) -> Report:
-    """The jobs with memory that swaps; then, for a while, the same jobs with memory that the driver pages."""
-    setup = _simulated(environment, scratch / "swap", "swap")
+    """The jobs with memory that swaps; then, for a while, the same jobs as they are without nvshare: paged at once."""
+    setup = _simulated(environment, scratch / "swap", "swap", "auto")
     devices = _devices(setup)
     plans = _plans(_SIMULATED_BLOCK_BYTES, len(devices), stamped=False)
     _announce(console, setup, devices, plans, "simulated")
@@ -110,9 +110,9 @@ def _paging(
     plans: Sequence[Plan],
     swapped: Mapping[str, Sequence[Span]],
 ) -> Paging:
-    setup = _simulated(environment, scratch, "managed")
+    setup = _simulated(environment, scratch, "managed", "off")
     devices = _devices(setup)
-    console.print(f"The same with paged memory, for {_PAGING_SECONDS:g} s")
+    console.print(f"The same without turns, paged by the driver, for {_PAGING_SECONDS:g} s")
     with _jobs(console, setup, devices, plans, scratch, watch_clients) as running:
         running.display.watch(running.events, running.client_states, _PAGING_SECONDS)
     paged = simulation.spans(scratch / "devices", devices)
