@@ -17,10 +17,11 @@ class ActionReceiver(Protocol):
     def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
 
-    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
-        """Give the client one more segment of its arena; the descriptor is the receiver's to close.
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+        """Give the client one more segment of its arena.
 
-        ``sent`` is called when the client's socket has it; never if the connection ends before.
+        ``done`` is called once it is known whether the client's socket has it; the descriptor is the caller's to close
+        then.
         """
 
     def set_scheduling(self, on: bool) -> None:

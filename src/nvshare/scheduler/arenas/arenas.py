@@ -75,11 +75,15 @@ class Arenas:
             self._failed(action, made)
         else:
             receiver = self._clients()[action.client].receiver
-            receiver.send_arena(made, action.segment_bytes, partial(self._sent, action))
+            receiver.send_arena(made, action.segment_bytes, partial(self._sent, action, made))
 
-    def _sent(self, action: GrowArena) -> None:
-        # Later: what the core answers may go to the same connection, which is at work on this.
-        self._loop.call_soon(self._tell_sent, action)
+    def _sent(self, action: GrowArena, descriptor: int, went: bool) -> None:
+        if went:
+            os.close(descriptor)
+            # Later: what the core answers may go to the same connection, which is at work on this.
+            self._loop.call_soon(self._tell_sent, action)
+        elif self._filling is not None:
+            self._filling.discard(descriptor)
 
     def _tell_sent(self, action: GrowArena) -> None:
         if action.client in self._clients():

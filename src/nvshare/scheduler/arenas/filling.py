@@ -39,17 +39,12 @@ class Fill:
     given_up: bool = False
     in_worker: bool = field(default=False, init=False)
 
-    def close(self) -> None:
-        """Gives back what it had."""
-        if self.descriptor != _NONE:
-            os.close(self.descriptor)
-            self.descriptor = _NONE
-
 
 class Filling:
     """All segments that are being filled. Its methods are called in the event loop."""
 
     def __init__(self, workers: Sequence[Worker], limits: MemoryLimits) -> None:
+        self._workers = workers
         self._idle = list(workers)
         self._limits = limits
         self._turns: deque[Fill] = deque()
@@ -79,8 +74,18 @@ class Filling:
             self._open -= 1
         elif fill in self._waiting:
             self._waiting.remove(fill)
-        fill.close()
+        self._close(fill)
         self._go_on()
+
+    def discard(self, descriptor: int) -> None:
+        """Closes a segment that was handed out and that nobody else has: freeing 1 GiB takes some 100 ms."""
+        self._workers[0].submit(lambda: os.close(descriptor), lambda _none: None)
+
+    def _close(self, fill: Fill) -> None:
+        """Gives back what it had."""
+        descriptor, fill.descriptor = fill.descriptor, _NONE
+        if descriptor != _NONE:
+            self.discard(descriptor)
 
     def _go_on(self) -> None:
         while self._waiting and self._open < AT_ONCE:
@@ -107,9 +112,9 @@ class Filling:
             return
         self._open -= 1
         if fill.given_up:
-            fill.close()
+            self._close(fill)
         elif failed is not None:
-            fill.close()
+            self._close(fill)
             fill.done(failed)
         else:
             descriptor, fill.descriptor = fill.descriptor, _NONE

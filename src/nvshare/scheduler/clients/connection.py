@@ -98,11 +98,11 @@ class Connection:
     def send(self, message: bytes, parcel: Parcel | None = None) -> None:
         """Sends now, or as soon as the peer reads; a peer that reads too little is dropped a moment later.
 
-        ``parcel`` goes with the message, and is this connection's to close.
+        ``parcel`` goes with the message.
         """
         if not self.is_open:
             if parcel is not None:
-                parcel.close()
+                parcel.drop()
         elif self._outbox is None:
             outbox = Outbox(self._socket, message, parcel)
             if not outbox.send():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -13,25 +12,24 @@ _MESSAGES: Final = 64
 
 
 class Parcel:
-    """A descriptor that goes with a message, and is closed here once it has gone."""
+    """A descriptor that goes with a message; it stays its owner's to close."""
 
-    __slots__ = ("_descriptor", "_sent")
+    __slots__ = ("_descriptor", "_done")
 
-    def __init__(self, descriptor: int, sent: Callable[[], None]) -> None:
-        """``sent`` is called when the peer's socket has it, from within ``send``; never if it is closed before."""
+    def __init__(self, descriptor: int, done: Callable[[bool], None]) -> None:
+        """``done`` is called once, from within whatever is done here: whether the peer's socket has it."""
         self._descriptor = descriptor
-        self._sent = sent
+        self._done = done
 
     def send(self, to: socket.socket, message: bytes) -> int:
         """Sends it with the message, of which the answer is how many bytes went; OSError as ``socket.send``."""
         went = socket.send_fds(to, [message], [self._descriptor])
-        self.close()
-        self._sent()
+        self._done(True)
         return went
 
-    def close(self) -> None:
+    def drop(self) -> None:
         """It does not go any more."""
-        os.close(self._descriptor)
+        self._done(False)
 
 
 class Outbox:
@@ -70,8 +68,8 @@ class Outbox:
         return True
 
     def clear(self) -> None:
-        """Forgets all, and closes what would have gone with them."""
+        """Forgets all, with their parcels."""
         for _message, parcel in self._messages:
             if parcel is not None:
-                parcel.close()
+                parcel.drop()
         self._messages.clear()

@@ -81,7 +81,7 @@ class SessionV1:
             case _:
                 assert_never(action)
 
-    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 
