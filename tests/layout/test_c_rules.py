@@ -19,10 +19,11 @@ MAY_INCLUDE = {
     "process": set[str](),
     "driver": {"process"},
     "gate": {"driver", "process"},
-    "memory": {"driver", "gate", "process"},
-    "client": {"gate", "memory", "process"},
-    "hooks": {"driver", "gate", "memory", "process"},
-    "": {"client", "gate", "memory", "process"},
+    "memory": {"driver", "gate", "memory/swap", "process"},
+    "memory/swap": {"driver", "gate", "memory", "process"},
+    "client": {"gate", "memory", "memory/swap", "process"},
+    "hooks": {"driver", "gate", "memory", "memory/swap", "process"},
+    "": {"client", "gate", "memory", "memory/swap", "process"},
 }
 # What only one file of the shim may call, and which file.
 ONLY_IN = {
@@ -35,7 +36,13 @@ ONLY_IN = {
 }
 NOWHERE = r"(?:gettimeofday|time|sleep|usleep|alarm|signal|sigaction|setenv|putenv|unsetenv|system|popen|fork)"
 # Files that decide and do nothing else: they may include only what cannot act.
-PURE = (*(f"client/lock_{name}" for name in ("types", "rules", "link", "state", "words")), "gate/pace")
+PURE = (
+    *(f"client/lock_{name}" for name in ("types", "rules", "link", "state", "words")),
+    "gate/pace",
+    "memory/room_state",
+    "memory/room_say",
+    "memory/swap/granules",
+)
 PURE_INCLUDES = {"stdint.h", "stdbool.h", "stddef.h", "string.h", "limits.h"}
 PURE_HEADERS = {"protocol/wire.h", "process/on_missing.h"}
 
