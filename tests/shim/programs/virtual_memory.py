@@ -180,7 +180,7 @@ def wrong() -> None:
     show("cuMemMap", plain, 4 * MIB, 0, handle, 0)
     show("cuMemSetAccess", base, 64 * MIB, access(), 1)
     show("cuMemSetAccess", base, 2 * size, access(), 1)
-    show("cuMemSetAccess", base, size, access(ordinal=99), 1)
+    show("cuMemSetAccess", base, size, access(), 0)
     show("cuMemSetAccess", plain, 4 * MIB, access(), 1)
     show("cuMemGetAccess", access()[0].location, base + 64 * MIB)
     show("cuMemGetAccess", access()[0].location, base + 256 * MIB)
@@ -212,12 +212,13 @@ def questions() -> None:
     size = 130 * MIB
     handle = create(size)
     call("cuMemMap", base + 2 * MIB, size, 0, handle, 0)
+    call("cuMemSetAccess", base + 2 * MIB, size, access(), 1)
     attributes = driver.CUpointer_attribute
     for place in (base + 2 * MIB, base + 100 * MIB + 4, base, base + 132 * MIB):
         result, start, length = driver.cuMemGetAddressRange(place)
         print("range", result.name, int(start) - base if int(result) == 0 else None, length, flush=True)
         step()
-        for name in ("MEMORY_TYPE", "DEVICE_ORDINAL", "RANGE_SIZE", "IS_MANAGED", "MAPPED", "ACCESS_FLAGS"):
+        for name in ("MEMORY_TYPE", "DEVICE_ORDINAL", "MAPPING_SIZE", "IS_MANAGED", "MAPPED", "ACCESS_FLAGS"):
             result, value = driver.cuPointerGetAttribute(getattr(attributes, f"CU_POINTER_ATTRIBUTE_{name}"), place)
             print(name, result.name, value if int(result) == 0 else None, flush=True)
             step()

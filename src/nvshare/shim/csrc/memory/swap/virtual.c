@@ -216,15 +216,16 @@ static bool device_exists(int ordinal)
 	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
 }
 
-/* What the driver would say of one device's access. */
+/* What the driver says of one device's access. */
 static CUresult check_access(const CUmemAccessDesc_v1 *desc)
 {
-	if ((desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
-	    desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
-	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A device that can't reach another one's memory: the driver could say it of what is here only. */
