@@ -141,9 +141,10 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 		source.src.address = (uint64_t)(uintptr_t)copy->staged;
 	src_extent = extent(&source.src, copy);
 	dst_extent = extent(&source.dst, copy);
+	/* a copy that finds its memory gone fails otherwise than a kernel does */
 	result = sim_pin(context, source.src.address, src_extent, SIM_READ, copy->src.host, true);
 	if (result != CUDA_SUCCESS)
-		return result;
+		return CUDA_ERROR_LAUNCH_FAILED;
 	result = sim_pin(context, source.dst.address, dst_extent, SIM_WRITE, copy->dst.host, true);
 	if (result == CUDA_SUCCESS) {
 		if (copy->route == SIM_ROUTE_NO_BUS)
@@ -153,5 +154,5 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 		sim_unpin(context, source.dst.address, dst_extent);
 	}
 	sim_unpin(context, source.src.address, src_extent);
-	return result;
+	return result == CUDA_ERROR_ILLEGAL_ADDRESS ? CUDA_ERROR_LAUNCH_FAILED : result;
 }

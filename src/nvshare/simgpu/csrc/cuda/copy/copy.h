@@ -10,7 +10,7 @@ enum sim_home {
 	SIM_HOME_DEVICE,
 	SIM_HOME_PINNED,
 	SIM_HOME_PAGEABLE,
-	/* a device address that is nobody's, or too near the end of its allocation */
+	/* a device address that is nobody's, or too near the end of what it is in */
 	SIM_HOME_BEYOND
 };
 

@@ -24,6 +24,14 @@ static bool is_accessible_locked(const struct sim_range *range)
 	return context && range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
+/* A copy from one registered piece of host memory into the next is refused. */
+static bool crosses_locked(const struct sim_range *range, uint64_t address, uint64_t bytes)
+{
+	const struct sim_range *behind = sim_range_next_locked(range->start + range->span);
+
+	return behind && behind->start < address + bytes;
+}
+
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 {
 	enum sim_home home = SIM_HOME_DEVICE;
@@ -34,7 +42,7 @@ enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 	if (!range)
 		home = sim_window_contains(address) ? SIM_HOME_BEYOND : SIM_HOME_PAGEABLE;
 	else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED)
-		home = SIM_HOME_PINNED;
+		home = crosses_locked(range, address, bytes) ? SIM_HOME_BEYOND : SIM_HOME_PINNED;
 	else if (range->kind == SIM_RANGE_MAPPED && !is_accessible_locked(range))
 		home = SIM_HOME_BEYOND;
 	else if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)

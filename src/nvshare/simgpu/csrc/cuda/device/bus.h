@@ -38,6 +38,7 @@ void sim_transfer_end(struct sim_transfer *transfer);
 
 /* Calls of the driver that take a time of their own; bus.c has their costs. */
 enum sim_call {
+	SIM_CALL_RESERVE,
 	SIM_CALL_CREATE,
 	SIM_CALL_MAP,
 	SIM_CALL_SET_ACCESS,

@@ -3,6 +3,7 @@
  * Device, managed and host memory: making and freeing it. The ranges are range.c's; protected by
  * sim.lock.
  */
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "capture/capture.h"
@@ -205,6 +206,25 @@ CUresult sim_cuMemHostUnregister(void *p)
 			  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, SIM_CALL_HOST_UNREGISTER);
 }
 
+/* Whether all of it is memory of the process, with the rights that registering it needs. */
+static bool is_mapped(uint64_t start, uint64_t end, bool read_only)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long long from, to;
+	char line[512], rights[8];
+
+	while (maps && start < end && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3 || to <= start)
+			continue;
+		if (from > start || rights[0] != 'r' || (rights[1] != 'w' && !read_only))
+			break;
+		start = to;
+	}
+	if (maps)
+		fclose(maps);
+	return start >= end;
+}
+
 CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
 	uint64_t start = (uint64_t)(uintptr_t)p;
@@ -217,7 +237,8 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || bytesize == 0 || Flags & ~15u || start + bytesize < start ||
-	    sim_window_contains(start))
+	    sim_window_contains(start) ||
+	    !is_mapped(start, start + bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	other = sim_range_next_locked(start);
@@ -228,7 +249,7 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 		range->requested_bytes = bytesize;
 		range->device = context->device;
 		range->context = context;
-		range->flags = Flags;
+		range->flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP;
 	}
 	sim_unlock();
 	if (result == CUDA_SUCCESS)

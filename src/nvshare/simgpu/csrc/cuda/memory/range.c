@@ -109,7 +109,11 @@ struct sim_range *sim_range_next_locked(uint64_t address)
 
 struct sim_range *sim_reservation_add_locked(uint64_t start, uint64_t bytes)
 {
-	return add_to(&reservations, SIM_RANGE_RESERVED, start, bytes, bytes);
+	struct sim_range *reservation =
+		add_to(&reservations, SIM_RANGE_RESERVED, start, bytes, bytes);
+
+	reservation->requested_bytes = bytes;
+	return reservation;
 }
 
 struct sim_range *sim_reservation_find_locked(uint64_t address)
@@ -230,7 +234,7 @@ static void unpin_locked(struct CUctx_st *context, uint64_t address, uint64_t en
 	for (struct sim_range *range = sim_range_next_locked(address); range && range->start < end;
 	     range = sim_range_next_locked(range->start + range->span)) {
 		range->pins--;
-		if (range->going && range->kind == SIM_RANGE_MAPPED)
+		if (range->lost)
 			atomic_store(&context->error, CUDA_ERROR_ILLEGAL_ADDRESS);
 	}
 	pthread_cond_broadcast(&sim.changed);

@@ -47,6 +47,7 @@ struct sim_range {
 	uint64_t span;	/* of address space */
 	uint64_t requested_bytes;
 	bool going;	  /* being freed, once nobody has it pinned */
+	bool lost;	  /* mapped memory: unmapped, or its rights gone, while it was pinned */
 	bool free_queued; /* a stream will free it */
 	bool of_graph;	  /* an allocation node's */
 	enum sim_range_kind kind;
@@ -130,10 +131,10 @@ enum sim_access {
 
 /*
  * Pins the memory behind addresses that an operation on a device touches, until sim_unpin. Memory
- * that the program unmaps meanwhile stays until then, and the context ends with
- * CUDA_ERROR_ILLEGAL_ADDRESS, as it does on a device whose kernel finds it gone. Memory without
- * access rights or without an allocation is CUDA_ERROR_ILLEGAL_ADDRESS; `host_allowed` says that an
- * address nobody allocated is ordinary host memory.
+ * that the program unmaps meanwhile, or takes the rights of, stays until then, and the context ends
+ * with CUDA_ERROR_ILLEGAL_ADDRESS, as it does on a device whose kernel finds it gone. Memory
+ * without access rights or without an allocation is CUDA_ERROR_ILLEGAL_ADDRESS; `host_allowed` says
+ * that an address nobody allocated is ordinary host memory.
  */
 CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
 		 bool host_allowed, bool any_device);

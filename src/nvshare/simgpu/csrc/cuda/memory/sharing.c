@@ -60,6 +60,19 @@ static bool read_label(int file, struct label *label, int *device)
 	return *device >= 0 || label->place == UINT32_MAX;
 }
 
+/* Never given out, but memory that could not be had either is told apart. */
+CUresult sim_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
+{
+	const struct sim_range *range;
+	bool wrong;
+
+	sim_lock();
+	range = sim_range_live_locked(dptr);
+	wrong = !pHandle || !range || range->kind != SIM_RANGE_DEVICE;
+	sim_unlock();
+	return wrong ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult sim_cuMemExportToShareableHandle(void *shareableHandle,
 					  CUmemGenericAllocationHandle_v1 handle,
 					  CUmemAllocationHandleType handleType,

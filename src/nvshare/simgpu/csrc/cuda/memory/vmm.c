@@ -189,6 +189,7 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop
 CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignment,
 				 CUdeviceptr_v2 addr, unsigned long long flags)
 {
+	uint64_t start_ns = sim_now_ns();
 	uint64_t start;
 
 	if (!ptr || size == 0 || size % SIM_GRANULARITY != 0 || alignment & (alignment - 1) ||
@@ -203,6 +204,7 @@ CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignm
 		*ptr = start;
 	}
 	sim_unlock();
+	sim_call_takes(start_ns, sim_call_ns(SIM_CALL_RESERVE, 1, size));
 	return start != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -278,21 +280,6 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 	return result;
 }
 
-/* Whether [start, start + bytes) is covered by whole mappings. */
-static bool is_mapped_locked(uint64_t start, uint64_t bytes)
-{
-	uint64_t at = start;
-
-	while (at < start + bytes) {
-		const struct sim_range *range = sim_range_live_locked(at);
-
-		if (!range || range->kind != SIM_RANGE_MAPPED || range->start != at)
-			return false;
-		at += range->span;
-	}
-	return bytes > 0 && at == start + bytes;
-}
-
 /* Whether no mapping reaches over either end of [start, start + bytes). */
 static bool cuts_no_mapping_locked(uint64_t start, uint64_t bytes)
 {
@@ -320,6 +307,7 @@ CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 	}
 	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size &&
 	       !range->going) {
+		range->lost = range->pins > 0;
 		freed += range->physical->references == 1 ? range->span : 0;
 		count++;
 		sim_range_drop_locked(range);
@@ -328,66 +316,4 @@ CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 	sim_call_takes(start, sim_call_ns(SIM_CALL_UNMAP, count, 0) +
 				      sim_call_ns(SIM_CALL_RELEASE, 0, freed));
 	return CUDA_SUCCESS;
-}
-
-static CUresult check_access(const CUmemAccessDesc_v1 *desc)
-{
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return sim_device_exists(desc->location.id) ? CUDA_SUCCESS
-							    : CUDA_ERROR_INVALID_DEVICE;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
-			    size_t count)
-{
-	CUresult result = CUDA_SUCCESS;
-	uint64_t start = sim_now_ns();
-	uint64_t mappings = 0;
-
-	if (!desc || count == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check_access(&desc[i]);
-	if (result != CUDA_SUCCESS)
-		return result;
-	sim_lock();
-	if (!is_mapped_locked(ptr, size))
-		result = CUDA_ERROR_INVALID_VALUE;
-	for (uint64_t at = ptr; result == CUDA_SUCCESS && at < ptr + size;) {
-		struct sim_range *range = sim_range_find_locked(at);
-
-		while (range->pins > 0)
-			pthread_cond_wait(&sim.changed, &sim.lock);
-		for (size_t i = 0; i < count; i++)
-			range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
-		at += range->span;
-		mappings++;
-	}
-	sim_unlock();
-	sim_call_takes(start, sim_call_ns(SIM_CALL_SET_ACCESS, mappings, mappings ? size : 0));
-	return result;
-}
-
-CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
-			    CUdeviceptr_v2 ptr)
-{
-	const struct sim_range *range;
-	CUresult result = CUDA_SUCCESS;
-
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !sim_device_exists(location->id))
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	range = sim_range_live_locked(ptr);
-	if (range && range->kind == SIM_RANGE_MAPPED)
-		*flags = range->access[location->id];
-	else
-		result = CUDA_ERROR_INVALID_VALUE;
-	sim_unlock();
-	return result;
 }
