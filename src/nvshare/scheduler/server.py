@@ -343,6 +343,7 @@ class _Running:
             Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
             self._lines.dropped,
+            self._dispatcher.host_memory(),
         )
 
     def _crowded(self) -> str:
