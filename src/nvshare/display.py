@@ -27,6 +27,11 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
+def rate(bytes_per_second: float) -> str:
+    """``23.1 GiB/s``."""
+    return f"{size(round(bytes_per_second))}/s"
+
+
 def duration(seconds: float) -> str:
     """Seconds with the two units that matter: ``4.2 s``, ``1m 02s``, ``3h 07m``, ``2d 11h``."""
     if seconds < 59.95:

@@ -15,6 +15,7 @@ from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.paths import RunDir
 
 Context = Any
+_GIB = 1 << 30
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Answers:
     status: admin_pb2.Status
     refusal: tuple[grpc.StatusCode, str] | None = None
     asked: list[Any] = field(default_factory=list)
+    changed: threading.Event = field(default_factory=threading.Event)
+    """Set by a test: those who watch are told the status once more."""
 
 
 class _Servicer(admin_pb2_grpc.AdminServicer):
@@ -44,7 +47,9 @@ class _Servicer(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.WatchStatusRequest, context: Context
     ) -> Iterator[admin_pb2.Status]:
         yield self._answer(request, context)
-        self.ended.wait()
+        while self.answers.changed.wait() and not self.ended.is_set():
+            self.answers.changed.clear()
+            yield self._answer(request, context)
 
     def _answer(self, request: Any, context: Context) -> admin_pb2.Status:
         self.answers.asked.append(request)
@@ -71,6 +76,7 @@ def serving(run_dir: RunDir, answers: Answers) -> Iterator[Answers]:
         yield answers
     finally:
         servicer.ended.set()
+        answers.changed.set()
         server.stop(None).wait()
 
 
@@ -140,3 +146,80 @@ def example() -> admin_pb2.Status:
         awaited=[admin_pb2.AwaitedHolder(pid=4194303, command="python3")],
     )
     return admin_pb2.Status(version="0.2.0", scheduler_pid=977, uptime_seconds=3600.0, devices=[busy, quiet])
+
+
+def swapping() -> admin_pb2.Status:
+    """A device of 16 GiB in the middle of a hand-over: one client's memory leaves while another's comes in."""
+    leaving = admin_pb2.Client(
+        id=1,
+        pid=81,
+        command="python train.py",
+        state="idle",
+        footprint_bytes=12 * _GIB,
+        pinned_bytes=_GIB // 2,
+        held_seconds=30.0,
+        backend="swap",
+        protocol_version=2,
+        swap=admin_pb2.Swap(
+            resident_bytes=4 * _GIB,
+            swapped_bytes=7 * _GIB,
+            fixed_bytes=_GIB,
+            admitted_bytes=11 * _GIB,
+            host_bytes=11 * _GIB,
+            usable_host_bytes=11 * _GIB,
+            leaving_bytes=4 * _GIB,
+        ),
+    )
+    coming = admin_pb2.Client(
+        id=2,
+        pid=82,
+        command="python other.py",
+        state="waiting",
+        footprint_bytes=12 * _GIB,
+        pinned_bytes=_GIB // 2,
+        waited_seconds=30.0,
+        waiting_seconds=30.0,
+        position=1,
+        backend="swap",
+        protocol_version=2,
+        swap=admin_pb2.Swap(
+            resident_bytes=6 * _GIB,
+            swapped_bytes=6 * _GIB,
+            allotted_bytes=9 * _GIB,
+            admitted_bytes=12 * _GIB,
+            host_bytes=12 * _GIB,
+            usable_host_bytes=10 * _GIB,
+            coming_bytes=3 * _GIB,
+        ),
+    )
+    device = admin_pb2.Device(
+        index="0",
+        uuid="GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
+        name="NVIDIA T4",
+        total_bytes=16 * _GIB,
+        foreign_bytes=0,
+        policy="auto",
+        quantum_seconds=30.0,
+        reserve_bytes=_GIB // 2,
+        swapping=admin_pb2.Swapping(
+            in_bytes=30 * _GIB,
+            out_bytes=31 * _GIB,
+            in_seconds=1.5,
+            out_seconds=1.25,
+            in_bytes_per_second=20.5 * _GIB,
+            out_bytes_per_second=24.0 * _GIB,
+            stalls=4,
+            stall_seconds=0.75,
+            prefetched=3,
+            refused_growths=1,
+        ),
+        clients=[leaving, coming],
+    )
+    return admin_pb2.Status(
+        version="0.3.0",
+        scheduler_pid=977,
+        uptime_seconds=60.0,
+        host_memory_bytes=64 * _GIB,
+        host_memory_used_bytes=23 * _GIB,
+        devices=[device],
+    )

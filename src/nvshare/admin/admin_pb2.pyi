@@ -111,9 +111,14 @@ class Status(_message.Message):
     SCHEDULER_PID_FIELD_NUMBER: _builtins.int
     UPTIME_SECONDS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    HOST_MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     scheduler_pid: _builtins.int
     uptime_seconds: _builtins.float
+    host_memory_bytes: _builtins.int
+    """Host memory that clients of all devices together may swap into, and of it what they have."""
+    host_memory_used_bytes: _builtins.int
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]: ...
     def __init__(
@@ -123,10 +128,12 @@ class Status(_message.Message):
         scheduler_pid: _builtins.int = ...,
         uptime_seconds: _builtins.float = ...,
         devices: _abc.Iterable[Global___Device] | None = ...,
+        host_memory_bytes: _builtins.int = ...,
+        host_memory_used_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -147,6 +154,8 @@ class Device(_message.Message):
     CLIENTS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_WITHOUT_CLIENT_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
+    RESERVE_BYTES_FIELD_NUMBER: _builtins.int
+    SWAPPING_FIELD_NUMBER: _builtins.int
     AWAITED_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -162,12 +171,16 @@ class Device(_message.Message):
     """True while holders of a former scheduler are neither back nor dead; nothing is granted before that."""
     index: _builtins.str
     """As nvidia-smi counts: 0, or 0:1 for MIG device 1 of GPU 0. Empty: NVML does not show the device."""
+    reserve_bytes: _builtins.int
+    """What stays free for what the driver takes unasked; 0 where no client's memory swaps."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___Client]: ...
     @_builtins.property
     def allocations_without_client(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
         """Containers that hold a virtual device of this GPU but have no client on it."""
 
+    @_builtins.property
+    def swapping(self) -> Global___Swapping: ...
     @_builtins.property
     def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___AwaitedHolder]:
         """While recovering: the holders that the device waits for."""
@@ -186,11 +199,13 @@ class Device(_message.Message):
         clients: _abc.Iterable[Global___Client] | None = ...,
         allocations_without_client: _abc.Iterable[Global___Allocation] | None = ...,
         index: _builtins.str = ...,
+        reserve_bytes: _builtins.int = ...,
+        swapping: Global___Swapping | None = ...,
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "quantum_left_seconds", b"quantum_left_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
@@ -202,6 +217,59 @@ class Device(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__quantum_left_seconds) -> _WhichOneofReturnType__quantum_left_seconds | None: ...
 
 Global___Device: _TypeAlias = Device  # noqa: Y015
+
+@_typing.final
+class Swapping(_message.Message):
+    """What was swapped on a device since it was first seen, for clients that are gone as well."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IN_BYTES_FIELD_NUMBER: _builtins.int
+    OUT_BYTES_FIELD_NUMBER: _builtins.int
+    IN_SECONDS_FIELD_NUMBER: _builtins.int
+    OUT_SECONDS_FIELD_NUMBER: _builtins.int
+    IN_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    OUT_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    STALLS_FIELD_NUMBER: _builtins.int
+    STALL_SECONDS_FIELD_NUMBER: _builtins.int
+    PREFETCHED_FIELD_NUMBER: _builtins.int
+    REFUSED_GROWTHS_FIELD_NUMBER: _builtins.int
+    in_bytes: _builtins.int
+    out_bytes: _builtins.int
+    in_seconds: _builtins.float
+    """Time in which something came in, and in which something left."""
+    out_seconds: _builtins.float
+    in_bytes_per_second: _builtins.float
+    """Of late; 0: not known yet."""
+    out_bytes_per_second: _builtins.float
+    stalls: _builtins.int
+    """Grants to clients whose memory swaps while nobody held the device, and for how long nobody had."""
+    stall_seconds: _builtins.float
+    prefetched: _builtins.int
+    """Of the stalls, those of clients whose memory was on the device before the holder left."""
+    refused_growths: _builtins.int
+    """Growths that were refused: CUDA_ERROR_OUT_OF_MEMORY in the program."""
+    def __init__(
+        self,
+        *,
+        in_bytes: _builtins.int = ...,
+        out_bytes: _builtins.int = ...,
+        in_seconds: _builtins.float = ...,
+        out_seconds: _builtins.float = ...,
+        in_bytes_per_second: _builtins.float = ...,
+        out_bytes_per_second: _builtins.float = ...,
+        stalls: _builtins.int = ...,
+        stall_seconds: _builtins.float = ...,
+        prefetched: _builtins.int = ...,
+        refused_growths: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_bytes", b"in_bytes", "in_bytes_per_second", b"in_bytes_per_second", "in_seconds", b"in_seconds", "out_bytes", b"out_bytes", "out_bytes_per_second", b"out_bytes_per_second", "out_seconds", b"out_seconds", "prefetched", b"prefetched", "refused_growths", b"refused_growths", "stall_seconds", b"stall_seconds", "stalls", b"stalls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Swapping: _TypeAlias = Swapping  # noqa: Y015
 
 @_typing.final
 class AwaitedHolder(_message.Message):
@@ -248,20 +316,21 @@ class Client(_message.Message):
     BEHIND_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    SWAP_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
     state: _builtins.str
     """idle, waiting, holding, leaving (asked to give the lock back) or unresponsive (did not in time)."""
     footprint_bytes: _builtins.int
-    """Absent: a version 1 client does not report it."""
+    """What it allocated. Absent: a version 1 client does not report it."""
     pinned_bytes: _builtins.int
     """Device memory beyond the footprint, which can't be swapped: context, modules."""
     held_seconds: _builtins.float
     waited_seconds: _builtins.float
     grants: _builtins.int
     backend: _builtins.str
-    """managed or native; empty for a version 1 client."""
+    """managed, native or swap; empty for a version 1 client."""
     protocol_version: _builtins.int
     pinned_measured: _builtins.bool
     """False: pinned_bytes is assumed."""
@@ -280,6 +349,10 @@ class Client(_message.Message):
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the client has to say to whoever looks at it; the newest comes last."""
+
+    @_builtins.property
+    def swap(self) -> Global___Swap:
+        """Absent: its memory does not swap."""
 
     def __init__(
         self,
@@ -302,16 +375,69 @@ class Client(_message.Message):
         behind: _abc.Iterable[_builtins.int] | None = ...,
         drain: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        swap: Global___Swap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "identity", b"identity"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "identity", b"identity", "swap", b"swap"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__footprint_bytes) -> _WhichOneofReturnType__footprint_bytes | None: ...
 
 Global___Client: _TypeAlias = Client  # noqa: Y015
+
+@_typing.final
+class Swap(_message.Message):
+    """The memory of a client whose memory swaps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESIDENT_BYTES_FIELD_NUMBER: _builtins.int
+    SWAPPED_BYTES_FIELD_NUMBER: _builtins.int
+    FIXED_BYTES_FIELD_NUMBER: _builtins.int
+    ALLOTTED_BYTES_FIELD_NUMBER: _builtins.int
+    ADMITTED_BYTES_FIELD_NUMBER: _builtins.int
+    HOST_BYTES_FIELD_NUMBER: _builtins.int
+    USABLE_HOST_BYTES_FIELD_NUMBER: _builtins.int
+    COMING_BYTES_FIELD_NUMBER: _builtins.int
+    LEAVING_BYTES_FIELD_NUMBER: _builtins.int
+    resident_bytes: _builtins.int
+    """Of the footprint: on the device, or on the way from or to it."""
+    swapped_bytes: _builtins.int
+    """Of the footprint: in host memory."""
+    fixed_bytes: _builtins.int
+    """Of the footprint: what can't be swapped. It is on the device, and not in resident_bytes."""
+    allotted_bytes: _builtins.int
+    """How much may be resident."""
+    admitted_bytes: _builtins.int
+    """How large what can be swapped may become without asking."""
+    host_bytes: _builtins.int
+    """Host memory to swap into that the client has, and of it what it can use already."""
+    usable_host_bytes: _builtins.int
+    coming_bytes: _builtins.int
+    """Still to come in, and still to leave; 0: nothing is on the way."""
+    leaving_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        resident_bytes: _builtins.int = ...,
+        swapped_bytes: _builtins.int = ...,
+        fixed_bytes: _builtins.int = ...,
+        allotted_bytes: _builtins.int = ...,
+        admitted_bytes: _builtins.int = ...,
+        host_bytes: _builtins.int = ...,
+        usable_host_bytes: _builtins.int = ...,
+        coming_bytes: _builtins.int = ...,
+        leaving_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Swap: _TypeAlias = Swap  # noqa: Y015
 
 @_typing.final
 class Identity(_message.Message):

@@ -18,14 +18,14 @@ class Memory:
 
     total_bytes: int | None
     clients_bytes: int
-    """Footprints and pinned memory, as far as they are known."""
+    """Footprints and pinned memory, as far as they are known; of memory that swaps what is on the device."""
     clients_known: bool
     """False: some client does not report its footprint."""
     foreign_bytes: int | None
 
     @property
     def free_bytes(self) -> int | None:
-        """Negative where clients have allocated more than there is, and take turns."""
+        """Negative where clients have allocated more than there is, which does not swap, and take turns."""
         if self.total_bytes is None or self.foreign_bytes is None or not self.clients_known:
             return None
         return self.total_bytes - self.foreign_bytes - self.clients_bytes
@@ -35,10 +35,17 @@ def of(device: admin_pb2.Device) -> Memory:
     """What a scheduler says of a device."""
     return Memory(
         device.total_bytes or None,
-        sum(client.footprint_bytes + client.pinned_bytes for client in device.clients),
+        sum(on_device(client) + client.pinned_bytes for client in device.clients),
         all(client.HasField("footprint_bytes") for client in device.clients),
         device.foreign_bytes if device.HasField("foreign_bytes") else None,
     )
+
+
+def on_device(client: admin_pb2.Client) -> int:
+    """How much of what the client allocated is on the device; of memory that the driver pages, all counts."""
+    if client.HasField("swap"):
+        return client.swap.resident_bytes + client.swap.fixed_bytes
+    return client.footprint_bytes
 
 
 def as_sum(memory: Memory) -> str:

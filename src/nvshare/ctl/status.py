@@ -15,6 +15,8 @@ Show who holds which GPU, who waits, and how much memory each client takes.
 FOOTPRINT is the memory that a client allocated, PINNED what the driver takes for it beside that \
 (~: assumed, as long as it is not measured); HELD and WAITED are sums over all its turns so far. \
 The memory of all clients together may exceed the GPU's: then they take turns. \
+Where memory swaps, RESIDENT is what of the footprint is on the GPU, SWAPPED what is in host memory, \
+ALLOTTED what may be on the GPU now. \
 What is not known is shown as ?, and in JSON and YAML as null.
 
 [bold]Examples:[/bold]

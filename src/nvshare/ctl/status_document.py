@@ -19,6 +19,8 @@ def from_status(status: admin_pb2.Status) -> Document:
         "version": status.version,
         "scheduler_pid": status.scheduler_pid,
         "uptime_seconds": _seconds(status.uptime_seconds),
+        "host_memory_bytes": status.host_memory_bytes or None,
+        "host_memory_used_bytes": status.host_memory_used_bytes,
         "devices": [_of_device(device) for device in status.devices],
     }
 
@@ -36,6 +38,7 @@ def _to_device(document: Document) -> admin_pb2.Device:
             clients=_to_client,
             allocations_without_client=_to_allocation,
             awaited=_to_awaited,
+            swapping=_to_swapping,
         )
     )
 
@@ -44,8 +47,16 @@ def _to_awaited(document: Document) -> admin_pb2.AwaitedHolder:
     return admin_pb2.AwaitedHolder(**_fields(admin_pb2.AwaitedHolder, document))
 
 
+def _to_swapping(document: Document) -> admin_pb2.Swapping:
+    return admin_pb2.Swapping(**_fields(admin_pb2.Swapping, document))
+
+
 def _to_client(document: Document) -> admin_pb2.Client:
-    return admin_pb2.Client(**_fields(admin_pb2.Client, document), identity=_to_identity(document))
+    return admin_pb2.Client(**_fields(admin_pb2.Client, document, swap=_to_swap), identity=_to_identity(document))
+
+
+def _to_swap(document: Document) -> admin_pb2.Swap:
+    return admin_pb2.Swap(**_fields(admin_pb2.Swap, document))
 
 
 def _to_allocation(document: Document) -> admin_pb2.Allocation:
@@ -57,15 +68,17 @@ def _to_identity(document: Document) -> admin_pb2.Identity | None:
     return admin_pb2.Identity(**values) if values else None
 
 
-def _fields(message: type[Message], document: Document, **lists: Callable[[Document], Message]) -> Document:
-    """The values of a message's fields, without those that are null. ``lists``: how to make the entries of a list."""
+def _fields(message: type[Message], document: Document, **made: Callable[[Document], Message]) -> Document:
+    """The values of a message's fields, without those that are null. ``made``: how to make what is itself a message."""
     return {
-        field.name: [lists[field.name](entry) for entry in document[field.name]]
-        if field.name in lists
-        else document[field.name]
+        field.name: _made(made[field.name], document[field.name]) if field.name in made else document[field.name]
         for field in message.DESCRIPTOR.fields
         if document.get(field.name) is not None
     }
+
+
+def _made(make: Callable[[Document], Message], value: Any) -> Any:
+    return [make(entry) for entry in value] if isinstance(value, list) else make(value)
 
 
 def _of_device(device: admin_pb2.Device) -> Document:
@@ -77,6 +90,8 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "total_bytes": device.total_bytes or None,
         "foreign_bytes": device.foreign_bytes if device.HasField("foreign_bytes") else None,
         "free_bytes": memory.of(device).free_bytes,
+        "reserve_bytes": device.reserve_bytes,
+        "swapping": _of_numbers(device.swapping) if device.HasField("swapping") else None,
         "policy": device.policy,
         "quantum_seconds": device.quantum_seconds,
         "quantum_left_seconds": left,
@@ -96,6 +111,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "footprint_bytes": client.footprint_bytes if client.HasField("footprint_bytes") else None,
         "pinned_bytes": client.pinned_bytes,
         "pinned_measured": client.pinned_measured,
+        "swap": _of_numbers(client.swap) if client.HasField("swap") else None,
         "held_seconds": _seconds(client.held_seconds),
         "waited_seconds": _seconds(client.waited_seconds),
         "grants": client.grants,
@@ -108,6 +124,12 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "notices": list(client.notices),
         **_of_identity(client.identity),
     }
+
+
+def _of_numbers(message: Message) -> Document:
+    """Of a message that has nothing but numbers."""
+    values = ((field.name, getattr(message, field.name)) for field in message.DESCRIPTOR.fields)
+    return {name: _seconds(value) if isinstance(value, float) else value for name, value in values}
 
 
 def _of_identity(identity: admin_pb2.Identity) -> Document:

@@ -20,7 +20,8 @@ from nvshare.ctl.status_stream import Lost, Updates, aged, watching
 from nvshare.ctl.status_table import render
 from nvshare.paths import RunDir
 
-_MIN_INTERVAL_SECONDS = 0.2
+_MIN_INTERVAL_SECONDS = 0.1
+"""Often enough to see how memory moves."""
 _TICK_SECONDS = 0.5
 
 

@@ -20,6 +20,7 @@ _NARROWEST_COMMAND = 14
 """Columns that COMMAND gets at least: figures are left out before it has fewer."""
 _GAP = 2
 _FIGURES = ("FOOTPRINT", "PINNED", "HELD", "WAITED")
+_SWAP_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED")
 """In the order of the columns. In a narrow terminal the last go first."""
 _NOT_KNOWN = "?"
 
@@ -31,6 +32,9 @@ def render(status: admin_pb2.Status) -> RenderableType:
         parts += [*_heading(device), *_clients(device), *_allocations(device), Text()]
     if not parts:
         parts += [Text("No device yet: no client has used one since the scheduler started."), Text()]
+    if status.host_memory_bytes:
+        used, budget = display.size(status.host_memory_used_bytes), display.size(status.host_memory_bytes)
+        parts.append(Text(f"host memory for what is swapped: {used} of {budget}", style="dim"))
     version = f"nvshare-scheduler {status.version}".strip()
     parts.append(
         Text(f"{version}, pid {status.scheduler_pid}, up {display.duration(status.uptime_seconds)}", style="dim")
@@ -42,6 +46,8 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     name = Text(" ".join(part for part in (device.index, device.name or "GPU") if part), style="bold")
     yield Text("  ").join([name, Text(device.uuid)])
     yield _memory(device)
+    if device.reserve_bytes:
+        yield Text.assemble(("swap    ", "dim"), _swapping(device))
     yield Text.assemble(("turns   ", "dim"), _turns(device))
     for holder in device.awaited:
         whom = f"pid {holder.pid}" if holder.pid else "a process that can't be seen"
@@ -63,6 +69,17 @@ def _memory(device: admin_pb2.Device) -> Text:
     )
 
 
+def _swapping(device: admin_pb2.Device) -> str:
+    swapped = sum(client.swap.swapped_bytes for client in device.clients)
+    so_far = device.swapping
+    parts = [
+        f"{display.size(swapped)} in host memory",
+        f"reserve {display.size(device.reserve_bytes)}",
+        f"so far {display.size(so_far.out_bytes)} out, {display.size(so_far.in_bytes)} in",
+    ]
+    return ", ".join(parts)
+
+
 def _turns(device: admin_pb2.Device) -> str:
     states = Counter(client.state for client in device.clients)
     left = f" ({display.duration(device.quantum_left_seconds)} left)" if device.HasField("quantum_left_seconds") else ""
@@ -78,17 +95,19 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
     pids = {client.id: client.pid for client in device.clients}
     waiters = sum(client.position > 0 for client in device.clients)
     order = list(display.STATE_STYLES)
+    names = _SWAP_FIGURES if any(client.HasField("swap") for client in device.clients) else _FIGURES
     clients = sorted(device.clients, key=lambda each: (_rank(order, each.state), each.position, each.id))
     yield _ClientTable(
+        names,
         [
             _Row(
                 str(client.pid or _NOT_KNOWN),
                 client.state,
-                _figures(client),
-                [*_who(client), *_more(client, pids, waiters)],
+                tuple(_figures(client)[name] for name in names),
+                [*_who(client), *_transfers(client, device.swapping), *_more(client, pids, waiters)],
             )
             for client in clients
-        ]
+        ],
     )
 
 
@@ -97,7 +116,7 @@ class _Row:
     pid: str
     state: str
     figures: tuple[str, ...]
-    """As in ``_FIGURES``."""
+    """One for each of the table's columns of figures."""
     words: list[Text]
     """Who the client is and what there is to say of it, line by line."""
 
@@ -106,11 +125,13 @@ class _Row:
 class _ClientTable:
     """The clients of one device, with as many columns as there is room for."""
 
+    figures: Sequence[str]
+    """The names of the columns of figures."""
     rows: Sequence[_Row]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         widths = [
-            max(len(name), *(len(row.figures[place]) for row in self.rows)) for place, name in enumerate(_FIGURES)
+            max(len(name), *(len(row.figures[place]) for row in self.rows)) for place, name in enumerate(self.figures)
         ]
         left = options.max_width - _NARROWEST_COMMAND
         left -= max(3, *(len(row.pid) for row in self.rows)) + max(5, *(len(row.state) for row in self.rows)) + 2 * _GAP
@@ -121,7 +142,7 @@ class _ClientTable:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", expand=True)
         table.add_column("PID", justify="right", no_wrap=True)
         table.add_column("STATE", no_wrap=True)
-        for name in _FIGURES[:shown]:
+        for name in self.figures[:shown]:
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("COMMAND", ratio=1)
         for row in self.rows:
@@ -130,14 +151,40 @@ class _ClientTable:
         yield table
 
 
-def _figures(client: admin_pb2.Client) -> tuple[str, ...]:
+def _figures(client: admin_pb2.Client) -> dict[str, str]:
     pinned = display.size(client.pinned_bytes)
-    return (
-        display.size(client.footprint_bytes) if client.HasField("footprint_bytes") else _NOT_KNOWN,
-        pinned if client.pinned_measured else f"~{pinned}",
-        display.duration(client.held_seconds),
-        display.duration(client.waited_seconds),
-    )
+    figures = {
+        "FOOTPRINT": display.size(client.footprint_bytes) if client.HasField("footprint_bytes") else _NOT_KNOWN,
+        "PINNED": pinned if client.pinned_measured else f"~{pinned}",
+        "HELD": display.duration(client.held_seconds),
+        "WAITED": display.duration(client.waited_seconds),
+    }
+    if client.HasField("swap"):
+        swap = client.swap
+        allotted = swap.allotted_bytes + swap.fixed_bytes
+        figures |= {
+            "RESIDENT": display.size(memory.on_device(client)),
+            "SWAPPED": display.size(swap.swapped_bytes),
+            "ALLOTTED": display.size(allotted),
+        }
+    else:
+        figures |= dict.fromkeys(("RESIDENT", "SWAPPED", "ALLOTTED"), "")
+    return figures
+
+
+def _transfers(client: admin_pb2.Client, of_device: admin_pb2.Swapping) -> Iterable[Text]:
+    """What is on the way now: how much of what can be swapped is on the device, as a bar, and how fast it moves."""
+    swap = client.swap
+    movable = max(client.footprint_bytes - swap.fixed_bytes, 1)
+    share = min(swap.resident_bytes / movable, 1.0)
+    cells = int(share * _BAR_CELLS)
+    for name, left, speed in (
+        ("swap-in", swap.coming_bytes, of_device.in_bytes_per_second),
+        ("swap-out", swap.leaving_bytes, of_device.out_bytes_per_second),
+    ):
+        if left:
+            text = f" {display.size(left)} left" + (f", {display.rate(speed)}" if speed else "")
+            yield Text.assemble(f"{name} ", ("━" * cells, "cyan"), ("╌" * (_BAR_CELLS - cells), "dim"), text)
 
 
 def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[Text]:
@@ -145,7 +192,8 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
     if client.position:
         holders = ", ".join(str(pids[number]) for number in client.behind if number in pids)
         place = f"waits {display.duration(client.waiting_seconds)}, {client.position} of {waiters}"
-        lines.append(Text(f"{place}, for {holders}" if holders else place, style="yellow"))
+        what = holders or ("its data" if client.swap.swapped_bytes else "")
+        lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
     if client.drain:
         lines.append(Text(f"drain: {client.drain}", style="yellow"))
     lines += [Text(notice, style="yellow") for notice in client.notices]

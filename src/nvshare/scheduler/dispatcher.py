@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive
+from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -25,7 +25,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory, Line
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Holder, HolderRecord
@@ -59,11 +59,13 @@ class Dispatcher:
         record: HolderRecord,
         choices: Choices,
         clients_changed: Callable[[int], None],
+        grow_arena: Callable[[GrowArena], None],
         observe: Observe | None = None,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
-        ``clients_changed`` is called with the number of clients whenever it changed.
+        ``clients_changed`` is called with the number of clients whenever it changed; ``grow_arena`` begins with what it
+        is asked for.
         """
         self._core = core
         self._loop = loop
@@ -71,6 +73,7 @@ class Dispatcher:
         self._record = record
         self._choices = choices
         self._clients_changed = clients_changed
+        self._grow_arena = grow_arena
         self._observe = observe
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
@@ -103,6 +106,10 @@ class Dispatcher:
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""
         return self._core.snapshot(self._loop.time())
+
+    def host_memory(self) -> HostMemory:
+        """The host memory of all clients' arenas now."""
+        return self._core.host_memory()
 
     def is_off(self, device: str) -> bool:
         """Whether the policy of a device is ``off``."""
@@ -300,6 +307,8 @@ class Dispatcher:
                     )
                 case Kill(number, grant):
                     self._kill(number, grant)
+                case GrowArena():
+                    self._grow_arena(action)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.record import Holder
 
@@ -13,8 +14,14 @@ from nvshare.scheduler.recovery.record import Holder
 class ActionReceiver(Protocol):
     """What brings the core's actions to one client."""
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
+
+    def send_arena(self, descriptor: int, segment_bytes: int, sent: Callable[[], None]) -> None:
+        """Give the client one more segment of its arena; the descriptor is the receiver's to close.
+
+        ``sent`` is called when the client's socket has it; never if the connection ends before.
+        """
 
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
@@ -31,7 +38,7 @@ class RegisteredClient:
     device: str
     protocol_version: int
     backend: str
-    """managed, native, or empty when the protocol does not say."""
+    """managed, native, swap, or empty when the protocol does not say."""
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description

@@ -19,11 +19,13 @@ from nvshare import display
 from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
-from nvshare.scheduler import descriptors
+from nvshare.scheduler import descriptors, former_scheduler
 from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
+from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.descriptions import Descriptions
@@ -34,12 +36,12 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.actions import Action, GrowArena
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import Event, HolderRecorded
+from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import names, queries
+from nvshare.scheduler.gpus import queries
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
@@ -50,8 +52,9 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import Holder, HolderRecord
-from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.recovery.record import HolderRecord
+from nvshare.scheduler.run_dir import Claim, claimed
+from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
 
@@ -79,6 +82,8 @@ class Options:
     """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    host_memory: HostMemoryChoice = HALF
+    """What all clients' arenas together may have."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""
 
@@ -101,7 +106,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
     found = await _discover(nvml, log)
-    record = _open_record(options.run_dir, log)
+    record = former_scheduler.open_record(options.run_dir, log)
     running = _Running(options, claim, log, lines, loop, stop, found, nvml, record)
     try:
         await running.open()
@@ -114,6 +119,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
             run_dir=str(options.run_dir.root),
             policy=running.settings.policy.value,
             quantum_seconds=running.settings.quantum_seconds,
+            host_memory=display.size(running.settings.host_bytes),
             gpus=len(found),
         )
         await stop.wait()
@@ -121,13 +127,11 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
 
 
-def _open_record(run_dir: RunDir, log: Log) -> HolderRecord:
+def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits) -> int:
     try:
-        return HolderRecord(run_dir.holder_record, log)
-    except OSError as error:
-        raise RunDirError(
-            f"cannot write {run_dir.holder_record}: {error.strerror}; make room there or choose another --run-dir"
-        ) from error
+        return choice.budget_bytes(limits.available_bytes(), limits.cgroup_bytes())
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -182,16 +186,19 @@ class _Running:
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         self._record = record
-        choices = Choices(run_dir.choices, options.settings, log)
+        limits = MemoryLimits()
+        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits))
+        choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
         self._systemd = Systemd(options.notify_socket)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         observe = None if self._probes is None else self._probes.happened
         self._dispatcher = Dispatcher(
-            Core(self.settings), loop, log, record, choices, self._on_clients_changed, observe
+            Core(self.settings), loop, log, record, choices, self._on_clients_changed, self._grow_arena, observe
         )
-        former = [holder for each in record.found if (holder := self._await(each, found)) is not None]
+        self._swapping = Swapping(loop, log, self._dispatcher, limits, self.settings.host_bytes)
+        former = former_scheduler.holders(record, found, self._dispatcher, log)
         self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
@@ -214,6 +221,7 @@ class _Running:
             ),
             self._unregistered,
             self._awaited,
+            self._swapping,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
@@ -291,6 +299,7 @@ class _Running:
         for connection in self._registrar.room:
             connection.abandon()
         self._awaited.stop()
+        self._swapping.stop()
         if self._idle is not None:
             self._idle.close()
         await asyncio.gather(self._admin.stop(), self._public.stop())
@@ -324,20 +333,6 @@ class _Running:
         except AddressError as error:
             raise StartError(str(error)) from error
 
-    def _await(self, recorded: Holder, found: Mapping[bytes, Gpu]) -> Holder | None:
-        """Tells the core of a holder of the scheduler before this one, under its device's name of today."""
-        try:
-            device_uuid = names.device_bytes(recorded.device)
-            gpu = found.get(device_uuid)
-            device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
-            self._dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)
-        except ValueError as error:
-            self._log.warning("a recorded holder is not waited for", device=recorded.device, reason=str(error))
-            self._record.released(recorded.grant)
-            return None
-        self._dispatcher.feed(HolderRecorded(device, recorded.grant))
-        return replace(recorded, device=device)
-
     def _snapshot(self) -> SchedulerSnapshot:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
@@ -347,11 +342,15 @@ class _Running:
             Counter(self._registrar.drops),
             sum(listener.pauses for listener in self._listeners),
             self._lines.dropped,
+            self._dispatcher.host_memory(),
         )
 
     def _crowded(self) -> str:
         room = self._registrar.room
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
+
+    def _grow_arena(self, action: GrowArena) -> None:
+        self._swapping.grow_arena(action)
 
     def _on_clients_changed(self, clients: int) -> None:
         if not self._telling:

@@ -243,5 +243,6 @@ def test_the_largest_status_fits() -> None:
         backend="managed",
         protocol_version=2,
         identity=admin_pb2.Identity(namespace=63 * "n", pod=253 * "p", container=63 * "c", source="kubelet"),
+        swap=admin_pb2.Swap(**{field.name: 2**64 - 1 for field in admin_pb2.Swap.DESCRIPTOR.fields}),
     )
     assert client.ByteSize() * MOST_CLIENTS < LARGEST_ANSWER

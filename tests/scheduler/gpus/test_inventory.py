@@ -35,7 +35,8 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
     """A dispatcher that knows no device."""
     log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", Settings(), log)
-    return Dispatcher(Core(Settings()), asyncio.get_running_loop(), log, record, choices, lambda _clients: None)
+    loop = asyncio.get_running_loop()
+    return Dispatcher(Core(Settings()), loop, log, record, choices, lambda _clients: None, lambda _action: None)
 
 
 async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,13 @@ class StatusService(admin_pb2_grpc.AdminServicer):
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
         unused = self._unused()
+        host_memory = self._dispatcher.host_memory()
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
+            host_memory_bytes=host_memory.budget_bytes,
+            host_memory_used_bytes=host_memory.used_bytes,
             devices=[
                 status.device_message(
                     each,

@@ -27,6 +27,7 @@ _TEXTS = {
     Figure.TURN: "From a grant to its release, or the client's end.",
     Figure.DRAIN: "From the scheduler's wish to have the lock back to its release.",
     Figure.HAND_OVER: "From the wish to have the lock back, or its release, to the grant of a client that waited.",
+    Figure.STALL: "Of a hand-over where memory swaps: from the lock's release to the grant.",
 }
 
 Labels = tuple[str, str, str, str]

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState, SwapSnapshot
 
 Figure = Callable[[DeviceSnapshot], float]
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -82,11 +82,19 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     pauses.add_metric([], snapshot.accept_pauses)
     dropped_lines = CounterMetricFamily("nvshare_scheduler_log_lines_dropped", "Log lines that stderr did not take.")
     dropped_lines.add_metric([], snapshot.log_lines_dropped)
-    yield from (connections, limit, drops, pauses, dropped_lines)
+    budget = GaugeMetricFamily("nvshare_host_memory_bytes", "Host memory that all clients together may swap into.")
+    budget.add_metric([], snapshot.host_memory.budget_bytes)
+    used = GaugeMetricFamily("nvshare_host_memory_used_bytes", "Of it, what clients have.")
+    used.add_metric([], snapshot.host_memory.used_bytes)
+    yield from (connections, limit, drops, pauses, dropped_lines, budget, used)
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:
     return sum(client.state in states for client in device.clients)
+
+
+def _swapping(device: DeviceSnapshot) -> Iterator[SwapSnapshot]:
+    return (client.swap for client in device.clients if client.swap is not None)
 
 
 _GAUGES: tuple[tuple[str, str, Figure], ...] = (
@@ -104,7 +112,22 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     (
         "footprint_bytes",
         "Memory that clients allocated and report.",
-        lambda device: sum(client.footprint_bytes or 0 for client in device.clients),
+        lambda device: sum(client.allocated_bytes or 0 for client in device.clients),
+    ),
+    (
+        "resident_bytes",
+        "Memory that swaps, on the device or on the way.",
+        lambda device: sum(swap.resident_bytes for swap in _swapping(device)),
+    ),
+    (
+        "swapped_bytes",
+        "Memory that swaps, in host memory.",
+        lambda device: sum(swap.out_bytes for swap in _swapping(device)),
+    ),
+    (
+        "allotted_bytes",
+        "Memory that swaps, which may be on the device.",
+        lambda device: sum(swap.allotted_bytes for swap in _swapping(device)),
     ),
     (
         "pinned_bytes",
@@ -112,6 +135,7 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
         lambda device: sum(client.pinned_bytes for client in device.clients),
     ),
     ("foreign_bytes", "Memory of processes that are no clients.", lambda device: device.foreign_bytes),
+    ("reserve_bytes", "What stays free for what the driver takes unasked.", lambda device: device.reserve_bytes),
     ("total_bytes", "The device's memory; 0: not known.", lambda device: device.total_bytes),
     ("quantum_seconds", "How long a turn is while others wait.", lambda device: device.quantum_seconds),
     ("recovering", "1: holders whose connection was lost are neither back nor dead.", lambda device: device.recovering),
@@ -123,4 +147,23 @@ _COUNTERS: tuple[tuple[str, str, Figure], ...] = (
     ("overdue_releases", "Times that a holder did not leave in time.", lambda device: device.totals.unresponsive),
     ("held_seconds", "Time that clients held the lock, added up.", lambda device: device.totals.held_seconds),
     ("waited_seconds", "Time that clients waited for the lock, added up.", lambda device: device.totals.waited_seconds),
+    ("swap_in_bytes", "Memory that came in from host memory.", lambda device: device.totals.in_bytes),
+    ("swap_out_bytes", "Memory that left for host memory.", lambda device: device.totals.out_bytes),
+    ("swap_in_seconds", "Time in which memory came in.", lambda device: device.totals.in_seconds),
+    ("swap_out_seconds", "Time in which memory left.", lambda device: device.totals.out_seconds),
+    (
+        "prefetch_hits",
+        "Hand-overs to a client whose memory was on the device before the holder left.",
+        lambda device: device.totals.prefetched,
+    ),
+    (
+        "prefetch_misses",
+        "Hand-overs to a client whose memory had to come in after the holder left.",
+        lambda device: device.totals.stalls - device.totals.prefetched,
+    ),
+    (
+        "refused_growths",
+        "Allocations that were refused because the memory could never be on the device, or had no room to swap into.",
+        lambda device: device.totals.refused,
+    ),
 )

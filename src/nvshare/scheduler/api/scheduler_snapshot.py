@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvshare.scheduler.clients.faults import Fault
-from nvshare.scheduler.core.snapshot import DeviceSnapshot
+from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +25,4 @@ class SchedulerSnapshot:
     """Since the start."""
     log_lines_dropped: int
     """Since the start."""
+    host_memory: HostMemory

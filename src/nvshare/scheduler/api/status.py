@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
@@ -36,9 +36,27 @@ def device_message(
         quantum_seconds=snapshot.quantum_seconds,
         quantum_left_seconds=snapshot.quantum_left_seconds,
         recovering=snapshot.recovering,
+        reserve_bytes=snapshot.reserve_bytes,
+        swapping=_swapping_message(snapshot),
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
+    )
+
+
+def _swapping_message(snapshot: DeviceSnapshot) -> admin_pb2.Swapping:
+    totals = snapshot.totals
+    return admin_pb2.Swapping(
+        in_bytes=totals.in_bytes,
+        out_bytes=totals.out_bytes,
+        in_seconds=totals.in_seconds,
+        out_seconds=totals.out_seconds,
+        in_bytes_per_second=snapshot.in_bytes_per_second,
+        out_bytes_per_second=snapshot.out_bytes_per_second,
+        stalls=totals.stalls,
+        stall_seconds=totals.stall_seconds,
+        prefetched=totals.prefetched,
+        refused_growths=totals.refused,
     )
 
 
@@ -50,7 +68,7 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         pid=shown.pid,
         command=shown.command,
         state=snapshot.state.value,
-        footprint_bytes=snapshot.footprint_bytes,
+        footprint_bytes=snapshot.allocated_bytes,
         pinned_bytes=snapshot.pinned_bytes,
         pinned_measured=snapshot.pinned_measured,
         held_seconds=snapshot.held_seconds,
@@ -64,6 +82,21 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         behind=() if line is None else (holding.client for holding in line.behind),
         drain=client.drain,
         notices=client.notices,
+        swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
+    )
+
+
+def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
+    return admin_pb2.Swap(
+        resident_bytes=swap.resident_bytes,
+        swapped_bytes=swap.out_bytes,
+        fixed_bytes=swap.fixed_bytes,
+        allotted_bytes=swap.allotted_bytes,
+        admitted_bytes=swap.admitted_bytes,
+        host_bytes=swap.arena_bytes,
+        usable_host_bytes=swap.usable_bytes,
+        coming_bytes=swap.in_bytes,
+        leaving_bytes=swap.leaving_bytes,
     )
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
-from nvshare.scheduler.core.events import ClaimedState, ClientGone, ClientRegistered, Event, LockReleased, LockRequested
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    Event,
+    LockReleased,
+    LockRequested,
+)
 
 
 class Figure(Enum):
@@ -21,6 +29,8 @@ class Figure(Enum):
     """From DROP_LOCK to LOCK_RELEASED."""
     HAND_OVER = "hand_over"
     """To the LOCK_OK of one that waited, from the DROP_LOCK for it, or else from the LOCK_RELEASED that made room."""
+    STALL = "stall"
+    """Of a hand-over to a client whose memory swaps: from the LOCK_RELEASED that made room to the LOCK_OK."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class Measured:
 @dataclass(slots=True)
 class _Client:
     device: str
+    swaps: bool
     waits_since: float | None = None
     holds_since: float | None = None
     """None also for a turn that began under another scheduler."""
@@ -62,11 +73,11 @@ class TurnTimes:
         """What can be measured after an event (None: the timer) that the core answered with these actions."""
         measured: list[Measured] = []
         match event:
-            case ClientRegistered(client, device, _, claimed):
+            case ClientRegistered(client, device, _, claimed, backend=backend):
                 self._devices.setdefault(device, _Device())
                 waits = claimed is ClaimedState.WAITING
                 holds = not waits and claimed is not ClaimedState.IDLE
-                self._clients[client] = _Client(device, now if waits else None, holds=holds)
+                self._clients[client] = _Client(device, backend is Backend.SWAP, now if waits else None, holds=holds)
             case LockRequested(client):
                 self._clients[client].waits_since = now
             case LockReleased(client):
@@ -94,6 +105,8 @@ class TurnTimes:
         left = next((at for at in (device.revoked_at, device.released_at) if at is not None and at >= since), None)
         if left is not None and device.released_at is not None:
             measured.append(Measured(Figure.HAND_OVER, number, client.device, now - left))
+            if client.swaps:
+                measured.append(Measured(Figure.STALL, number, client.device, now - device.released_at))
         device.revoked_at = device.released_at = None
         client.waits_since, client.holds_since, client.holds, client.revoked_at = None, now, True, None
 

@@ -13,6 +13,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    ArenaGrown,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -20,15 +21,21 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    GrowthRequested,
     HolderDied,
     HolderRecorded,
+    HostMemorySet,
     LockReleased,
     LockRequested,
+    MemoryFreed,
     PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
     QuantumSet,
+    ResidencyReported,
+    ResidentRecorded,
+    ResidentSettled,
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
@@ -79,6 +86,10 @@ class Core:
                 return self._forget_device(event)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
+            case GrowthRequested() | ResidencyReported() | ArenaGrown():
+                raise IllegalEvent(f"client {event.client} does not swap", event)
+            case ResidentRecorded() | ResidentSettled() | HostMemorySet() | MemoryFreed():
+                return []
             case _:
                 assert_never(event)
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.client import Client, Group
@@ -42,6 +43,9 @@ from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
+
+IDLE_SECONDS: Final = 0.02
+"""How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
 _BlockingFor = tuple[Client, bool, int, Policy, int]
 """First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.
@@ -383,4 +387,5 @@ def _tell(moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
     for client in moved:
         if client.state is ClientState.HOLDING and client.blocking is not client.told:
             client.told = client.blocking
-            actions.append(TellWaiters(client.number, waiters if client.blocking else 0))
+            idle_seconds = IDLE_SECONDS if client.blocking else 0.0
+            actions.append(TellWaiters(client.number, waiters if client.blocking else 0, idle_seconds))

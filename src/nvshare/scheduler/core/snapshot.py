@@ -43,6 +43,39 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapSnapshot:
+    """The memory of a client that swaps. Its footprint is what can move."""
+
+    resident_bytes: int
+    """Of the footprint, on the device or on the way from or to it."""
+    out_bytes: int
+    """Of the footprint, copied to host memory."""
+    fixed_bytes: int
+    """Counted, and can't move."""
+    allotted_bytes: int
+    """What may be resident."""
+    admitted_bytes: int
+    """What the footprint may become unasked."""
+    arena_bytes: int
+    """Host memory to swap into that it has."""
+    usable_bytes: int
+    """Of it, registered with the driver."""
+    in_bytes: int = 0
+    """Still to come in now; 0: nothing is on the way in."""
+    leaving_bytes: int = 0
+    """Still to leave now; 0: nothing is on the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """The host memory of all clients' arenas."""
+
+    budget_bytes: int
+    used_bytes: int
+    """Made or being made, that of clients included which are gone and whose memory is not known to be free."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSnapshot:
     """One client."""
 
@@ -61,6 +94,15 @@ class ClientSnapshot:
     """Grants that this scheduler made to it."""
     line: Line | None = None
     """None: it does not wait."""
+    swap: SwapSnapshot | None = None
+    """None: its memory does not swap."""
+
+    @property
+    def allocated_bytes(self) -> int | None:
+        """Everything that the client allocated; None: it does not report it."""
+        if self.footprint_bytes is None or self.swap is None:
+            return self.footprint_bytes
+        return self.footprint_bytes + self.swap.fixed_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +117,22 @@ class Totals:
     """The sum over all clients: holders at the same time count each."""
     waited_seconds: float = 0.0
     """The sum over all clients."""
+    in_bytes: int = 0
+    """That came in from host memory."""
+    out_bytes: int = 0
+    """That left."""
+    in_seconds: float = 0.0
+    """While something came in."""
+    out_seconds: float = 0.0
+    """While something left."""
+    stalls: int = 0
+    """Grants to a client that swaps when nobody held: the device waited for the hand-over."""
+    stall_seconds: float = 0.0
+    """How long it waited, all together."""
+    prefetched: int = 0
+    """Of the stalls, those whose client was wholly in before the holder left."""
+    refused: int = 0
+    """Growths that were refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +152,10 @@ class DeviceSnapshot:
     totals: Totals
     total_measured: bool = True
     """False: ``total_bytes`` is the least that a client claims, 0 if none does."""
+    reserve_bytes: int = 0
+    """What stays free for what the driver takes unasked; 0 where nothing swaps."""
+    shortage_bytes: int = 0
+    """What the driver refused though it seemed to be there, until the device is measured again."""
+    in_bytes_per_second: float = 0.0
+    """How fast memory came in of late; 0: it did not yet."""
+    out_bytes_per_second: float = 0.0

@@ -18,7 +18,7 @@
 
 #include "visible.h"
 
-#define MAGIC 0x315550474d495300ull
+#define MAGIC 0x325550474d495300ull
 #define TABLE_LOCK_BYTE 0
 #define SLOT_LOCK_BYTE 4096
 
@@ -268,6 +268,8 @@ static bool fill(const char *folder, int fd)
 		memcpy(shared->devices[i].name, devices[i].name, SIM_NAME_BYTES);
 		shared->devices[i].total_bytes = devices[i].total_bytes;
 		shared->devices[i].context_bytes = devices[i].context_bytes;
+		shared->devices[i].launch_bytes = devices[i].launch_bytes;
+		shared->devices[i].bus_bytes_per_second = devices[i].bus_bytes_per_second;
 	}
 	if (write_devices_text(folder, text))
 		shared->magic = MAGIC;

@@ -35,6 +35,10 @@ struct sim_shared_device {
 	char name[SIM_NAME_BYTES];
 	uint64_t total_bytes;
 	uint64_t context_bytes;
+	uint64_t launch_bytes;
+	uint64_t bus_bytes_per_second;
+	/* device/bus.c: until when each direction is taken, CLOCK_MONOTONIC */
+	_Atomic uint64_t bus_taken_until_ns[2];
 };
 
 struct sim_process {
@@ -72,8 +76,7 @@ bool sim_state_open(struct sim_state *state);
 bool sim_state_join(struct sim_state *state);
 
 /* A visible device as all processes know it. */
-static inline const struct sim_shared_device *sim_state_device(const struct sim_state *state,
-							       int device)
+static inline struct sim_shared_device *sim_state_device(const struct sim_state *state, int device)
 {
 	return &state->shared->devices[state->place[device]];
 }

@@ -14,6 +14,8 @@ enum sim_home {
 	SIM_HOME_BEYOND
 };
 
+/* Notes in a copy which way it goes. */
+void sim_copy_route(struct sim_copy *copy, enum sim_home dst, enum sim_home src);
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes);
 /*
  * Submits a copy. Where the program may change or read its host memory after the call, the copy's

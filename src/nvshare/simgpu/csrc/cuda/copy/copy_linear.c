@@ -43,6 +43,15 @@ enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 	return home;
 }
 
+void sim_copy_route(struct sim_copy *copy, enum sim_home dst, enum sim_home src)
+{
+	if ((dst == SIM_HOME_DEVICE) == (src == SIM_HOME_DEVICE))
+		copy->route = SIM_ROUTE_NO_BUS;
+	else
+		copy->route = dst == SIM_HOME_DEVICE ? SIM_ROUTE_TO_DEVICE : SIM_ROUTE_TO_HOST;
+	copy->pageable = dst == SIM_HOME_PAGEABLE || src == SIM_HOME_PAGEABLE;
+}
+
 static bool fits(enum side side, enum sim_home home)
 {
 	if (home == SIM_HOME_BEYOND)
@@ -118,8 +127,8 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 		.width = bytes,
 		.height = 1,
 		.depth = 1,
-		.over_bus = (dst_home == SIM_HOME_DEVICE) != (src_home == SIM_HOME_DEVICE),
 	};
+	sim_copy_route(&op.u.copy, dst_home, src_home);
 	return sim_copy_submit(&op, stream, asynchronous, dst_home, src_home);
 }
 

@@ -110,7 +110,8 @@ void sim_reservation_remove_locked(struct sim_range *reservation);
 CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
 				  struct sim_range **range);
 /* vmm.c */
-void sim_physical_unref_locked(struct sim_physical *physical);
+/* Returns how many bytes became free by it: 0 while somebody else has it. */
+uint64_t sim_physical_unref_locked(struct sim_physical *physical);
 
 enum sim_access {
 	SIM_READ = 1,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/bus.h"
 #include "memory/range.h"
 
 static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
@@ -13,15 +14,18 @@ static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
 	return (struct sim_physical *)(uintptr_t)handle;
 }
 
-void sim_physical_unref_locked(struct sim_physical *physical)
+uint64_t sim_physical_unref_locked(struct sim_physical *physical)
 {
+	uint64_t bytes = physical->bytes;
+
 	if (--physical->references > 0)
-		return;
+		return 0;
 	sim_forget_locked(physical);
 	sim_file_give_locked(physical->offset, physical->bytes);
 	if (physical->device >= 0)
 		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
 	free(physical);
+	return bytes;
 }
 
 /*
@@ -69,6 +73,7 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
+	uint64_t start = sim_now_ns();
 	struct sim_physical *physical;
 	CUresult result;
 	uint64_t offset;
@@ -103,21 +108,26 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	sim_register_locked(physical, SIM_PHYSICAL);
 	*handle = (uint64_t)(uintptr_t)physical;
 	sim_unlock();
+	sim_call_takes(start, sim_call_ns(SIM_CALL_CREATE, 1, size));
 	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 {
 	struct sim_physical *physical = physical_of(handle);
-	CUresult result = CUDA_SUCCESS;
+	uint64_t start = sim_now_ns();
+	uint64_t freed = 0;
 
 	sim_lock();
-	if (!sim_is_locked(physical, SIM_PHYSICAL) || physical->handles == 0)
-		result = CUDA_ERROR_INVALID_VALUE;
-	else if (--physical->handles == 0)
-		sim_physical_unref_locked(physical);
+	if (!sim_is_locked(physical, SIM_PHYSICAL) || physical->handles == 0) {
+		sim_unlock();
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (--physical->handles == 0)
+		freed = sim_physical_unref_locked(physical);
 	sim_unlock();
-	return result;
+	sim_call_takes(start, sim_call_ns(SIM_CALL_RELEASE, 1, freed));
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
@@ -221,6 +231,7 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 {
 	struct sim_physical *physical = physical_of(handle);
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	uint64_t start = sim_now_ns();
 	struct sim_range *range;
 
 	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || flags != 0 ||
@@ -241,6 +252,8 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		physical->references++;
 	}
 	sim_unlock();
+	if (result == CUDA_SUCCESS)
+		sim_call_takes(start, sim_call_ns(SIM_CALL_MAP, 1, size));
 	return result;
 }
 
@@ -271,7 +284,10 @@ static bool cuts_no_mapping_locked(uint64_t start, uint64_t bytes)
 
 CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 {
+	uint64_t start = sim_now_ns();
 	struct sim_range *range;
+	uint64_t freed = 0;
+	uint64_t count = 0;
 
 	if (size == 0 || ptr % SIM_GRANULARITY != 0 || size % SIM_GRANULARITY != 0 ||
 	    ptr + size < ptr)
@@ -282,9 +298,14 @@ CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size &&
-	       !range->going)
+	       !range->going) {
+		freed += range->physical->references == 1 ? range->span : 0;
+		count++;
 		sim_range_drop_locked(range);
+	}
 	sim_unlock();
+	sim_call_takes(start, sim_call_ns(SIM_CALL_UNMAP, count, 0) +
+				      sim_call_ns(SIM_CALL_RELEASE, 0, freed));
 	return CUDA_SUCCESS;
 }
 
@@ -304,6 +325,8 @@ CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDe
 			    size_t count)
 {
 	CUresult result = CUDA_SUCCESS;
+	uint64_t start = sim_now_ns();
+	uint64_t mappings = 0;
 
 	if (!desc || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -322,8 +345,10 @@ CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDe
 		for (size_t i = 0; i < count; i++)
 			range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
 		at += range->span;
+		mappings++;
 	}
 	sim_unlock();
+	sim_call_takes(start, sim_call_ns(SIM_CALL_SET_ACCESS, mappings, mappings ? size : 0));
 	return result;
 }
 

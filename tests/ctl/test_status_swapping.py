@@ -1,0 +1,121 @@
+"""``nvshare-ctl status`` where memory swaps: what is where, what moves, and who waits for it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nvshare.ctl import memory, status_document
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers, swapping
+from tests.ctl.program import COMMAND, ctl, environment
+from tests.ctl.terminal import in_terminal
+from tests.polling import poll_until
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def swapped(answers: Answers) -> Answers:
+    """The scheduler shows a hand-over."""
+    answers.status = swapping()
+    return answers
+
+
+def test_what_is_where_in_json(run_dir: RunDir) -> None:
+    """Scripts rely on these names and units."""
+    shown = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
+    assert (shown["host_memory_bytes"], shown["host_memory_used_bytes"]) == (64 * GIB, 23 * GIB)
+    [device] = shown["devices"]
+    assert (device["reserve_bytes"], device["free_bytes"]) == (GIB // 2, 4 * GIB)
+    assert device["swapping"] == {
+        "in_bytes": 30 * GIB,
+        "out_bytes": 31 * GIB,
+        "in_seconds": 1.5,
+        "out_seconds": 1.25,
+        "in_bytes_per_second": 20.5 * GIB,
+        "out_bytes_per_second": 24.0 * GIB,
+        "stalls": 4,
+        "stall_seconds": 0.75,
+        "prefetched": 3,
+        "refused_growths": 1,
+    }
+    assert device["clients"][0]["swap"] == {
+        "resident_bytes": 4 * GIB,
+        "swapped_bytes": 7 * GIB,
+        "fixed_bytes": GIB,
+        "allotted_bytes": 0,
+        "admitted_bytes": 11 * GIB,
+        "host_bytes": 11 * GIB,
+        "usable_host_bytes": 11 * GIB,
+        "coming_bytes": 0,
+        "leaving_bytes": 4 * GIB,
+    }
+
+
+def test_document_and_back() -> None:
+    """``kubectl nvshare status`` shows what the nodes' documents say."""
+    document = status_document.from_status(swapping())
+    assert status_document.to_status(document) == swapping()
+    document["devices"][0]["swapping"]["news"] = document["devices"][0]["clients"][0]["swap"]["news"] = 1
+    assert status_document.to_status(document) == swapping()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_table(run_dir: RunDir, columns: int) -> None:
+    """What is on the device adds up; what is in host memory, what moves and how fast, and the wait for it are said."""
+    done = ctl(run_dir, "status", COLUMNS=str(columns))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    words = " ".join(done.stdout.split())
+    assert "clients 12.0 + others 0.0 + free 4.0 = 16.0 GiB" in words
+    assert "swap 13.0 GiB in host memory, reserve 512 MiB, so far 31.0 GiB out, 30.0 GiB in" in words
+    assert "host memory for what is swapped: 23.0 GiB of 64.0 GiB" in words
+    [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
+    assert head[:6] == ["PID", "STATE", "FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED"]
+    figures = {line.split()[0]: line.split()[1:] for line in lines if line.strip().startswith(("81 ", "82 "))}
+    assert figures["81"][:7] == ["idle", "12.0", "GiB", "5.0", "GiB", "7.0", "GiB"]
+    assert figures["82"][:7] == ["waiting", "12.0", "GiB", "6.0", "GiB", "6.0", "GiB"]
+
+
+def test_what_moves(run_dir: RunDir) -> None:
+    """A bar of what is on the device, how much is left to move and how fast, and who waits for its data."""
+    lines = [" ".join(line.split()) for line in ctl(run_dir, "status", COLUMNS="160").stdout.splitlines()]
+    assert "swap-out ━━━╌╌╌╌╌╌╌ 4.0 GiB left, 24.0 GiB/s" in lines
+    assert "swap-in ━━━━━╌╌╌╌╌ 3.0 GiB left, 20.5 GiB/s" in lines
+    assert "waits 30.0 s, 1 of 1, for its data" in lines
+    [head] = [line.split() for line in lines if line.startswith("PID")]
+    assert head[2:] == ["FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED", "COMMAND"]
+    assert any(line.endswith("1.0 GiB python train.py") for line in lines)
+
+
+def test_behind_a_holder_it_waits_for_that(swapped: Answers, run_dir: RunDir) -> None:
+    """As long as somebody holds, the wait is for the holder, wherever the waiter's data is."""
+    holder, waiter = swapped.status.devices[0].clients
+    holder.state = "leaving"
+    waiter.behind.append(holder.id)
+    words = " ".join(ctl(run_dir, "status", COLUMNS="160").stdout.split())
+    assert "1 of 1, for 81" in words
+    assert "its data" not in words
+
+
+def test_the_bar_moves_in_a_terminal(swapped: Answers, run_dir: RunDir) -> None:
+    """``--watch`` draws the bar anew with each status."""
+    with in_terminal([*COMMAND, "status", "--watch"], environment(run_dir, TERM="xterm-256color")) as terminal:
+        poll_until(lambda: "3.0 GiB left" in terminal.output(), "the transfer is shown")
+        assert "1.5 GiB left" not in terminal.output()
+        swap = swapped.status.devices[0].clients[1].swap
+        swap.resident_bytes, swap.coming_bytes = 7 * GIB + GIB // 2, GIB + GIB // 2
+        swapped.changed.set()
+        poll_until(lambda: "1.5 GiB left" in terminal.output(), "its progress is shown")
+        assert terminal.output().count("━" * 6) == 1
+
+
+def test_memory_that_does_not_swap_counts_whole() -> None:
+    """Beside clients whose memory swaps, all that the others allocated counts as on the device."""
+    device = swapping().devices[0]
+    other = device.clients.add(footprint_bytes=8 * GIB, backend="managed")
+    assert memory.on_device(other) == 8 * GIB
+    assert memory.as_sum(memory.of(device)) == "clients 20.0 + others 0.0 = 16.0 + 4.0 GiB oversubscribed"

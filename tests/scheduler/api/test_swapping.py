@@ -1,0 +1,176 @@
+"""What the metrics and the status say of memory that swaps, from what the core shows of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from nvshare.admin import admin_pb2
+from nvshare.scheduler.api import status
+from nvshare.scheduler.api.metrics import SchedulerCollector
+from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.api.turn_times import Figure, TurnTimes
+from nvshare.scheduler.core.actions import Grant, Revoke
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
+    ClientRegistered,
+    LockReleased,
+    LockRequested,
+    Policy,
+)
+from nvshare.scheduler.core.snapshot import (
+    ClientSnapshot,
+    DeviceSnapshot,
+    HostMemory,
+    ShownState,
+    SwapSnapshot,
+    Totals,
+)
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.registered_client import RegisteredClient
+
+GIB = 1 << 30
+GPU = "GPU-a"
+TOTALS = Totals(
+    in_bytes=30 * GIB,
+    out_bytes=31 * GIB,
+    in_seconds=1.5,
+    out_seconds=1.25,
+    stalls=5,
+    stall_seconds=0.75,
+    prefetched=3,
+    refused=2,
+)
+SWAPS = ClientSnapshot(
+    1,
+    ShownState.HOLDING,
+    11 * GIB,
+    GIB // 2,
+    True,
+    3.0,
+    1.0,
+    2,
+    swap=SwapSnapshot(
+        resident_bytes=8 * GIB,
+        out_bytes=3 * GIB,
+        fixed_bytes=GIB,
+        allotted_bytes=9 * GIB,
+        admitted_bytes=12 * GIB,
+        arena_bytes=7 * GIB,
+        usable_bytes=6 * GIB,
+        in_bytes=GIB,
+        leaving_bytes=2 * GIB,
+    ),
+)
+STAYS = ClientSnapshot(2, ShownState.IDLE, 2 * GIB, GIB // 2, True, 0.0, 0.0, 0)
+DEVICE = DeviceSnapshot(
+    GPU,
+    16 * GIB,
+    0,
+    Policy.AUTO,
+    30.0,
+    None,
+    False,
+    (SWAPS, STAYS),
+    TOTALS,
+    reserve_bytes=GIB // 2,
+    in_bytes_per_second=20.5 * GIB,
+    out_bytes_per_second=24.0 * GIB,
+)
+
+
+def test_metrics() -> None:
+    """What is where, what moved and for how long, whether it was there in time, what was refused, host memory."""
+    snapshot = SchedulerSnapshot((DEVICE,), {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
+    registry = CollectorRegistry()
+    registry.register(SchedulerCollector("1", lambda: snapshot))
+    lines = (line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
+    figures = {name: float(value) for name, value in lines}
+    label = f'{{gpu="{GPU}"}}'
+    expected = {
+        f"nvshare_footprint_bytes{label}": 14 * GIB,
+        f"nvshare_resident_bytes{label}": 8 * GIB,
+        f"nvshare_swapped_bytes{label}": 3 * GIB,
+        f"nvshare_allotted_bytes{label}": 9 * GIB,
+        f"nvshare_reserve_bytes{label}": GIB // 2,
+        f"nvshare_swap_in_bytes_total{label}": 30 * GIB,
+        f"nvshare_swap_out_bytes_total{label}": 31 * GIB,
+        f"nvshare_swap_in_seconds_total{label}": 1.5,
+        f"nvshare_swap_out_seconds_total{label}": 1.25,
+        f"nvshare_prefetch_hits_total{label}": 3,
+        f"nvshare_prefetch_misses_total{label}": 2,
+        f"nvshare_refused_growths_total{label}": 2,
+        "nvshare_host_memory_bytes": 64 * GIB,
+        "nvshare_host_memory_used_bytes": 23 * GIB,
+    }
+    assert {name: figures.get(name) for name in expected} == expected
+
+
+def test_status() -> None:
+    """The same for people, per client too; a client whose memory does not swap has no such figures."""
+    nobody: Any = None
+    clients = {
+        number: RegisteredClient(nobody, GPU, 2, backend, 7, Description(7, "python", Identity()))
+        for number, backend in ((1, "swap"), (2, "native"))
+    }
+    shown = status.device_message(DEVICE, None, True, clients, (), ())
+    assert shown.reserve_bytes == GIB // 2
+    assert shown.swapping == admin_pb2.Swapping(
+        in_bytes=30 * GIB,
+        out_bytes=31 * GIB,
+        in_seconds=1.5,
+        out_seconds=1.25,
+        in_bytes_per_second=20.5 * GIB,
+        out_bytes_per_second=24.0 * GIB,
+        stalls=5,
+        stall_seconds=0.75,
+        prefetched=3,
+        refused_growths=2,
+    )
+    swaps, stays = shown.clients
+    assert (swaps.footprint_bytes, stays.footprint_bytes) == (12 * GIB, 2 * GIB)
+    assert swaps.swap == admin_pb2.Swap(
+        resident_bytes=8 * GIB,
+        swapped_bytes=3 * GIB,
+        fixed_bytes=GIB,
+        allotted_bytes=9 * GIB,
+        admitted_bytes=12 * GIB,
+        host_bytes=7 * GIB,
+        usable_host_bytes=6 * GIB,
+        coming_bytes=GIB,
+        leaving_bytes=2 * GIB,
+    )
+    assert not stays.HasField("swap")
+
+
+def test_a_stall_is_what_follows_the_release() -> None:
+    """The drain before it is none; a client whose memory does not move is never stalled."""
+    times = TurnTimes()
+    for client, backend in ((1, Backend.SWAP), (2, Backend.SWAP), (3, Backend.NATIVE)):
+        times.happened(ClientRegistered(client, GPU, 0, ClaimedState.IDLE, backend=backend), [], 0.0)
+    times.happened(LockRequested(1), [Grant(1, 1)], 1.0)
+    times.happened(LockRequested(2), [], 2.0)
+    times.happened(LockRequested(3), [], 3.0)
+    times.happened(None, [Revoke(1, 1)], 31.0)
+    assert not _stalls(times, LockReleased(1, 1), [], 31.5)
+    assert _stalls(times, None, [Grant(2, 2)], 31.75) == [(2, 0.25)]
+    assert not _stalls(times, LockReleased(2, 2), [Grant(3, 3)], 61.75)
+    times.happened(LockRequested(1), [], 62.0)
+    assert _stalls(times, LockReleased(3, 3), [Grant(1, 4)], 63.0) == [(1, 0.0)]
+
+
+def test_waiting_for_data_that_no_holder_kept_away_is_no_stall() -> None:
+    """Nobody handed the lock over: the wait alone has it."""
+    times = TurnTimes()
+    times.happened(ClientRegistered(1, GPU, 0, ClaimedState.IDLE, backend=Backend.SWAP), [], 0.0)
+    times.happened(LockRequested(1), [], 1.0)
+    assert not _stalls(times, None, [Grant(1, 1)], 1.5)
+
+
+def _stalls(times: TurnTimes, event: LockReleased | None, actions: list[Grant], now: float) -> list[tuple[int, float]]:
+    measured = times.happened(event, actions, now)
+    return [(each.client, each.seconds) for each in measured if each.figure is Figure.STALL]
