@@ -20,6 +20,8 @@ HEADERS = (
     f"{CSRC}/client/lock_words.h",
     f"{CSRC}/gate/pace.h",
     f"{CSRC}/memory/account.h",
+    f"{CSRC}/memory/swap/addresses.h",
+    f"{CSRC}/memory/swap/slabs.h",
 )
 SOURCES = (
     f"{CSRC}/client/lock_link.c",
@@ -28,6 +30,8 @@ SOURCES = (
     f"{CSRC}/client/lock_words.c",
     f"{CSRC}/gate/pace.c",
     f"{CSRC}/memory/account.c",
+    f"{CSRC}/memory/swap/addresses.c",
+    f"{CSRC}/memory/swap/slabs.c",
 )
 
 

@@ -19,18 +19,19 @@ from tests.shim.thread_state import asleep, client_waits, unread_in_pipe
 
 @dataclass(slots=True)
 class ControlledProgram:
-    """The program of ``programs/command_loop.py``."""
+    """One of ``programs/`` that does what its stdin says."""
 
     environment: dict[str, str]
     prefix: Sequence[str] = ()
     """What comes before its command."""
+    name: str = "command_loop.py"
     process: subprocess.Popen[bytes] = field(init=False)
     errors: list[str] = field(default_factory=list)
     reader: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [*self.prefix, sys.executable, str(PROGRAMS / "command_loop.py")],
+            [*self.prefix, sys.executable, str(PROGRAMS / self.name)],
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

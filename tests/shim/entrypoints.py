@@ -16,7 +16,7 @@ GATED = '#include "hooks/gated.inc"'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of hooks.def; ``arguments`` and ``stream``, a C expression, are those of GATE and COPY, else empty."""
+    """One line of hooks.def; ``stream``, a C expression, is that of GATE and COPY, ``arguments`` also those of LOOK."""
 
     macro: str
     symbol: str
@@ -66,8 +66,8 @@ def table() -> list[Row]:
     text = TABLE.read_text()
     assert GATED in text
     text = text.replace(GATED, (TABLE.parent / "hooks" / "gated.inc").read_text())
-    gated = r"(?:, \((.*?)\), (.*?)(?:, (of_.*|OF_.*))?)?"
-    pattern = re.compile(rf"^(GATE|COPY|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
+    gated = r"(?:, \((.*?)\)(?:, (.*?)(?:, (of_.*|OF_.*))?)?)?"
+    pattern = re.compile(rf"^(GATE|COPY|LOOK|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
     return [
         Row(
             m[1],

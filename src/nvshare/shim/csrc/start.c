@@ -13,6 +13,10 @@
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "memory/memory.h"
+#include "memory/room.h"
+#include "memory/swap/arena.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/mover.h"
 #include "process/files.h"
 #include "process/fork.h"
 #include "process/notices.h"
@@ -25,6 +29,9 @@ static void forked(void)
 	nvs_capture_forked();
 	nvs_contexts_forked();
 	nvs_memory_forked();
+	nvs_rooms_forked();
+	nvs_arenas_forked();
+	nvs_movers_forked();
 	nvs_clients_forked();
 	nvs_notices_forked();
 	nvs_files_unlock();
@@ -37,5 +44,6 @@ void nvs_device_start(struct nvs_device *device)
 	if (!fork_handled)
 		fork_handled = nvs_at_fork(nvs_files_lock, nvs_files_unlock, forked);
 	nvs_marks_prepare(nvs_capture_thread_ended);
+	nvs_chunks_on_end(nvs_arena_give);
 	nvs_client_start(device);
 }

@@ -1,61 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clients: one record and one thread for every device that the process uses. The thread alone
- * touches the record's state and connection; others, its worker among them, only add to `pending`,
- * which wakes it. So nothing here is locked, no thread of the program waits for the scheduler but
+ * The clients' threads, one for every device that the process uses. The thread alone touches the
+ * record's state and connection; others, its worker among them, only add to `pending`, which wakes
+ * it. So nothing here is locked, no thread of the program waits for the scheduler but
  * at the gate, and the scheduler is heard at any time: the thread makes no call that may wait.
- *
- * After fork the child closes what was inherited, which would keep the parent's connection open,
- * and nvs_client_start begins anew.
  */
 #define _GNU_SOURCE
-#include "client/client.h"
+#include "client/record.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "client/connection.h"
 #include "client/lock_state.h"
 #include "client/lock_words.h"
 #include "client/messages.h"
-#include "client/pending.h"
-#include "client/worker.h"
 #include "gate/device.h"
 #include "gate/gate.h"
 #include "process/clock.h"
-#include "process/config.h"
-#include "process/files.h"
 #include "process/log.h"
 #include "process/notices.h"
-#include "process/thread.h"
-
-#define FOOTPRINT_US 10000   /* the least time between two footprints */
-#define PATIENCE_US 10000000 /* who waits for longer is told why */
-
-enum {
-	PENDING_WANT = 1,
-	PENDING_FOOTPRINT = 2,
-	PENDING_NOTICE = 4,
-	PENDING_REPORT = 0x100 /* times a bit of nvs_report */
-};
-
-struct nvs_client {
-	struct nvs_device *device; /* NULL: not started in this process */
-	_Atomic bool running;	   /* the thread was created */
-	struct nvs_pending pending;
-	struct nvs_lock_state state;
-	struct nvs_connection connection;
-	struct nvs_worker worker;
-	/* the newest that the scheduler knows; when the next may go */
-	uint64_t footprint_sent, footprint_at;
-	uint32_t notices_known; /* to the scheduler; a bit for each */
-};
-
-static struct nvs_client clients[NVS_MAX_DEVICES];
 
 static bool feed(struct nvs_client *client, const struct nvs_lock_event *event);
 
@@ -73,41 +37,49 @@ static void post(struct nvs_client *client, const struct nvs_frame *frame)
 
 /*
  * In both of these the bit is taken back before the footprint is read: what changes in between is
- * sent twice rather than never.
+ * sent twice rather than never. Where memory swaps REGISTER does not say all of it.
  */
 static void post_register(struct nvs_client *client, const struct nvs_lock_action *action)
 {
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, NVS_PENDING_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
-	client->footprint_sent = frame.footprint_bytes;
+	nvs_memory_registers(&client->memory, &frame);
+	if (client->memory.swaps)
+		nvs_pending_add(&client->pending, NVS_PENDING_FOOTPRINT);
 	client->notices_known = 0;
 	post(client, &frame);
 }
 
-static void post_footprint(struct nvs_client *client, uint64_t now)
+static uint64_t memory_deadline(const struct nvs_client *client)
+{
+	return nvs_memory_deadline(&client->memory, &client->state,
+				   nvs_pending_has(&client->pending, NVS_PENDING_FOOTPRINT));
+}
+
+static void post_memory(struct nvs_client *client, uint64_t now, bool all)
 {
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, PENDING_FOOTPRINT);
-	nvs_message_footprint(&frame, client->device);
-	if (frame.footprint_bytes == client->footprint_sent)
-		return;
-	client->footprint_sent = frame.footprint_bytes;
-	client->footprint_at = now + FOOTPRINT_US;
-	post(client, &frame);
+	nvs_pending_take(&client->pending, NVS_PENDING_FOOTPRINT);
+	while (nvs_memory_next_frame(&client->memory, now, all, &frame))
+		post(client, &frame);
 }
 
 /* Feeds one frame; false: there is no whole one now, or no connection any more. */
 static bool read_frame(struct nvs_client *client)
 {
 	struct nvs_lock_event event;
+	enum nvs_heard heard;
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
+		heard = nvs_memory_heard(&client->memory, &client->connection);
+		if (heard == NVS_HEARD_MEMORY)
+			return true;
 		event = nvs_lock_event_of(&client->connection.input);
-		if (!feed(client, &event))
+		if (heard == NVS_HEARD_WRONG || !feed(client, &event))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
 		return client->connection.socket >= 0;
 	case NVS_RECEIVED_NO_FRAME:
@@ -138,7 +110,19 @@ static void open_gate(struct nvs_client *client)
 	 * before this thread asks for it. A wish that stayed would bring a second request after the
 	 * next release, and a turn that nobody needs.
 	 */
-	nvs_pending_take(&client->pending, PENDING_WANT);
+	nvs_pending_take(&client->pending, NVS_PENDING_WANT);
+}
+
+/* Nothing passes a gate that waits for memory: nothing runs, and yet there is something to do. */
+static void ask_worker(struct nvs_client *client, enum nvs_job job)
+{
+	bool opens =
+		job == NVS_JOB_DRAIN ? nvs_memory_give_up(&client->memory) : client->memory.opens;
+
+	if (opens)
+		nvs_worker_spare(&client->worker, job);
+	else
+		nvs_worker_ask(&client->worker, job);
 }
 
 static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
@@ -160,19 +144,24 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		 * Whether the client fits beside others is decided by its footprint, so the newest
 		 * one goes first.
 		 */
-		post_footprint(client, nvs_now_us());
-		/* fall through */
+		post_memory(client, nvs_now_us(), true);
+		nvs_message_for(&frame, action);
+		post(client, &frame);
+		break;
 	case NVS_ACTION_SEND_LOCK_RELEASED:
+		nvs_memory_released(&client->memory);
+		/* fall through */
 	case NVS_ACTION_SEND_DRAIN_REPORT:
 	case NVS_ACTION_SEND_ASK_REASON:
 		nvs_message_for(&frame, action);
 		post(client, &frame);
 		break;
 	case NVS_ACTION_OPEN_GATE:
-		open_gate(client);
+		if (nvs_memory_may_open(&client->memory))
+			open_gate(client);
 		break;
 	case NVS_ACTION_DRAIN:
-		nvs_worker_ask(&client->worker, NVS_JOB_DRAIN);
+		ask_worker(client, NVS_JOB_DRAIN);
 		break;
 	case NVS_ACTION_FAIL_GATE:
 		nvs_gate_set(client->device, NVS_GATE_FAILING);
@@ -182,7 +171,7 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		nvs_gate_set(client->device, NVS_GATE_CLOSED);
 		break;
 	case NVS_ACTION_LOOK:
-		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
+		ask_worker(client, NVS_JOB_LOOK);
 		break;
 	default:
 		nvs_message_warn(action->kind, client->device, &client->state, &client->connection);
@@ -205,6 +194,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	nvs_memory_follow(&client->memory, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
@@ -215,15 +205,9 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 
 /* The thread */
 
-static bool footprint_due(const struct nvs_client *client)
-{
-	return client->state.link == NVS_LINK_UP &&
-	       nvs_pending_has(&client->pending, PENDING_FOOTPRINT);
-}
-
 static bool take_report(struct nvs_client *client, enum nvs_report report)
 {
-	return nvs_pending_take(&client->pending, PENDING_REPORT * report);
+	return nvs_pending_take(&client->pending, NVS_PENDING_REPORT * report);
 }
 
 /* In the order in which they were said, should they have come together. */
@@ -252,14 +236,16 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, PENDING_NOTICE);
-	if (nvs_pending_take(&client->pending, PENDING_WANT))
+	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_PENDING_ROOM);
+	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
 	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
-	if (footprint_due(client) && now >= client->footprint_at)
-		post_footprint(client, now);
+	if (nvs_memory_opens_now(&client->memory))
+		open_gate(client);
+	if (now >= memory_deadline(client))
+		post_memory(client, now, false);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	/*
@@ -273,10 +259,11 @@ static void handle_pending(struct nvs_client *client)
 static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 {
 	uint64_t deadline = nvs_lock_state_deadline(&client->state), now = nvs_now_us(), left;
+	uint64_t memory = memory_deadline(client);
 	struct timespec timeout;
 
-	if (footprint_due(client) && client->footprint_at < deadline)
-		deadline = client->footprint_at;
+	if (memory < deadline)
+		deadline = memory;
 	left = deadline > now ? deadline - now : 0;
 	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
 				     .tv_nsec = (long)(left % 1000000) * 1000 };
@@ -299,7 +286,7 @@ static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 			;
 }
 
-static void *run(void *argument)
+void *nvs_client_run(void *argument)
 {
 	struct nvs_client *client = argument;
 	struct pollfd fds[2];
@@ -310,90 +297,4 @@ static void *run(void *argument)
 		handle_files(client, fds);
 	}
 	return NULL;
-}
-
-/*
- * False: there is no thread; a later call may have more luck. Without one nobody would ever open
- * the gate, so every submission that waits tries again.
- */
-static bool start_thread(struct nvs_client *client)
-{
-	if (atomic_exchange(&client->running, true))
-		return true;
-	if (client->pending.wake >= 0 && nvs_thread_create(run, client))
-		return true;
-	atomic_store(&client->running, false);
-	return false;
-}
-
-static void do_without_thread(struct nvs_device *device)
-{
-	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
-		device->ordinal);
-	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
-		nvs_gate_set(device, NVS_GATE_OPEN);
-	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
-		nvs_gate_set(device, NVS_GATE_FAILING);
-}
-
-void nvs_clients_forked(void)
-{
-	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
-		if (client->device && client->connection.socket >= 0)
-			close(client->connection.socket);
-		if (client->device)
-			nvs_pending_close(&client->pending);
-		client->device = NULL;
-	}
-}
-
-static void hear(struct nvs_worker *worker, enum nvs_report report)
-{
-	nvs_pending_add(&worker->device->client->pending, PENDING_REPORT * report);
-}
-
-static void want(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, PENDING_WANT);
-	start_thread(device->client);
-}
-
-static void footprint_changed(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, PENDING_FOOTPRINT);
-}
-
-static void notice_said(void)
-{
-	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
-		if (atomic_load(&client->running))
-			nvs_pending_add(&client->pending, PENDING_NOTICE);
-}
-
-static const struct nvs_listener listener = {
-	.wanted = want,
-	.footprint_changed = footprint_changed,
-};
-
-void nvs_client_start(struct nvs_device *device)
-{
-	struct nvs_client *client = &clients[device->ordinal];
-	int saved = errno;
-
-	memset(client, 0, sizeof(*client));
-	client->connection.socket = -1;
-	client->worker.device = device;
-	client->worker.tell = hear;
-	nvs_files_lock();
-	nvs_pending_open(&client->pending);
-	client->device = device;
-	nvs_files_unlock();
-	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
-			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
-	device->client = client;
-	device->listener = &listener;
-	nvs_notices_listen(notice_said);
-	if (!start_thread(client))
-		do_without_thread(device);
-	errno = saved;
 }

@@ -16,9 +16,25 @@
 #include "process/config.h"
 #include "process/files.h"
 
+/* With nvs_files_lock held. */
+static void close_descriptor(struct nvs_connection *connection)
+{
+	if (connection->descriptor >= 0)
+		close(connection->descriptor);
+	connection->descriptor = -1;
+}
+
+void nvs_connection_close_descriptor(struct nvs_connection *connection)
+{
+	nvs_files_lock();
+	close_descriptor(connection);
+	nvs_files_unlock();
+}
+
 void nvs_connection_close(struct nvs_connection *connection)
 {
 	nvs_files_lock();
+	close_descriptor(connection);
 	if (connection->socket >= 0)
 		close(connection->socket);
 	connection->socket = -1;
@@ -75,7 +91,7 @@ bool nvs_connection_open(struct nvs_connection *connection)
 
 bool nvs_connection_answers(const char *path)
 {
-	struct nvs_connection connection = { .socket = -1 };
+	struct nvs_connection connection = { .socket = -1, .descriptor = -1 };
 	bool answers = open_at(&connection, path);
 
 	nvs_connection_close(&connection);
@@ -94,18 +110,70 @@ void nvs_connection_send(struct nvs_connection *connection, const struct nvs_fra
 		connection->broken = true;
 }
 
+/* With nvs_files_lock held. False: more came than the one that a frame may have. */
+static bool keep_descriptor(struct nvs_connection *connection, const struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int received[2]; /* what fits beside one because of the alignment */
+	size_t count;
+	bool kept = true;
+
+	if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+		return true;
+	count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(received, CMSG_DATA(control), count * sizeof(int));
+	for (size_t i = 0; i < count; i++)
+		if (connection->descriptor < 0) {
+			connection->descriptor = nvs_file_move(received[i]);
+		} else {
+			close(received[i]);
+			kept = false;
+		}
+	return kept && !(message->msg_flags & MSG_CTRUNC);
+}
+
+/*
+ * A descriptor comes with the first byte of its frame, and no more than one frame is asked for. It
+ * is noted before a fork can happen.
+ */
+static ssize_t receive(struct nvs_connection *connection, bool *wrong)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec rest = {
+		.iov_base = (char *)&connection->input + connection->received,
+		.iov_len = sizeof(connection->input) - connection->received,
+	};
+	struct msghdr message = {
+		.msg_iov = &rest,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t got;
+
+	nvs_files_lock();
+	got = recvmsg(connection->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	*wrong = got > 0 && !keep_descriptor(connection, &message);
+	nvs_files_unlock();
+	return got;
+}
+
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
 {
 	const struct nvs_frame *frame = &connection->input;
-	char *rest = (char *)&connection->input + connection->received;
-	ssize_t got =
-		recv(connection->socket, rest, sizeof(*frame) - connection->received, MSG_DONTWAIT);
+	bool wrong;
+	ssize_t got = receive(connection, &wrong);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return NVS_RECEIVED_NOTHING;
 	if (got <= 0)
 		return NVS_RECEIVED_END;
 	connection->received += (size_t)got;
+	if (wrong)
+		return NVS_RECEIVED_NO_FRAME;
 	if (connection->received < sizeof(*frame)) {
 		/* What is no frame at all may be shorter than one and is not waited for. */
 		return frame->magic != NVS_WIRE_MAGIC || (connection->received > 1 &&

@@ -14,6 +14,7 @@
 struct nvs_connection {
 	int socket;	  /* -1: none */
 	const char *path; /* of the socket; after the end of the connection that of the last one */
+	int descriptor;	  /* that came with `input`; -1: none */
 	bool broken;	  /* writing failed: the connection is to be ended */
 	size_t received;  /* bytes in `input` */
 	struct nvs_frame input;
@@ -30,6 +31,8 @@ enum nvs_received {
 bool nvs_connection_open(struct nvs_connection *connection);
 /* Whether anybody listens at a path. */
 bool nvs_connection_answers(const char *path);
+/* Closes `descriptor`, if there is one. */
+void nvs_connection_close_descriptor(struct nvs_connection *connection);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);

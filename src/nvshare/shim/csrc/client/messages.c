@@ -13,7 +13,6 @@
 #include "client/connection.h"
 #include "client/trust.h"
 #include "gate/device.h"
-#include "memory/memory.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
@@ -32,11 +31,9 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 {
 	begin(frame, NVS_REGISTER);
 	frame->state = (uint8_t)action->state;
-	frame->backend = (uint8_t)nvs_memory_wire_backend(device);
 	frame->pid = (uint32_t)getpid();
 	frame->epoch = state->epoch;
 	frame->grant = action->grant;
-	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
 	frame->total_bytes = device->total_bytes;
 	memcpy(frame->device_uuid, device->uuid, sizeof(frame->device_uuid));
 	snprintf(frame->text, sizeof(frame->text), "%s", program_invocation_short_name);
@@ -57,12 +54,6 @@ void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *acti
 	frame->grant = action->grant;
 	if (action->kind == NVS_ACTION_SEND_DRAIN_REPORT)
 		frame->drain = (uint8_t)action->state;
-}
-
-void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device)
-{
-	begin(frame, NVS_FOOTPRINT);
-	frame->footprint_bytes = atomic_load(&device->footprint_bytes);
 }
 
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,

@@ -14,13 +14,11 @@
 
 struct nvs_device;
 
-/* `action` is SEND_REGISTER. */
+/* `action` is SEND_REGISTER; but for what it says of memory. */
 void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
 /* `action` is another of SEND_... */
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
-/* The device's footprint as it is now. */
-void nvs_message_footprint(struct nvs_frame *frame, struct nvs_device *device);
 /*
  * The next notice that the scheduler doesn't know, which it then does; false: it knows all that it
  * can.

@@ -74,3 +74,10 @@ void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
 	else
 		do_jobs(worker);
 }
+
+void nvs_worker_spare(struct nvs_worker *worker, enum nvs_job job)
+{
+	if (job == NVS_JOB_LOOK)
+		worker->completed = false;
+	worker->tell(worker, job == NVS_JOB_LOOK ? NVS_REPORT_LOOKED : NVS_REPORT_DRAINED);
+}

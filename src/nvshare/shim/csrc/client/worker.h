@@ -42,5 +42,7 @@ struct nvs_worker {
  * is done in this call: late is better than never.
  */
 void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job);
+/* Tells in a job's place, while nothing can run: not idle; drained. */
+void nvs_worker_spare(struct nvs_worker *worker, enum nvs_job job);
 
 #endif

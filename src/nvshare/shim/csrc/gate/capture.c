@@ -42,13 +42,25 @@ static int forbidden;	   /* synchronizations that go on */
 static int forbidding;	   /* drains that wait for the captures' end */
 static _Atomic int wanted; /* threads that wait to begin one */
 
-struct nvs_capture *nvs_capture_begin(CUstream stream)
+/*
+ * With the lock held. No capture begins while a drain waits, or a program that always captures
+ * would never give the lock back. But among captures that already go on another one may begin: they
+ * may need it to end.
+ */
+static bool may_begin(void)
+{
+	return !forbidden && !(forbidding && !captures);
+}
+
+bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 {
 	struct nvs_capture *capture = malloc(sizeof(*capture));
 	int saved = errno;
+	bool begins;
 
+	*begun = NULL;
 	if (!capture)
-		return NULL;
+		return false;
 	*capture = (struct nvs_capture){ .stream = stream };
 	if (stream == CU_STREAM_PER_THREAD)
 		capture->owner = nvs_mark_take();
@@ -63,19 +75,19 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	 * and end it.
 	 */
 	pthread_mutex_lock(&lock);
-	/*
-	 * No capture begins while a drain waits, or a program that always captures would never
-	 * give the lock back. But among captures that already go on another one may begin: they may
-	 * need it to end.
-	 */
-	atomic_fetch_add(&wanted, 1);
-	while (forbidden || (forbidding && !captures))
-		pthread_cond_wait(&changed, &lock);
-	atomic_fetch_sub(&wanted, 1);
-	capture->next = captures;
-	captures = capture;
-	atomic_fetch_add(&nvs_captures, 1);
+	begins = may_begin();
+	if (begins) {
+		capture->next = captures;
+		captures = capture;
+		atomic_fetch_add(&nvs_captures, 1);
+	}
 	pthread_mutex_unlock(&lock);
+	if (!begins) {
+		free(capture);
+		nvs_cancel_on();
+		errno = saved;
+		return true;
+	}
 	/*
 	 * Threads that ask about events now may not know yet that they have to do it in relaxed
 	 * mode, and would end this capture. Those that begin to ask later find `nvs_capture_ever`
@@ -85,7 +97,20 @@ struct nvs_capture *nvs_capture_begin(CUstream stream)
 	if (!atomic_exchange(&nvs_capture_ever, true))
 		nvs_marks_wait_looks();
 	errno = saved;
-	return capture;
+	*begun = capture;
+	return true;
+}
+
+void nvs_capture_await(void)
+{
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+	atomic_fetch_add(&wanted, 1);
+	while (!may_begin())
+		pthread_cond_wait(&changed, &lock);
+	atomic_fetch_sub(&wanted, 1);
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
 }
 
 /* Takes out the first capture that matches; NULL in `one`, `context`, `owner` or `stream`: any. */

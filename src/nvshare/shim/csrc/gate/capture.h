@@ -12,13 +12,19 @@
 
 #include "cuda/abi.h"
 
+struct nvs_capture;
 struct nvs_mark;
 
 /* For the hooks. NULL streams of the _ptsz forms are given as CU_STREAM_PER_THREAD. */
 
-/* Before the driver's function: waits while a synchronization is going on. NULL: no memory. */
-struct nvs_capture *nvs_capture_begin(CUstream stream);
-/* After it. */
+/*
+ * Before the driver's function. `capture` is NULL if none may begin now: nvs_capture_await, and
+ * again. False: no memory.
+ */
+bool nvs_capture_begin(CUstream stream, struct nvs_capture **capture);
+/* Waits while a synchronization is going on. */
+void nvs_capture_await(void);
+/* After the driver's function. */
 void nvs_capture_begun(struct nvs_capture *capture, CUresult result);
 /* Around the driver's function that ends a stream's capture, or the stream. */
 void nvs_capture_ending(void);

@@ -46,6 +46,8 @@ struct nvs_context {
  */
 struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs_context *after,
 				     bool wait);
+/* Gives one back that nvs_context_next has pinned, without the next one. */
+void nvs_context_unpin(struct nvs_context *entry);
 /* The pinned context itself, until it is given back; false: it has ended, or has not begun. */
 bool nvs_context_take(const struct nvs_context *entry, CUcontext *context);
 void nvs_context_give_back(const struct nvs_context *entry);

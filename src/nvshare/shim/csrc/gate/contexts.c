@@ -317,6 +317,20 @@ static bool is_of(const struct nvs_context *entry, const struct nvs_device *devi
 	       (entry->primary || atomic_load(&entry->context));
 }
 
+/* With the lock held. */
+static void unpin(struct nvs_context *entry)
+{
+	entry->pins--;
+	pthread_cond_broadcast(&changed);
+}
+
+void nvs_context_unpin(struct nvs_context *entry)
+{
+	pthread_mutex_lock(&lock);
+	unpin(entry);
+	pthread_mutex_unlock(&lock);
+}
+
 /*
  * Pinned rather than locked: the device may work for long, and the program must be able to make and
  * end other contexts meanwhile.
@@ -328,10 +342,8 @@ struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs
 
 	pthread_mutex_lock(&lock);
 	find_primary(device->ordinal);
-	if (after) {
-		after->pins--;
-		pthread_cond_broadcast(&changed);
-	}
+	if (after)
+		unpin(after);
 	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
 		while (wait && entry->endings && is_of(entry, device))
 			wait_for_change();

@@ -41,6 +41,8 @@ struct nvs_gate {
 struct nvs_listener {
 	void (*wanted)(struct nvs_device *device); /* a submission found the gate closed */
 	void (*footprint_changed)(struct nvs_device *device);
+	/* room.h: there is something to say, or all is in for which the gate waited. */
+	void (*room_changed)(struct nvs_device *device);
 };
 
 struct nvs_device {

@@ -9,19 +9,44 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "memory/memory.h"
+#include "memory/room.h"
 
-#define CREATE(symbol, arguments, ...)                   \
-	NVS_HOOK(symbol, __VA_ARGS__)                    \
-	{                                                \
-		CUresult result;                         \
-                                                         \
-		if (!NVS_REAL(symbol))                   \
-			return CUDA_ERROR_NOT_FOUND;     \
-		nvs_device_use(dev);                     \
-		result = NVS_REAL(symbol) arguments;     \
-		if (result == CUDA_SUCCESS)              \
-			nvs_context_created(*pctx, dev); \
-		return result;                           \
+#define CONTEXT_BYTES (640ull << 20) /* about what the driver takes for one */
+
+/*
+ * A context takes memory inside the driver, where nobody can be asked for it: so it is asked for
+ * before.
+ */
+static bool may_begin(struct nvs_device *device)
+{
+	return !device || !nvs_memory_swaps(device) || nvs_room_for_context(device);
+}
+
+/* The driver had no memory for it after all, and there may be some now. */
+static bool try_again(struct nvs_device *device, CUresult result, unsigned int *tries)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY && device &&
+	       nvs_room_lacking(device, CONTEXT_BYTES, (*tries)++);
+}
+
+#define CREATE(symbol, arguments, ...)                       \
+	NVS_HOOK(symbol, __VA_ARGS__)                        \
+	{                                                    \
+		struct nvs_device *device;                   \
+		unsigned int tries = 0;                      \
+		CUresult result;                             \
+                                                             \
+		if (!NVS_REAL(symbol))                       \
+			return CUDA_ERROR_NOT_FOUND;         \
+		device = nvs_device_use(dev);                \
+		if (!may_begin(device))                      \
+			return CUDA_ERROR_OUT_OF_MEMORY;     \
+		do                                           \
+			result = NVS_REAL(symbol) arguments; \
+		while (try_again(device, result, &tries));   \
+		if (result == CUDA_SUCCESS)                  \
+			nvs_context_created(*pctx, dev);     \
+		return result;                               \
 	}
 
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
@@ -33,12 +58,18 @@ CREATE(cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), CUcontext *pctx,
 
 NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 {
+	struct nvs_device *device;
+	unsigned int tries = 0;
 	CUresult result;
 
 	if (!NVS_REAL(cuDevicePrimaryCtxRetain))
 		return CUDA_ERROR_NOT_FOUND;
-	nvs_device_use(dev);
-	result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
+	device = nvs_device_use(dev);
+	if (!may_begin(device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do
+		result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
+	while (try_again(device, result, &tries));
 	if (result == CUDA_SUCCESS && nvs_context_primary(dev) != *pctx)
 		nvs_context_primary_seen(*pctx, dev);
 	return result;

@@ -2,7 +2,8 @@
 /*
  * Copies, fills and moves: with several devices in use each passes the gates of all whose memory it
  * touches, not only that of its stream, since any pointer can be given to any of them. Which device
- * a pointer belongs to, the driver is asked; with one device in use nobody is. No state.
+ * a pointer belongs to, the driver is asked, unless it is one of ours; with one device in use
+ * nobody is. No state.
  */
 #include <stdbool.h>
 
@@ -11,6 +12,7 @@
 #include "gate/pass.h"
 #include "gate/streams.h"
 #include "memory/account.h"
+#include "memory/swap/blocks.h"
 
 static uint64_t bit(const struct nvs_device *device)
 {
@@ -21,7 +23,11 @@ static uint64_t bit(const struct nvs_device *device)
 
 static uint64_t of_pointer(CUdeviceptr pointer)
 {
-	return bit(nvs_device_of_pointer(pointer));
+	struct nvs_block block;
+
+	/* Of what is out the driver does not know. */
+	return nvs_block_find(pointer, &block) ? bit(block.device)
+					       : bit(nvs_device_of_pointer(pointer));
 }
 
 static uint64_t of_pointers(const CUdeviceptr *pointers, size_t count)

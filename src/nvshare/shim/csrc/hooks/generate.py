@@ -1,8 +1,9 @@
-"""Writes ``gated.inc``, the GATE and COPY lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
+"""Writes ``gated.inc``, the GATE, COPY and LOOK lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
 
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or that of a launch configuration, or else the default
-stream. What copies, fills or moves memory gets COPY, with its operands that may be another device's.
+stream. What copies, fills or moves memory gets COPY, with its operands that may be another device's. What puts no work
+anywhere but looks at device memory (class ``LOOK``) gets LOOK.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -77,6 +78,8 @@ def _operand(parameter: Parameter, count: str) -> str:
 def gate_line(entry: EntryPoint) -> str:
     """The line of ``gated.inc``."""
     arguments = ", ".join(parameter.name for parameter in entry.parameters)
+    if entry.kind == "LOOK":
+        return f"LOOK({entry.symbol}, {entry.signature}, ({arguments}))"
     gate = f"{entry.symbol}, {entry.signature}, ({arguments}), {stream(entry)}"
     used = operands(entry)
     return f"COPY({gate}, {used})" if used else f"GATE({gate})"
@@ -85,7 +88,8 @@ def gate_line(entry: EntryPoint) -> str:
 def generate() -> dict[Path, str]:
     """The generated file and what it must contain."""
     by_hand = set(re.findall(r"^HOOK\((\w+),", HOOKS.read_text(), re.MULTILINE))
-    gated = (entry for entry in entrypoints.parse(entrypoints.LIST.read_text()) if is_gated(entry))
+    every = entrypoints.parse(entrypoints.LIST.read_text())
+    gated = (entry for entry in every if is_gated(entry) or entry.kind == "LOOK")
     lines = [gate_line(entry) for entry in gated if entry.symbol not in by_hand]
     return {HERE / "gated.inc": HEAD + "\n".join(lines) + "\n"}
 

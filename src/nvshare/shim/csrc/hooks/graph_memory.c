@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hooks of what may change the memory of graphs. How much that is, only the driver knows; it is
- * asked after each such call, once a graph with memory nodes has been made. No state.
+ * asked after each such call, once a graph with memory nodes has been made. Adding a node and
+ * instantiating also look at the memory that nodes name. No state.
  */
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "memory/memory.h"
+#include "memory/swap/look.h"
 
 static void measure(void)
 {
@@ -16,6 +18,19 @@ static void measure(void)
 		if (nvs_device_known(ordinal))
 			nvs_memory_graphs_ran(nvs_device_known(ordinal));
 }
+
+/* The answer of `call`, which looks at device memory. */
+#define LOOKING(call)                                            \
+	__extension__({                                          \
+		struct nvs_pass pass_;                           \
+		CUresult result_ = nvs_look_enter(&pass_, NULL); \
+                                                                 \
+		if (result_ == CUDA_SUCCESS) {                   \
+			result_ = call;                          \
+			nvs_gate_leave(&pass_, result_);         \
+		}                                                \
+		result_;                                         \
+	})
 
 static CUresult measured(CUresult result)
 {
@@ -49,8 +64,8 @@ NVS_HOOK(cuGraphAddMemFreeNode, CUgraphNode *phGraphNode, CUgraph hGraph,
 NVS_HOOK(cuGraphAddNode, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(NVS_CALL(cuGraphAddNode, phGraphNode, hGraph, dependencies, numDependencies,
-			      nodeParams),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode, phGraphNode, hGraph, dependencies,
+				      numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
@@ -58,8 +73,8 @@ NVS_HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
 	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies, dependencyData,
-			      numDependencies, nodeParams),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies,
+				      dependencyData, numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
@@ -67,29 +82,29 @@ NVS_HOOK(cuGraphAddNode_v3, CUgraphNode *phGraphNode, CUgraph hGraph,
 	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	 size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return added(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies, dependencyData,
-			      numDependencies, nodeParams),
+	return added(LOOKING(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies,
+				      dependencyData, numDependencies, nodeParams)),
 		     nodeParams ? nodeParams->type : 0);
 }
 
 NVS_HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 	 char *logBuffer, size_t bufferSize)
 {
-	return measured(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode, logBuffer,
-				 bufferSize));
+	return measured(LOOKING(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode,
+					 logBuffer, bufferSize)));
 }
 
 NVS_HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 	 char *logBuffer, size_t bufferSize)
 {
-	return measured(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode, logBuffer,
-				 bufferSize));
+	return measured(LOOKING(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode,
+					 logBuffer, bufferSize)));
 }
 
 NVS_HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
 	 unsigned long long flags)
 {
-	return measured(NVS_CALL(cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags));
+	return measured(LOOKING(NVS_CALL(cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags)));
 }
 
 /* With UPLOAD it also does what cuGraphUpload does, and that is work. */
@@ -104,7 +119,7 @@ static CUresult instantiate(CUresult (*real)(CUgraphExec *, CUgraph,
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
 	if (!params || !(params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
-		return measured(real(exec, graph, params));
+		return measured(LOOKING(real(exec, graph, params)));
 	result = nvs_gate_enter(&pass, stream);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -11,6 +11,7 @@
 #include "memory/account.h"
 #include "memory/arrays.h"
 #include "memory/memory.h"
+#include "memory/swap/blocks.h"
 
 static CUcontext current_context(void)
 {
@@ -60,6 +61,17 @@ NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 		      bytesize, bytesize, false);
 }
 
+/* Blocks are no part of the account: they have their own, with the room that they were given. */
+static CUresult alloc_blocks(const struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
+{
+	CUdeviceptr pointer;
+	CUresult result = nvs_memory_of(device)->alloc(&pointer, bytes);
+
+	if (result == CUDA_SUCCESS)
+		*dptr = pointer;
+	return result;
+}
+
 NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 {
 	struct nvs_device *device = nvs_device_of(NULL);
@@ -68,6 +80,8 @@ NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 
 	if (!device || !dptr || !bytesize)
 		return NVS_CALL(cuMemAlloc_v2, dptr, bytesize);
+	if (nvs_memory_swaps(device))
+		return alloc_blocks(device, dptr, bytesize);
 	if (!nvs_memory_reserve(device, bytesize))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = nvs_memory_of(device)->alloc(&pointer, bytesize);
@@ -102,12 +116,14 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 	CUdeviceptr pointer = 0;
 	size_t bytes, pitch = 0;
 	CUresult result;
+	bool swaps;
 
 	if (!device || !dptr || !pPitch || !WidthInBytes || !Height ||
 	    __builtin_mul_overflow(WidthInBytes, Height, &bytes))
 		return NVS_CALL(cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height,
 				ElementSizeBytes);
-	if (!nvs_memory_reserve(device, bytes))
+	swaps = nvs_memory_swaps(device);
+	if (!swaps && !nvs_memory_reserve(device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height,
 						    ElementSizeBytes);
@@ -115,7 +131,9 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 		*dptr = pointer;
 		*pPitch = pitch;
 	}
-	return commit(result, device, NVS_ENTRY_POINTER, pointer, pitch * Height, bytes, true);
+	return swaps ? result
+		     : commit(result, device, NVS_ENTRY_POINTER, pointer, pitch * Height, bytes,
+			      true);
 }
 
 /* Unified memory that the program asks for itself stays what it is in every backend. */
@@ -144,8 +162,12 @@ NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 {
 	struct nvs_entry entry;
-	bool known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
+	CUresult result;
+	bool known;
 
+	if (nvs_block_free(dptr, &result))
+		return result;
+	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
 	if (known && entry.plain)
 		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
 				&entry);

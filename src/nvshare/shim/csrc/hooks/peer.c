@@ -8,6 +8,9 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
+#include "memory/swap/virtual.h"
 #include "process/notices.h"
 
 /* Whether other devices than `owner` may use its memory now. */
@@ -29,17 +32,50 @@ static CUresult allowed(CUresult result, bool others)
 	return result;
 }
 
+/* The current context may, or may not any more, reach memory of the peer's device. */
+static CUresult change_access(CUcontext peer, int change)
+{
+	struct nvs_device *owner = nvs_device_of_context(peer), *user = nvs_device_of(NULL);
+
+	return owner && user ? nvs_peers_change(owner, user, change) : CUDA_SUCCESS;
+}
+
 NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 {
-	return allowed(NVS_CALL(cuCtxEnablePeerAccess, peerContext, Flags), true);
+	CUresult result = NVS_CALL(cuCtxEnablePeerAccess, peerContext, Flags);
+
+	if (result == CUDA_SUCCESS)
+		result = change_access(peerContext, 1);
+	return allowed(result, true);
+}
+
+NVS_HOOK(cuCtxDisablePeerAccess, CUcontext peerContext)
+{
+	CUresult result = NVS_CALL(cuCtxDisablePeerAccess, peerContext);
+
+	return result == CUDA_SUCCESS ? change_access(peerContext, -1) : result;
+}
+
+/* The device whose memory is mapped there, here or not. */
+static const struct nvs_device *owner_of(CUdeviceptr pointer)
+{
+	struct nvs_handle *ours = nvs_virtual_handle(pointer);
+	const struct nvs_device *owner = ours ? ours->device : nvs_device_of_pointer(pointer);
+
+	if (ours)
+		nvs_handle_put(ours);
+	return owner;
 }
 
 NVS_HOOK(cuMemSetAccess, CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
 	 size_t count)
 {
-	CUresult result = NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
+	CUresult result = nvs_virtual_ours(ptr, size)
+				  ? nvs_virtual_set_access(ptr, size, desc, count)
+				  : NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
 
-	return allowed(result, reaches_others(nvs_device_of_pointer(ptr), desc, count));
+	return result == CUDA_SUCCESS ? allowed(result, reaches_others(owner_of(ptr), desc, count))
+				      : result;
 }
 
 /* A pool does not tell its device, and programs set the access of their current one's. */

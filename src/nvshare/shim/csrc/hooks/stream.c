@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends of streams, and the begin and end of captures: none of them waits for the gate. No state
- * of its own.
+ * The ends of streams, and the begin and end of captures. Of these only the begin of a capture
+ * waits for the gate, and only where memory swaps: what is captured names memory, which then is
+ * there, and stays there until the capture's end. No state of its own.
  */
 #include "driver/driver.h"
 #include "gate/capture.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
+#include "memory/swap/look.h"
 
 /* The driver drops a capture together with its stream. */
 static CUresult destroy(CUresult (*real)(CUstream), CUstream stream)
@@ -35,20 +37,45 @@ NVS_HOOK(cuStreamDestroy_v2, CUstream hStream)
 	return destroy(NVS_REAL(cuStreamDestroy_v2), hStream);
 }
 
-#define BEGIN(symbol, stream, arguments, ...)            \
-	NVS_HOOK(symbol, __VA_ARGS__)                    \
-	{                                                \
-		struct nvs_capture *capture;             \
-		CUresult result;                         \
-                                                         \
-		if (!NVS_REAL(symbol))                   \
-			return CUDA_ERROR_NOT_FOUND;     \
-		capture = nvs_capture_begin(stream);     \
-		if (!capture)                            \
-			return CUDA_ERROR_OUT_OF_MEMORY; \
-		result = NVS_REAL(symbol) arguments;     \
-		nvs_capture_begun(capture, result);      \
-		return result;                           \
+/*
+ * A capture is in the list of those that a drain waits for before the pass is given back, so no
+ * drain comes in between. A drain that goes on already waits for the pass: then the thread waits
+ * outside for its end, and at the gate once more.
+ */
+static CUresult begin(CUstream stream, struct nvs_capture **capture)
+{
+	struct nvs_pass pass;
+	bool enough;
+
+	for (;;) {
+		CUresult result = nvs_look_enter(&pass, nvs_device_of(stream));
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		enough = nvs_capture_begin(stream, capture);
+		nvs_gate_leave(&pass, result);
+		if (!enough)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		if (*capture)
+			return CUDA_SUCCESS;
+		nvs_capture_await();
+	}
+}
+
+#define BEGIN(symbol, stream, arguments, ...)        \
+	NVS_HOOK(symbol, __VA_ARGS__)                \
+	{                                            \
+		struct nvs_capture *capture;         \
+		CUresult result;                     \
+                                                     \
+		if (!NVS_REAL(symbol))               \
+			return CUDA_ERROR_NOT_FOUND; \
+		result = begin(stream, &capture);    \
+		if (result != CUDA_SUCCESS)          \
+			return result;               \
+		result = NVS_REAL(symbol) arguments; \
+		nvs_capture_begun(capture, result);  \
+		return result;                       \
 	}
 
 BEGIN(cuStreamBeginCapture, hStream, (hStream), CUstream hStream)

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hooks of what the program is told about memory: the total is the device's, what is free is what
- * it may still have, and a pointer of a disguised backend looks like plain device memory. No state.
+ * it may still have, a pointer of a disguised backend looks like plain device memory, and what is
+ * known of memory that moves is answered without the driver. No state.
  */
+#include <string.h>
+
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
 #include "memory/account.h"
 #include "memory/memory.h"
+#include "memory/swap/answers.h"
+#include "memory/swap/blocks.h"
 
-static void look(const struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
+static void look(struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
 		 uint64_t *total)
 {
 	uint64_t footprint = atomic_load(&device->footprint_bytes);
@@ -88,11 +93,58 @@ static void disguise(CUpointer_attribute attribute, void *data, const struct nvs
 		*(int *)data = entry->device;
 }
 
+static bool has_context(void)
+{
+	CUcontext context = NULL;
+
+	return NVS_CALL(cuCtxGetCurrent, &context) == CUDA_SUCCESS && context;
+}
+
+/* Whether the question is about memory that moves; the driver answers those without a context. */
+static bool is_answered(CUdeviceptr pointer, CUpointer_attribute attribute,
+			struct nvs_answer *answer)
+{
+	return nvs_answer_attribute(pointer, attribute, answer) && has_context();
+}
+
+NVS_HOOK(cuMemGetAddressRange_v2, CUdeviceptr_v2 *pbase, size_t *psize, CUdeviceptr_v2 dptr)
+{
+	CUdeviceptr start;
+	uint64_t bytes;
+	CUresult result;
+
+	if (!nvs_answer_range(dptr, &start, &bytes, &result) || !has_context())
+		return NVS_CALL(cuMemGetAddressRange_v2, pbase, psize, dptr);
+	if (result == CUDA_SUCCESS && pbase)
+		*pbase = start;
+	if (result == CUDA_SUCCESS && psize)
+		*psize = bytes;
+	return result;
+}
+
+NVS_HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute,
+	 CUdeviceptr_v2 ptr)
+{
+	/*
+	 * The driver lets nobody set it of memory that it has mapped, for which it is 1: so it is
+	 * only remembered here. A program that sets 0 gets more than it asked for.
+	 */
+	if (value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && has_context() &&
+	    nvs_block_set_async(ptr, !*(const int *)value))
+		return CUDA_SUCCESS;
+	return NVS_CALL(cuPointerSetAttribute, value, attribute, ptr);
+}
+
 NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
 {
+	struct nvs_answer answer;
 	struct nvs_entry entry;
 	CUresult result;
 
+	if (data && is_answered(ptr, attribute, &answer)) {
+		memcpy(data, answer.value, answer.bytes);
+		return answer.result;
+	}
 	if (!data || !betrays(attribute) || !is_disguised(ptr, &entry))
 		return NVS_CALL(cuPointerGetAttribute, data, attribute, ptr);
 	/* Device memory has no address for the host. */
@@ -104,12 +156,30 @@ NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdev
 	return result;
 }
 
+/* What does not apply to the pointer is zero, without an error. */
+static CUresult answer_all(unsigned int count, const CUpointer_attribute *attributes, void **data,
+			   CUdeviceptr pointer)
+{
+	struct nvs_answer answer;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!nvs_answer_attribute(pointer, attributes[i], &answer) || !answer.bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(data[i], answer.value, answer.bytes);
+	}
+	return CUDA_SUCCESS;
+}
+
 NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
 	 void **data, CUdeviceptr_v2 ptr)
 {
-	CUresult result = NVS_CALL(cuPointerGetAttributes, numAttributes, attributes, data, ptr);
+	struct nvs_block block;
+	CUresult result;
 	struct nvs_entry entry;
 
+	if (numAttributes && attributes && data && nvs_block_find(ptr, &block) && has_context())
+		return answer_all(numAttributes, attributes, data, ptr);
+	result = NVS_CALL(cuPointerGetAttributes, numAttributes, attributes, data, ptr);
 	if (result != CUDA_SUCCESS || !is_disguised(ptr, &entry))
 		return result;
 	for (unsigned int i = 0; i < numAttributes; i++)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of the program's own virtual memory management. Device memory lives as long as a handle of
- * it or a mapping does, so the book has a block for each cuMemCreate, numbered by us because a
- * handle's number may come back while the old block is still mapped, and handles and mappings that
- * hold it. What was imported is the exporter's. State: the numbers of blocks.
+ * Hooks of the program's own virtual memory management. What may move has handles of ours
+ * (memory/swap/handles.h), and all about it is answered by us (memory/swap/virtual.h).
+ *
+ * The rest is the driver's and only counted. Device memory lives as long as a handle of it or a
+ * mapping does, so the book has a block for each cuMemCreate, numbered by us because a handle's
+ * number may come back while the old block is still mapped, and handles and mappings that hold it.
+ * What was imported is the exporter's. State: the numbers of blocks.
  */
 #include <stdatomic.h>
 
@@ -11,6 +14,8 @@
 #include "gate/device.h"
 #include "memory/account.h"
 #include "memory/memory.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/virtual.h"
 
 static _Atomic uint64_t blocks;
 
@@ -38,6 +43,8 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 
 	if (!device || !handle)
 		return NVS_CALL(cuMemCreate, handle, size, prop, flags);
+	if (nvs_memory_of(device)->swaps && nvs_handle_may_move(prop, size, flags))
+		return nvs_handle_create(device, size, prop, handle);
 	if (!nvs_memory_reserve(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
@@ -55,7 +62,15 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	return result;
 }
 
-NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
+static CUresult release_ours(struct nvs_handle *handle)
+{
+	bool owned = nvs_handle_disown(handle);
+
+	nvs_handle_put(handle);
+	return owned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult release_drivers(CUmemGenericAllocationHandle handle)
 {
 	struct nvs_entry entry;
 	bool known = nvs_account_hold(NVS_ENTRY_HANDLE, handle, -1, &entry);
@@ -72,11 +87,20 @@ NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
 	return result;
 }
 
+NVS_HOOK(cuMemRelease, CUmemGenericAllocationHandle_v1 handle)
+{
+	struct nvs_handle *ours = nvs_handle_get(handle);
+
+	if (nvs_handle_has_form(handle))
+		return ours ? release_ours(ours) : CUDA_ERROR_INVALID_VALUE;
+	return release_drivers(handle);
+}
+
 /*
  * A handle that was released may be had again from an address; its block then counts by its
  * mappings alone.
  */
-NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, void *addr)
+static CUresult retain_drivers(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	CUresult result = NVS_CALL(cuMemRetainAllocationHandle, handle, addr);
 	struct nvs_entry entry;
@@ -86,12 +110,57 @@ NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, v
 	return result;
 }
 
-NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
-	 CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+NVS_HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle_v1 *handle, void *addr)
 {
-	CUresult result = NVS_CALL(cuMemMap, ptr, size, offset, handle, flags);
-	struct nvs_entry entry, mapping = { .kind = NVS_ENTRY_MAPPING, .key = ptr, .bytes = size };
+	struct nvs_handle *ours = handle ? nvs_virtual_handle((uintptr_t)addr) : NULL;
 
+	if (!ours)
+		/* Plain memory of ours has a handle for the driver, which is none of the program's.
+		 */
+		return nvs_virtual_ours((uintptr_t)addr, 1) ? CUDA_ERROR_INVALID_VALUE
+							    : retain_drivers(handle, addr);
+	nvs_handle_own(ours);
+	*handle = ours->number;
+	nvs_handle_put(ours);
+	return CUDA_SUCCESS;
+}
+
+NVS_HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp_v1 *prop,
+	 CUmemGenericAllocationHandle_v1 handle)
+{
+	struct nvs_handle *ours;
+
+	if (!nvs_handle_has_form(handle))
+		return NVS_CALL(cuMemGetAllocationPropertiesFromHandle, prop, handle);
+	ours = prop ? nvs_handle_get(handle) : NULL;
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = ours->prop;
+	nvs_handle_put(ours);
+	return CUDA_SUCCESS;
+}
+
+NVS_HOOK(cuMemAddressReserve, CUdeviceptr_v2 *ptr, size_t size, size_t alignment,
+	 CUdeviceptr_v2 addr, unsigned long long flags)
+{
+	return nvs_virtual_reserve(ptr, size, alignment, addr, flags);
+}
+
+NVS_HOOK(cuMemAddressFree, CUdeviceptr_v2 ptr, size_t size)
+{
+	return nvs_virtual_ours(ptr, size) ? CUDA_ERROR_INVALID_VALUE : nvs_virtual_free(ptr, size);
+}
+
+static CUresult map_drivers(CUdeviceptr ptr, size_t size, size_t offset,
+			    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct nvs_entry entry, mapping = { .kind = NVS_ENTRY_MAPPING, .key = ptr, .bytes = size };
+	CUresult result;
+
+	/* The driver does not know of what lies there and is out. */
+	if (nvs_virtual_ours(ptr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = NVS_CALL(cuMemMap, ptr, size, offset, handle, flags);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (nvs_account_find(NVS_ENTRY_HANDLE, handle, &entry)) {
@@ -99,6 +168,23 @@ NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		hold_block(entry.owner, 1);
 	}
 	nvs_account_add(&mapping);
+	nvs_virtual_mapped(ptr, size);
+	return result;
+}
+
+NVS_HOOK(cuMemMap, CUdeviceptr_v2 ptr, size_t size, size_t offset,
+	 CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
+{
+	struct nvs_handle *ours;
+	CUresult result;
+
+	if (!nvs_handle_has_form(handle))
+		return map_drivers(ptr, size, offset, handle, flags);
+	ours = nvs_handle_get(handle);
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = nvs_virtual_map(ours, ptr, size, offset, flags);
+	nvs_handle_put(ours);
 	return result;
 }
 
@@ -118,7 +204,7 @@ static void rename_mappings(CUdeviceptr_v2 ptr, size_t size, int from, int to)
  * The mappings leave the book before the driver does its part, because afterwards others may map at
  * these addresses.
  */
-NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
+static CUresult unmap_drivers(CUdeviceptr ptr, size_t size)
 {
 	struct nvs_entry entry;
 	CUresult result;
@@ -134,6 +220,25 @@ NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
 	     offset += entry.bytes)
 		hold_block(entry.owner, -1);
 	return result;
+}
+
+NVS_HOOK(cuMemUnmap, CUdeviceptr_v2 ptr, size_t size)
+{
+	CUresult result;
+
+	if (nvs_virtual_ours(ptr, size))
+		return nvs_virtual_unmap(ptr, size, unmap_drivers);
+	result = unmap_drivers(ptr, size);
+	if (result == CUDA_SUCCESS)
+		nvs_virtual_unmapped(ptr, size);
+	return result;
+}
+
+NVS_HOOK(cuMemGetAccess, unsigned long long *flags, const CUmemLocation_v1 *location,
+	 CUdeviceptr_v2 ptr)
+{
+	return nvs_virtual_ours(ptr, 1) ? nvs_virtual_get_access(flags, location, ptr)
+					: NVS_CALL(cuMemGetAccess, flags, location, ptr);
 }
 
 /* A multicast object is made of what is bound to it, and that is accounted. */

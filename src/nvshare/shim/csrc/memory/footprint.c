@@ -10,10 +10,12 @@
 #include <stdatomic.h>
 
 #include "gate/device.h"
+#include "memory/room.h"
 #include "process/log.h"
 
 struct sums {
 	pthread_mutex_t lock;
+	bool asks;	      /* the scheduler (room.h) says what may be reserved */
 	uint64_t reserved;    /* by calls that have not returned */
 	uint64_t graph_bytes; /* charged for graphs */
 	bool refused;	      /* and said so */
@@ -31,12 +33,19 @@ static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_
 		(unsigned long long)asked);
 }
 
+void nvs_footprint_ask_room(const struct nvs_device *device)
+{
+	sums[device->ordinal].asks = true;
+}
+
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable)
 {
 	struct sums *sum = &sums[device->ordinal];
 	bool fits, first = false;
 	uint64_t used;
 
+	if (sum->asks)
+		return nvs_room_ask_fixed(device, bytes);
 	pthread_mutex_lock(&sum->lock);
 	used = atomic_load(&device->footprint_bytes) + sum->reserved;
 	fits = used <= allocatable && bytes <= allocatable - used;
@@ -65,9 +74,11 @@ void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t 
 	struct sums *sum = &sums[device->ordinal];
 
 	pthread_mutex_lock(&sum->lock);
-	sum->reserved -= reserved;
+	sum->reserved -= sum->asks ? 0 : reserved;
 	change(device, charged);
 	pthread_mutex_unlock(&sum->lock);
+	if (sum->asks && charged != (int64_t)reserved)
+		nvs_room_count_fixed(device, charged - (int64_t)reserved);
 	if (charged)
 		device->listener->footprint_changed(device);
 }
@@ -75,11 +86,15 @@ void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t 
 void nvs_footprint_set_graphs(struct nvs_device *device, uint64_t bytes)
 {
 	struct sums *sum = &sums[device->ordinal];
+	int64_t grown;
 
 	pthread_mutex_lock(&sum->lock);
-	change(device, (int64_t)(bytes - sum->graph_bytes));
+	grown = (int64_t)(bytes - sum->graph_bytes);
+	change(device, grown);
 	sum->graph_bytes = bytes;
 	pthread_mutex_unlock(&sum->lock);
+	if (sum->asks && grown)
+		nvs_room_count_fixed(device, grown);
 	device->listener->footprint_changed(device);
 }
 
@@ -88,5 +103,6 @@ void nvs_footprints_forked(void)
 	for (struct sums *sum = sums; sum < sums + NVS_MAX_DEVICES; sum++) {
 		sum->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 		sum->reserved = sum->graph_bytes = 0;
+		sum->asks = false;
 	}
 }

@@ -12,6 +12,11 @@
 
 struct nvs_device;
 
+/*
+ * From now on the scheduler is asked for the device's room (room.h): a reservation may wait, and
+ * what is charged is the fixed part of the memory. Before the first of them.
+ */
+void nvs_footprint_ask_room(const struct nvs_device *device);
 /* False: the footprint would grow beyond `allocatable`; the first time that is logged. */
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable);
 /* Takes a reservation back and changes the footprint by `charged` in one step. */

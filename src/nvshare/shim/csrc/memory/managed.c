@@ -8,10 +8,10 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "memory/memory.h"
+#include "memory/pitch.h"
 #include "process/config.h"
 
 #define RESERVE_BYTES (1536ull << 20) /* for contexts and modules, which do not move */
-#define PITCH_BYTES 512u	      /* as the driver aligns the rows of cuMemAllocPitch */
 
 static CUresult managed_alloc(CUdeviceptr *pointer, size_t bytes)
 {
@@ -21,20 +21,7 @@ static CUresult managed_alloc(CUdeviceptr *pointer, size_t bytes)
 static CUresult managed_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width,
 				    size_t height, unsigned int element)
 {
-	size_t row, bytes;
-	CUresult result;
-
-	if (element != 4 && element != 8 && element != 16)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (__builtin_add_overflow(width, PITCH_BYTES - 1, &row))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	row -= row % PITCH_BYTES;
-	if (__builtin_mul_overflow(row, height, &bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = managed_alloc(pointer, bytes);
-	if (result == CUDA_SUCCESS)
-		*pitch = row;
-	return result;
+	return nvs_pitch_alloc(managed_alloc, pointer, pitch, width, height, element);
 }
 
 static CUresult managed_free(CUdeviceptr pointer)
@@ -54,7 +41,7 @@ static uint64_t managed_allocatable(const struct nvs_device *device)
 	return nvs_config()->single_oversub ? UINT64_MAX : managed_capacity(device);
 }
 
-static uint64_t managed_free_bytes(const struct nvs_device *device, uint64_t footprint,
+static uint64_t managed_free_bytes(struct nvs_device *device, uint64_t footprint,
 				   uint64_t driver_free)
 {
 	uint64_t capacity =

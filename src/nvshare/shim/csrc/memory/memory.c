@@ -11,6 +11,11 @@
 #include "gate/device.h"
 #include "memory/footprint.h"
 #include "memory/pools.h"
+#include "memory/swap/blocks.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
+#include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
 
@@ -18,15 +23,42 @@ static const struct nvs_memory_backend *_Atomic backends[NVS_MAX_DEVICES]; /* NU
 
 _Atomic bool nvs_memory_graphs_allocate;
 
+static bool can(const struct nvs_device *device, CUdevice_attribute attribute)
+{
+	int supported = 0;
+
+	return NVS_CALL(cuDeviceGetAttribute, &supported, attribute, device->ordinal) ==
+		       CUDA_SUCCESS &&
+	       supported;
+}
+
+/* Virtual memory management, in steps of the size that chunks are made of. */
+static bool can_swap(const struct nvs_device *device)
+{
+	CUmemAllocationProp_v1 prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device->ordinal },
+	};
+	size_t bytes;
+
+	return can(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+	       NVS_CALL(cuMemGetAllocationGranularity, &bytes, &prop,
+			CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+	       NVS_GRANULE_BYTES % bytes == 0;
+}
+
 static const struct nvs_memory_backend *choose_backend(const struct nvs_device *device)
 {
-	int managed = 0;
+	int wanted = nvs_config()->memory;
 
-	if (nvs_config()->memory == NVS_BACKEND_NATIVE)
+	if (wanted == NVS_MEMORY_SWAP && can_swap(device))
+		return &nvs_memory_swap;
+	if (wanted == NVS_MEMORY_SWAP)
+		nvs_log("device %d has no virtual memory management; its memory is not swapped",
+			device->ordinal);
+	if (wanted == NVS_MEMORY_NATIVE)
 		return &nvs_memory_native;
-	NVS_CALL(cuDeviceGetAttribute, &managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
-		 device->ordinal);
-	if (managed)
+	if (can(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
 		return &nvs_memory_managed;
 	nvs_log("device %d has no managed memory; its memory is only counted "
 		"(NVSHARE_MEMORY=native)",
@@ -42,12 +74,19 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
 	if (backend)
 		return backend;
 	chosen = choose_backend(device);
+	if (chosen->swaps)
+		nvs_footprint_ask_room(device);
 	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
 }
 
 enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device)
 {
 	return nvs_memory_of(device)->wire;
+}
+
+bool nvs_memory_swaps(const struct nvs_device *device)
+{
+	return nvs_memory_of(device)->swaps;
 }
 
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
@@ -77,8 +116,10 @@ void nvs_memory_discharge(const struct nvs_entry *entry)
 
 void nvs_memory_context_gone(CUcontext context)
 {
-	if (context)
-		nvs_account_sweep(context, nvs_memory_discharge);
+	if (!context)
+		return;
+	nvs_account_sweep(context, nvs_memory_discharge);
+	nvs_blocks_context_gone(context);
 }
 
 void nvs_memory_graphs_ran(struct nvs_device *device)
@@ -96,4 +137,9 @@ void nvs_memory_forked(void)
 	atomic_store(&nvs_memory_graphs_allocate, false);
 	nvs_account_forget();
 	nvs_pools_forked();
+	nvs_blocks_forked();
+	nvs_chunks_forked();
+	nvs_handles_forked();
+	nvs_virtual_forked();
+	nvs_peers_forked();
 }

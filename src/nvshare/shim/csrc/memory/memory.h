@@ -28,6 +28,7 @@ struct nvs_memory_backend {
 	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
 	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
 				unsigned int element);
+	/* NULL: its blocks keep their own account, and cuMemFree asks them (swap/blocks.h). */
 	CUresult (*free)(CUdeviceptr pointer);
 	/*
 	 * The most that the process may allocate on the device, with all its allocating calls
@@ -38,19 +39,20 @@ struct nvs_memory_backend {
 	 * What the program is told is free: at most what lies between `footprint` and the device's
 	 * total.
 	 */
-	uint64_t (*free_bytes)(const struct nvs_device *device, uint64_t footprint,
-			       uint64_t driver_free);
+	uint64_t (*free_bytes)(struct nvs_device *device, uint64_t footprint, uint64_t driver_free);
 	/*
 	 * the driver would say of its pointers that they are something else than plain device
 	 * memory
 	 */
 	bool disguised;
+	bool swaps; /* its memory is brought out and in: the room (room.h) says how much may be */
 };
 
 extern const struct nvs_memory_backend nvs_memory_managed;
 extern const struct nvs_memory_backend nvs_memory_native;
+extern const struct nvs_memory_backend nvs_memory_swap;
 
-/* The backend of a device: NVSHARE_MEMORY, or native where the device can't do that. */
+/* The backend of a device: NVSHARE_MEMORY, or the next one that the device can do. */
 const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
 
 /*
@@ -78,6 +80,7 @@ extern _Atomic bool nvs_memory_graphs_allocate;
 void nvs_memory_graphs_ran(struct nvs_device *device);
 
 /* What the client tells the scheduler. */
+bool nvs_memory_swaps(const struct nvs_device *device);
 enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device);
 /* In a forked child: nothing of the parent's memory is the child's. */
 void nvs_memory_forked(void);

@@ -30,7 +30,7 @@ static uint64_t native_allocatable(const struct nvs_device *device)
 	return UINT64_MAX;
 }
 
-static uint64_t native_free_bytes(const struct nvs_device *device, uint64_t footprint,
+static uint64_t native_free_bytes(struct nvs_device *device, uint64_t footprint,
 				  uint64_t driver_free)
 {
 	uint64_t left = device->total_bytes > footprint ? device->total_bytes - footprint : 0;

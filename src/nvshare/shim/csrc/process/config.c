@@ -16,7 +16,6 @@
 
 #include "process/log.h"
 #include "process/on_missing.h"
-#include "protocol/wire.h"
 
 #define RUN_DIR "NVSHARE_RUN_DIR"
 #define MEMORY "NVSHARE_MEMORY"
@@ -32,8 +31,9 @@ struct choice {
 	int value;
 };
 
-static const struct choice memories[] = { { "managed", NVS_BACKEND_MANAGED },
-					  { "native", NVS_BACKEND_NATIVE },
+static const struct choice memories[] = { { "managed", NVS_MEMORY_MANAGED },
+					  { "swap", NVS_MEMORY_SWAP },
+					  { "native", NVS_MEMORY_NATIVE },
 					  { NULL, 0 } };
 static const struct choice policies[] = { { "wait", NVS_ON_MISSING_WAIT },
 					  { "run", NVS_ON_MISSING_RUN },

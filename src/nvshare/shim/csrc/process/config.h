@@ -11,13 +11,20 @@
 #define NVS_SOCKETS 2
 #define NVS_SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
 
+/* How plain device memory is served; each stands back for the next one that a device can do. */
+enum nvs_memory_setting {
+	NVS_MEMORY_SWAP = 0,
+	NVS_MEMORY_MANAGED = 1,
+	NVS_MEMORY_NATIVE = 2,
+};
+
 struct nvs_config {
 	/*
 	 * where a scheduler may listen, in the order in which to look; empty: nowhere else, or the
 	 * path would be too long
 	 */
 	char sockets[NVS_SOCKETS][NVS_SOCKET_PATH_BYTES];
-	int memory;	     /* enum nvs_wire_backend */
+	int memory;	     /* enum nvs_memory_setting */
 	int on_missing;	     /* enum nvs_on_missing */
 	bool debug;	     /* says at once what it says otherwise when it lasts */
 	bool single_oversub; /* one process may allocate more than the device has */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the clients' records, one for every device that the process uses, and starts their threads.
+ * A record is its thread's (client.c); what happens here on other threads only adds to `pending`.
+ *
+ * After fork the child closes what was inherited, which would keep the parent's connection open,
+ * and nvs_client_start begins anew.
+ */
+#define _GNU_SOURCE
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lock_state.h"
+#include "client/record.h"
+#include "gate/device.h"
+#include "gate/gate.h"
+#include "process/clock.h"
+#include "process/config.h"
+#include "process/files.h"
+#include "process/log.h"
+#include "process/notices.h"
+#include "process/thread.h"
+
+#define PATIENCE_US 10000000 /* who waits for longer is told why */
+
+static struct nvs_client clients[NVS_MAX_DEVICES];
+
+/*
+ * False: there is no thread; a later call may have more luck. Without one nobody would ever open
+ * the gate, so every submission that waits tries again.
+ */
+static bool start_thread(struct nvs_client *client)
+{
+	if (atomic_exchange(&client->running, true))
+		return true;
+	if (client->pending.wake >= 0 && nvs_thread_create(nvs_client_run, client))
+		return true;
+	atomic_store(&client->running, false);
+	return false;
+}
+
+static void do_without_thread(struct nvs_device *device)
+{
+	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
+		device->ordinal);
+	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
+		nvs_gate_set(device, NVS_GATE_OPEN);
+	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
+		nvs_gate_set(device, NVS_GATE_FAILING);
+}
+
+void nvs_clients_forked(void)
+{
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
+		if (client->device && client->connection.socket >= 0)
+			close(client->connection.socket);
+		if (client->device && client->connection.descriptor >= 0)
+			close(client->connection.descriptor);
+		if (client->device)
+			nvs_pending_close(&client->pending);
+		client->device = NULL;
+	}
+}
+
+static void hear(struct nvs_worker *worker, enum nvs_report report)
+{
+	nvs_pending_add(&worker->device->client->pending, NVS_PENDING_REPORT * report);
+}
+
+static void want(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_WANT);
+	start_thread(device->client);
+}
+
+static void footprint_changed(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_FOOTPRINT);
+}
+
+static void room_changed(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_ROOM);
+}
+
+static void notice_said(void)
+{
+	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
+		if (atomic_load(&client->running))
+			nvs_pending_add(&client->pending, NVS_PENDING_NOTICE);
+}
+
+static const struct nvs_listener listener = {
+	.wanted = want,
+	.footprint_changed = footprint_changed,
+	.room_changed = room_changed,
+};
+
+void nvs_client_start(struct nvs_device *device)
+{
+	struct nvs_client *client = &clients[device->ordinal];
+	int saved = errno;
+
+	memset(client, 0, sizeof(*client));
+	client->connection.socket = client->connection.descriptor = -1;
+	client->worker.device = client->memory.device = device;
+	client->worker.tell = hear;
+	nvs_files_lock();
+	nvs_pending_open(&client->pending);
+	client->device = device;
+	nvs_files_unlock();
+	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
+			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
+	device->client = client;
+	device->listener = &listener;
+	nvs_notices_listen(notice_said);
+	if (!start_thread(client))
+		do_without_thread(device);
+	errno = saved;
+}

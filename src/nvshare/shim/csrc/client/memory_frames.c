@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames about memory. No state beside the record that is passed in, no lock. The mover is started
+ * here, when a scheduler that knows of memory that swaps is met.
+ */
+#include "client/memory_frames.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "gate/device.h"
+#include "memory/memory.h"
+#include "memory/room.h"
+#include "memory/swap/arena.h"
+#include "memory/swap/mover.h"
+
+#define FOOTPRINT_US 10000 /* the least time between two footprints */
+#define SWAP_LEVEL 2
+
+void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *frame)
+{
+	memory->swaps = nvs_memory_swaps(memory->device);
+	frame->backend = (uint8_t)nvs_memory_wire_backend(memory->device);
+	frame->swaps = memory->swaps;
+	frame->footprint_bytes = memory->swaps ? nvs_room_footprint(memory->device)
+					       : atomic_load(&memory->device->footprint_bytes);
+	memory->footprint_sent = frame->footprint_bytes;
+}
+
+static int link_of(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
+{
+	if (state->link == NVS_LINK_UP)
+		return memory->swaps && state->level >= SWAP_LEVEL ? NVS_ROOM_LINK_UP
+								   : NVS_ROOM_LINK_UNAWARE;
+	/* An attempt changes nothing before it has succeeded or failed. */
+	return state->link == NVS_LINK_DOWN && state->failures ? NVS_ROOM_LINK_DOWN : memory->link;
+}
+
+void nvs_memory_follow(struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
+{
+	int link = link_of(memory, state);
+
+	if (link == memory->link)
+		return;
+	memory->link = link;
+	nvs_room_link(memory->device, (enum nvs_room_link)link);
+	if (link == NVS_ROOM_LINK_UP)
+		nvs_mover_start(memory->device);
+}
+
+uint64_t nvs_memory_deadline(const struct nvs_memory_frames *memory,
+			     const struct nvs_lock_state *state, bool changed)
+{
+	if (state->link != NVS_LINK_UP)
+		return NVS_LOCK_NEVER;
+	if (memory->link == NVS_ROOM_LINK_UP)
+		return nvs_room_deadline(memory->device);
+	return changed ? memory->footprint_at : NVS_LOCK_NEVER;
+}
+
+static void begin(struct nvs_frame *frame, uint8_t type)
+{
+	memset(frame, 0, sizeof(*frame));
+	frame->magic = NVS_WIRE_MAGIC;
+	frame->version = NVS_WIRE_VERSION;
+	frame->type = type;
+}
+
+bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
+			   struct nvs_frame *frame)
+{
+	begin(frame, NVS_FOOTPRINT);
+	if (memory->link == NVS_ROOM_LINK_UP)
+		return nvs_room_say(memory->device, now, all, frame);
+	frame->footprint_bytes = atomic_load(&memory->device->footprint_bytes);
+	if (frame->footprint_bytes == memory->footprint_sent)
+		return false;
+	memory->footprint_sent = frame->footprint_bytes;
+	memory->footprint_at = now + FOOTPRINT_US;
+	return true;
+}
+
+enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_connection *connection)
+{
+	const struct nvs_frame *frame = &connection->input;
+	bool right;
+
+	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
+		return NVS_HEARD_OTHER;
+	switch (frame->type) {
+	case NVS_ARENA:
+		right = connection->descriptor >= 0 && memory->link == NVS_ROOM_LINK_UP &&
+			nvs_arena_add(memory->device, connection->descriptor,
+				      frame->memory.segment_bytes);
+		nvs_connection_close_descriptor(connection);
+		break;
+	case NVS_ALLOT:
+	case NVS_EVICT:
+	case NVS_REFUSE_GROWTH:
+		right = connection->descriptor < 0 && memory->link == NVS_ROOM_LINK_UP &&
+			nvs_room_heard(memory->device, frame);
+		break;
+	default:
+		return connection->descriptor < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;
+	}
+	return right ? NVS_HEARD_MEMORY : NVS_HEARD_WRONG;
+}
+
+bool nvs_memory_may_open(struct nvs_memory_frames *memory)
+{
+	memory->opens = memory->swaps && !nvs_room_hold(memory->device);
+	return !memory->opens;
+}
+
+bool nvs_memory_opens_now(struct nvs_memory_frames *memory)
+{
+	if (!memory->opens || !nvs_room_ready(memory->device))
+		return false;
+	memory->opens = false;
+	return true;
+}
+
+bool nvs_memory_give_up(struct nvs_memory_frames *memory)
+{
+	bool opens = memory->opens;
+
+	memory->opens = false;
+	return opens;
+}
+
+void nvs_memory_released(struct nvs_memory_frames *memory)
+{
+	if (memory->swaps)
+		nvs_room_release(memory->device);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's half of memory: what it says of the device's footprint or, where memory swaps, between
+ * the scheduler and the room (room.h). Belongs to the client's thread.
+ */
+#ifndef NVSHARE_MEMORY_FRAMES_H
+#define NVSHARE_MEMORY_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/connection.h"
+#include "client/lock_types.h"
+#include "protocol/wire.h"
+
+struct nvs_device;
+
+struct nvs_memory_frames {
+	struct nvs_device *device;
+	bool swaps; /* the device's memory does; from the first REGISTER on */
+	bool opens; /* the lock is held, and the gate waits until all is in */
+	int link;   /* enum nvs_room_link, as the room knows it */
+	/* the newest that the scheduler knows; when the next may go */
+	uint64_t footprint_sent, footprint_at;
+};
+
+enum nvs_heard {
+	NVS_HEARD_OTHER = 0, /* not about memory */
+	NVS_HEARD_MEMORY = 1,
+	NVS_HEARD_WRONG = 2 /* what no scheduler would send */
+};
+
+/* What REGISTER says. */
+void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *frame);
+/* The lock's state has handled an event. */
+void nvs_memory_follow(struct nvs_memory_frames *memory, const struct nvs_lock_state *state);
+/*
+ * When there is something to say; NVS_LOCK_NEVER: nothing. `changed`: the footprint may have, since
+ * it was said.
+ */
+uint64_t nvs_memory_deadline(const struct nvs_memory_frames *memory,
+			     const struct nvs_lock_state *state, bool changed);
+/* The next frame; false: nothing is to be said now. `all`: not even later. */
+bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
+			   struct nvs_frame *frame);
+/* A frame came; its descriptor is taken. */
+enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory,
+				struct nvs_connection *connection);
+/* The lock is held. False: not all is in, and the gate has to wait for it. */
+bool nvs_memory_may_open(struct nvs_memory_frames *memory);
+/* What the gate waited for is there. */
+bool nvs_memory_opens_now(struct nvs_memory_frames *memory);
+/* The gate does not wait any more: the lock is to be given back. False: it did not. */
+bool nvs_memory_give_up(struct nvs_memory_frames *memory);
+/* The lock is given back. */
+void nvs_memory_released(struct nvs_memory_frames *memory);
+
+#endif

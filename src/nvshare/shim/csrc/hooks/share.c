@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of what makes memory of this process known to others: to another process, to the driver of
+ * another device, to a multicast object. Nobody would tell them where it went, so from then on it
+ * stays where it is; while the call looks at it, the gate's pass keeps it there. Memory of others
+ * is theirs to move. No state.
+ */
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/pass.h"
+#include "memory/swap/blocks.h"
+#include "memory/swap/chunk.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/look.h"
+#include "memory/swap/virtual.h"
+#include "process/notices.h"
+
+/* Another process would open memory that is not there when this one's turn is over. */
+NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
+{
+	struct nvs_block block;
+
+	if (!nvs_block_find(dptr, &block))
+		return NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
+	/* Of virtual memory the driver has no such handles either. */
+	if (block.kind == NVS_BLOCK_MAPPING || !pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
+	nvs_notice(NVS_NOTICE_IPC);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Something of this process was made known to others, or not: then it may still move. */
+static CUresult shared(CUresult result, bool pinned)
+{
+	return result == CUDA_SUCCESS && !pinned ? CUDA_ERROR_SYSTEM_NOT_READY : result;
+}
+
+NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
+	 CUmemGenericAllocationHandle_v1 handle, CUmemAllocationHandleType handleType,
+	 unsigned long long flags)
+{
+	struct nvs_handle *ours;
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!nvs_handle_has_form(handle))
+		return NVS_CALL(cuMemExportToShareableHandle, shareableHandle, handle, handleType,
+				flags);
+	ours = nvs_handle_get(handle);
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = nvs_look_enter(&pass, ours->device);
+	if (result == CUDA_SUCCESS) {
+		/* One that may be exported is of one chunk; for others the driver says no. */
+		result = NVS_CALL(cuMemExportToShareableHandle, shareableHandle,
+				  ours->chunks[0]->handle, handleType, flags);
+		if (result == CUDA_SUCCESS)
+			result = shared(result, nvs_handle_pin(ours, 0, ours->bytes));
+		nvs_gate_leave(&pass, result);
+	}
+	nvs_handle_put(ours);
+	return result;
+}
+
+/* Calls that name addresses. */
+#define BY_ADDRESS(symbol, start, bytes, arguments, ...)                                \
+	NVS_HOOK(symbol, __VA_ARGS__)                                                   \
+	{                                                                               \
+		struct nvs_pass pass;                                                   \
+		struct nvs_block block;                                                 \
+		CUresult result;                                                        \
+                                                                                        \
+		if (!NVS_REAL(symbol))                                                  \
+			return CUDA_ERROR_NOT_FOUND;                                    \
+		if (!nvs_block_find(start, &block))                                     \
+			return NVS_REAL(symbol) arguments;                              \
+		result = nvs_look_enter(&pass, block.device);                           \
+		if (result != CUDA_SUCCESS)                                             \
+			return result;                                                  \
+		result = NVS_REAL(symbol) arguments;                                    \
+		if (result == CUDA_SUCCESS)                                             \
+			result = shared(result, block.kind == NVS_BLOCK_MAPPING         \
+							? nvs_virtual_pin(start, bytes) \
+							: nvs_block_pin(start, bytes)); \
+		nvs_gate_leave(&pass, result);                                          \
+		return result;                                                          \
+	}
+
+BY_ADDRESS(cuMemGetHandleForAddressRange, dptr, size, (handle, dptr, size, handleType, flags),
+	   void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
+	   unsigned long long flags)
+BY_ADDRESS(cuMulticastBindAddr, memptr, size, (mcHandle, mcOffset, memptr, size, flags),
+	   CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
+	   unsigned long long flags)
+BY_ADDRESS(cuMulticastBindAddr_v2, memptr, size, (mcHandle, dev, mcOffset, memptr, size, flags),
+	   CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr,
+	   size_t size, unsigned long long flags)
+BY_ADDRESS(cuLogicalEndpointBindAddr, (uintptr_t)ptr, size, (leId, dev, offset, ptr, size, flags),
+	   CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, void *ptr, cuuint64_t size,
+	   unsigned long long flags)
+
+/* What a part of a handle is bound to. */
+struct target {
+	CUmemGenericAllocationHandle multicast;
+	CUlogicalEndpointId endpoint;
+	CUdevice device;
+	uint64_t offset;
+	unsigned long long flags;
+};
+
+/* Binds `bytes` of a handle of the driver's, from `from` on. */
+typedef CUresult binder(const struct target *target, CUmemGenericAllocationHandle handle,
+			uint64_t from, uint64_t bytes);
+
+static CUresult bind_multicast(const struct target *target, CUmemGenericAllocationHandle handle,
+			       uint64_t from, uint64_t bytes)
+{
+	return NVS_CALL(cuMulticastBindMem, target->multicast, target->offset, handle, from, bytes,
+			target->flags);
+}
+
+static CUresult bind_multicast_of(const struct target *target, CUmemGenericAllocationHandle handle,
+				  uint64_t from, uint64_t bytes)
+{
+	return NVS_CALL(cuMulticastBindMem_v2, target->multicast, target->device, target->offset,
+			handle, from, bytes, target->flags);
+}
+
+static CUresult bind_endpoint(const struct target *target, CUmemGenericAllocationHandle handle,
+			      uint64_t from, uint64_t bytes)
+{
+	return NVS_CALL(cuLogicalEndpointBindMem, target->endpoint, target->device, target->offset,
+			handle, from, bytes, target->flags);
+}
+
+/*
+ * Chunk by chunk, and pinned before: if the driver refuses one, those before it are bound. It is
+ * asked about a part that the handle has not as well: what it then says, it knows best.
+ */
+static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t bytes, binder *bind,
+			   struct target target)
+{
+	CUresult result =
+		nvs_handle_pin(ours, from, bytes) ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
+	uint64_t at = 0;
+
+	if (result == CUDA_SUCCESS &&
+	    (ours->count == 1 || from > ours->bytes || bytes > ours->bytes - from))
+		return bind(&target, ours->chunks[0]->handle, from, bytes);
+	for (size_t i = 0; result == CUDA_SUCCESS && bytes; at += ours->chunks[i++]->bytes) {
+		uint64_t rest = at + ours->chunks[i]->bytes - from, part;
+
+		if (from >= at + ours->chunks[i]->bytes)
+			continue;
+		part = bytes < rest ? bytes : rest;
+		result = bind(&target, ours->chunks[i]->handle, from - at, part);
+		from += part;
+		target.offset += part;
+		bytes -= part;
+	}
+	return result;
+}
+
+static CUresult bind_ours(CUmemGenericAllocationHandle number, uint64_t from, uint64_t bytes,
+			  binder *bind, struct target target)
+{
+	struct nvs_handle *ours = nvs_handle_get(number);
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = nvs_look_enter(&pass, ours->device);
+	if (result == CUDA_SUCCESS) {
+		result = bind_parts(ours, from, bytes, bind, target);
+		nvs_gate_leave(&pass, result);
+	}
+	nvs_handle_put(ours);
+	return result;
+}
+
+NVS_HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+	 CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+	 unsigned long long flags)
+{
+	if (!nvs_handle_has_form(memHandle))
+		return NVS_CALL(cuMulticastBindMem, mcHandle, mcOffset, memHandle, memOffset, size,
+				flags);
+	return bind_ours(
+		memHandle, memOffset, size, bind_multicast,
+		(struct target){ .multicast = mcHandle, .offset = mcOffset, .flags = flags });
+}
+
+NVS_HOOK(cuMulticastBindMem_v2, CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+	 size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+	 unsigned long long flags)
+{
+	if (!nvs_handle_has_form(memHandle))
+		return NVS_CALL(cuMulticastBindMem_v2, mcHandle, dev, mcOffset, memHandle,
+				memOffset, size, flags);
+	return bind_ours(
+		memHandle, memOffset, size, bind_multicast_of,
+		(struct target){
+			.multicast = mcHandle, .device = dev, .offset = mcOffset, .flags = flags });
+}
+
+NVS_HOOK(cuLogicalEndpointBindMem, CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset,
+	 CUmemGenericAllocationHandle memHandle, cuuint64_t memOffset, cuuint64_t size,
+	 unsigned long long flags)
+{
+	if (!nvs_handle_has_form(memHandle))
+		return NVS_CALL(cuLogicalEndpointBindMem, leId, dev, offset, memHandle, memOffset,
+				size, flags);
+	return bind_ours(
+		memHandle, memOffset, size, bind_endpoint,
+		(struct target){
+			.endpoint = leId, .device = dev, .offset = offset, .flags = flags });
+}

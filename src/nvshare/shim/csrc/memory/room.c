@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room for those who allocate. Owns nothing; room_lock.h has the lock, which protects what is
+ * used here.
+ */
+#define _GNU_SOURCE
+#include "memory/room.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "gate/device.h"
+#include "gate/python.h"
+#include "memory/room_lock.h"
+#include "process/thread.h"
+
+#define UNANSWERED_NS 10000000000ull
+#define LACKING_NS 20000000ull /* more with each try */
+#define LONGEST_LACKING_NS 500000000ull
+#define LACKING_TRIES 35u /* some ten seconds */
+
+/* False: it has been served meanwhile. `unanswered`: unless there is a scheduler that has answered.
+ */
+static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter, bool unanswered)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	struct nvs_room_waiter **link = &room->first;
+	bool found;
+
+	while (*link && *link != waiter)
+		link = &(*link)->next;
+	found = *link == waiter && !(unanswered && room->state.link != NVS_ROOM_LINK_NEW);
+	if (found)
+		*link = waiter->next;
+	nvs_room_unlock(device, room);
+	return found;
+}
+
+/*
+ * Sleeps until the waiter has its answer. A scheduler that does not answer at
+ * all may be stopped: a program that only looks whether there is a device must not hang with it.
+ */
+static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
+{
+	uint64_t timeout = waiter->kind == NVS_ROOM_CONTEXT ? UNANSWERED_NS : UINT64_MAX;
+
+	while (!atomic_load(&waiter->served))
+		switch (nvs_room_sleep(&waiter->served, 0, timeout)) {
+		case EINTR:
+			if (nvs_python_interrupts() && step_back(device, waiter, false)) {
+				waiter->room = NVS_ROOM_REFUSED;
+				return;
+			}
+			break;
+		case ETIMEDOUT:
+			if (step_back(device, waiter, true)) {
+				waiter->room = NVS_ROOM_IN;
+				return;
+			}
+			break;
+		default:
+			break;
+		}
+}
+
+static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
+{
+	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_WAIT };
+	int saved = errno;
+	struct nvs_room_record *room = nvs_room_lock(device);
+	struct nvs_room_waiter **last = &room->first;
+
+	if (!room->first)
+		waiter.room = nvs_room_state_try(&room->state, kind, bytes);
+	if (waiter.room != NVS_ROOM_WAIT) {
+		nvs_room_state_take(&room->state, kind, bytes, waiter.room);
+		nvs_room_unlock(device, room);
+		errno = saved;
+		return (enum nvs_room)waiter.room;
+	}
+	while (*last)
+		last = &(*last)->next;
+	*last = &waiter;
+	/* It is on this stack until it is served. */
+	nvs_cancel_off();
+	nvs_room_unlock(device, room);
+	wait_for(device, &waiter);
+	nvs_cancel_on();
+	errno = saved;
+	return (enum nvs_room)waiter.room;
+}
+
+enum nvs_room nvs_room_ask(struct nvs_device *device, uint64_t bytes)
+{
+	return ask(device, NVS_ROOM_MOVABLE, bytes);
+}
+
+void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_give(&room->state, bytes, resident);
+	nvs_room_unlock(device, room);
+}
+
+bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes)
+{
+	return ask(device, NVS_ROOM_FIXED, bytes) != NVS_ROOM_REFUSED;
+}
+
+void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
+{
+	nvs_room_count_fixed(device, -(int64_t)bytes);
+}
+
+void nvs_room_count_fixed(struct nvs_device *device, int64_t change)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_count_fixed(&room->state, change);
+	nvs_room_unlock(device, room);
+}
+
+static void pin(struct nvs_device *device, int64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_pin(&room->state, bytes);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_pin(struct nvs_device *device, uint64_t bytes)
+{
+	pin(device, (int64_t)bytes);
+}
+
+void nvs_room_unpin(struct nvs_device *device, uint64_t bytes)
+{
+	pin(device, -(int64_t)bytes);
+}
+
+bool nvs_room_for_context(struct nvs_device *device)
+{
+	return ask(device, NVS_ROOM_CONTEXT, 0) != NVS_ROOM_REFUSED;
+}
+
+bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tries)
+{
+	uint64_t pause = LACKING_NS * (tries + 1);
+	int saved = errno;
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool asked = nvs_room_state_asked(&room->state) && tries < LACKING_TRIES;
+	struct timespec time = { 0 };
+
+	if (asked)
+		nvs_room_state_lack(&room->state, bytes);
+	nvs_room_unlock(device, room);
+	if (!asked)
+		return false;
+	time.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
+	nvs_cancel_off();
+	while (nanosleep(&time, &time) && asked)
+		asked = !nvs_python_interrupts();
+	nvs_cancel_on();
+	errno = saved;
+	return asked;
+}
+
+uint64_t nvs_room_capacity(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool known = room->state.limited && room->state.capacity_bytes;
+	uint64_t capacity = known ? room->state.capacity_bytes : UINT64_MAX;
+
+	nvs_room_unlock_same(room);
+	return capacity;
+}
+
+uint64_t nvs_room_footprint(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t footprint = room->state.footprint_bytes;
+
+	nvs_room_unlock_same(room);
+	return footprint;
+}
+
+uint64_t nvs_room_fixed(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t fixed = room->state.fixed_bytes;
+
+	nvs_room_unlock_same(room);
+	return fixed;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory this process may have on a device, and how much of that on the device itself, as
+ * the scheduler has told. Footprint: what can move, on the device or out, in whole chunks, so in
+ * multiples of 2 MiB. Resident: those bytes of it that have device memory, or are just getting or
+ * losing it. Fixed: what is counted and can't move.
+ *
+ * Every function may be called from any thread, with no lock of the room's callers' needed: the
+ * room's own lock is short, and nobody is called with it held. Only those that say so wait. Without
+ * a scheduler that knows of memory that swaps nothing is limited; while the link is down nobody
+ * waits for room, and the driver's answer counts.
+ */
+#ifndef NVSHARE_ROOM_H
+#define NVSHARE_ROOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/room_state.h"
+#include "protocol/wire.h"
+
+struct nvs_device;
+
+/* For calls that allocate. They have a lock of nobody: each of these may wait. */
+
+/*
+ * Waits until the footprint may grow by `bytes`, and counts them. The answer holds for all of them.
+ * Whoever then can't get them gives them back. A handler of Python's that raises ends the wait:
+ * refused.
+ */
+enum nvs_room nvs_room_ask(struct nvs_device *device, uint64_t bytes);
+/*
+ * Of the footprint, `bytes` are no more (or came to nothing); `resident` of them were counted as
+ * resident. Does not wait.
+ */
+void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident);
+/*
+ * The same for memory that can't move: arrays, pools, what is exported. Waits for device memory,
+ * whether the gate is open or not. False: refused.
+ */
+bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes);
+void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes);
+/*
+ * Fixed memory that is there already, unasked: what graphs have reserved as measured, and the like.
+ * `change` may be negative.
+ */
+void nvs_room_count_fixed(struct nvs_device *device, int64_t change);
+/* So many resident bytes of the footprint can't move from now on: they are fixed. Does not wait. */
+void nvs_room_pin(struct nvs_device *device, uint64_t bytes);
+/* The opposite. */
+void nvs_room_unpin(struct nvs_device *device, uint64_t bytes);
+/*
+ * Before the first context of this process on the device: waits until there is room for one. False:
+ * refused, and logged. Later calls return at once, as do those that find no scheduler that knows
+ * of such room.
+ */
+bool nvs_room_for_context(struct nvs_device *device);
+/*
+ * The driver has refused `bytes` that nvs_room_ask, or one of the others, had allowed: the
+ * scheduler is told, and some time is given to it. `tries`: how often that was before, in this
+ * call of the program's. False: it has been tried for long enough (some 10 s), or nobody would make
+ * room: the driver's answer stands.
+ */
+bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tries);
+
+/* The most that the footprint may become, for the view; UINT64_MAX: nobody knows. */
+uint64_t nvs_room_capacity(struct nvs_device *device);
+/* What is counted now. */
+uint64_t nvs_room_footprint(struct nvs_device *device);
+uint64_t nvs_room_fixed(struct nvs_device *device);
+
+/* For the client. None of these waits. */
+
+/* The link has become so. UP: everything is said again. */
+void nvs_room_link(struct nvs_device *device, enum nvs_room_link link);
+/* ALLOT, EVICT or REFUSE_GROWTH came. False: it says what no scheduler would. */
+bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame);
+/*
+ * What is to be said to the scheduler now, with the numbers in the frame, whose head is the
+ * client's; false: nothing. `before_request`: all that it does not know yet, since REQ_LOCK
+ * follows.
+ */
+bool nvs_room_say(struct nvs_device *device, uint64_t now_us, bool before_request,
+		  struct nvs_frame *frame);
+/* When there will be something to say, in microseconds; UINT64_MAX: not before it changes. */
+uint64_t nvs_room_deadline(struct nvs_device *device);
+/*
+ * The lock is held from now on: what is allocated gets device memory, and nothing leaves. True:
+ * all is there, and the gate may be opened; false: listener->room_ready will be called when it is.
+ */
+bool nvs_room_hold(struct nvs_device *device);
+/* Whether the gate may be opened now, while the lock is held. */
+bool nvs_room_ready(struct nvs_device *device);
+/* The lock is given back: the gate is closed, and nothing of this process runs. */
+void nvs_room_release(struct nvs_device *device);
+
+/* For the mover. */
+
+/* What is to do, without waiting. `bytes`: of how much, for OUT and IN. */
+enum nvs_room_move nvs_room_next(struct nvs_device *device, uint64_t *bytes);
+/* Counts what may change that. */
+uint32_t nvs_room_changes(struct nvs_device *device);
+/* Waits until the count is another one than it was, at most for so long; UINT64_MAX: for ever. */
+void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout_ns);
+/* Something changed that the mover should look at: chunks are where it finds them. */
+void nvs_room_changed(struct nvs_device *device);
+/* A chunk begins to leave; that is over, and (`gone`) its device memory is released. */
+void nvs_room_leave(struct nvs_device *device, uint64_t bytes);
+void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone);
+/* Before chunks that are out get so much device memory; false: that is not allowed (any more). */
+bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
+/* After that: they are in, or (false) out as before. */
+void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in);
+/* The driver has refused so much that was allowed. */
+void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
+/* The arena: bytes received, and of those registered with the driver. */
+void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
+
+/* In a forked child. */
+void nvs_rooms_forked(void);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the rooms: for every device what may be had (room_state.h), and the threads that wait for
+ * it, who are served in the order in which they came. A room's lock protects both and is held for
+ * no more than that: neither the driver nor the listener is called with it held. A thread that
+ * waits sleeps on a word of its own, the mover on the room's count of changes.
+ */
+#define _GNU_SOURCE
+#include "memory/room_lock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gate/device.h"
+#include "memory/room.h"
+#include "process/thread.h"
+
+static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
+	[0 ... NVS_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER }
+};
+
+static void wake(_Atomic uint32_t *word, int sleepers)
+{
+	int saved = errno;
+
+	atomic_fetch_add(word, 1);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
+	errno = saved;
+}
+
+int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000),
+				    .tv_nsec = (long)(timeout_ns % 1000000000) };
+
+	return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen,
+		       timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0) < 0
+		       ? errno
+		       : 0;
+}
+
+struct nvs_room_record *nvs_room_lock(const struct nvs_device *device)
+{
+	struct nvs_room_record *room = &rooms[device->ordinal];
+
+	/* Cancelled with it, a thread would end with the lock held. */
+	nvs_cancel_off();
+	pthread_mutex_lock(&room->lock);
+	return room;
+}
+
+void nvs_room_answer_first(struct nvs_room_record *room, int answer)
+{
+	struct nvs_room_waiter *waiter = room->first;
+
+	room->first = waiter->next;
+	waiter->room = answer;
+	/* From here on it may be gone: the address is still good for a wake that nobody hears. */
+	wake(&waiter->served, 1);
+}
+
+/* With the lock held: whoever waits and need not any more goes on. */
+static void serve(struct nvs_room_record *room)
+{
+	struct nvs_room_state *state = &room->state;
+
+	while (room->first) {
+		struct nvs_room_waiter *waiter = room->first;
+		int answer = nvs_room_state_try(state, waiter->kind, waiter->bytes);
+
+		if (answer == NVS_ROOM_WAIT) {
+			nvs_room_state_want(state, waiter->kind, waiter->bytes);
+			return;
+		}
+		nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
+		nvs_room_answer_first(room, answer);
+	}
+	nvs_room_state_want_none(state);
+}
+
+void nvs_room_unlock_same(struct nvs_room_record *room)
+{
+	pthread_mutex_unlock(&room->lock);
+	nvs_cancel_on();
+}
+
+void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
+{
+	uint64_t deadline;
+	bool tell;
+
+	serve(room);
+	deadline = nvs_room_state_deadline(&room->state);
+	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
+	if (tell)
+		room->deadline = 0;
+	nvs_room_unlock_same(room);
+	wake(&room->changes, INT_MAX);
+	if (tell)
+		device->listener->room_changed(device);
+}
+
+void nvs_rooms_forked(void)
+{
+	for (struct nvs_room_record *room = rooms; room < rooms + NVS_MAX_DEVICES; room++) {
+		memset(room, 0, sizeof(*room));
+		room->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	}
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device's room and its lock, for room.c (those who allocate) and room_turns.c (the client, the
+ * mover).
+ */
+#ifndef NVSHARE_ROOM_LOCK_H
+#define NVSHARE_ROOM_LOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/room_state.h"
+
+struct nvs_device;
+
+/* A thread that waits for room; on its stack. */
+struct nvs_room_waiter {
+	struct nvs_room_waiter *next;
+	int kind; /* enum nvs_room_kind */
+	uint64_t bytes;
+	int room;		 /* enum nvs_room; before `served` changes */
+	_Atomic uint32_t served; /* futex word */
+};
+
+struct nvs_room_record {
+	pthread_mutex_t lock;
+	struct nvs_room_state state;
+	struct nvs_room_waiter *first; /* in the order in which they came */
+	uint64_t deadline;	       /* that the client knows; 0: it is about to look */
+	bool opens;		       /* the client waits for all to be in */
+	bool refused;		       /* and said so */
+	_Atomic uint32_t changes;      /* futex word */
+};
+
+/* The thread is not cancelled until the lock is given back. */
+struct nvs_room_record *nvs_room_lock(const struct nvs_device *device);
+/* After a change: whoever need not wait any more goes on, and those whom it concerns are told. */
+void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room);
+/* After looking only. */
+void nvs_room_unlock_same(struct nvs_room_record *room);
+/* With the lock held: the first of those who wait has its answer. */
+void nvs_room_answer_first(struct nvs_room_record *room, int answer);
+/* Sleeps while the word is what was seen; the errno, 0: woken. */
+int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+
+#endif

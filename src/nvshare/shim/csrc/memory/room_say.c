@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the room has to say to the scheduler, and when; pure: see room_state.h. Owns nothing.
+ */
+#include "memory/room_state.h"
+
+#define SAY_US 10000u  /* the least time between two RESIDENT that are not urgent */
+#define GROW_US 10000u /* before the same is asked for again that was granted, and did not do */
+#define LEAST_SLACK_BYTES (64ull << 20)
+
+static uint64_t slack(uint64_t footprint)
+{
+	return footprint / 16 > LEAST_SLACK_BYTES ? footprint / 16 : LEAST_SLACK_BYTES;
+}
+
+static uint64_t grow_footprint(const struct nvs_room_state *state)
+{
+	bool movable = state->wanting && state->wanted_kind == NVS_ROOM_MOVABLE;
+
+	return state->footprint_bytes + (movable ? state->wanted_bytes : 0);
+}
+
+static uint64_t grow_fixed(const struct nvs_room_state *state)
+{
+	bool fixed = state->wanting && state->wanted_kind == NVS_ROOM_FIXED;
+
+	return state->fixed_bytes + (fixed ? state->wanted_bytes : 0);
+}
+
+/* The last GROW said all that the next one would. */
+static bool same(const struct nvs_room_state *state)
+{
+	return state->request && state->request_held == state->held &&
+	       state->request_kind == (state->wanting ? state->wanted_kind : NVS_ROOM_MOVABLE) &&
+	       state->request_footprint_bytes == grow_footprint(state) &&
+	       state->request_fixed_bytes == grow_fixed(state);
+}
+
+/* When GROW is to be sent: who waits is asked for, and a holder of which not all may be here. */
+static uint64_t grow_deadline(const struct nvs_room_state *state)
+{
+	bool short_of = state->held && state->allotted_bytes < state->footprint_bytes;
+
+	if (!nvs_room_state_asked(state) || (!state->wanting && !short_of))
+		return NVS_ROOM_NEVER;
+	if (!same(state))
+		return state->wanting ? 0 : state->grow_at;
+	return state->answered == state->request ? state->grow_at : NVS_ROOM_NEVER;
+}
+
+static bool news(const struct nvs_room_state *state)
+{
+	return state->said_order != state->order ||
+	       state->said_footprint_bytes != state->footprint_bytes ||
+	       state->said_resident_bytes != state->resident_bytes ||
+	       state->said_fixed_bytes != state->fixed_bytes ||
+	       state->said_arena_bytes != state->arena_bytes ||
+	       state->said_usable_bytes != state->usable_bytes ||
+	       state->said_admitted_bytes != state->admitted_bytes;
+}
+
+static uint64_t resident_deadline(const struct nvs_room_state *state)
+{
+	if (!nvs_room_state_asked(state))
+		return NVS_ROOM_NEVER;
+	if (state->urgent)
+		return 0;
+	return news(state) ? state->say_at : NVS_ROOM_NEVER;
+}
+
+uint64_t nvs_room_state_deadline(const struct nvs_room_state *state)
+{
+	uint64_t grow = grow_deadline(state), resident = resident_deadline(state);
+
+	return grow < resident ? grow : resident;
+}
+
+static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
+{
+	state->request++;
+	state->request_held = state->held;
+	state->request_kind = state->wanting ? state->wanted_kind : NVS_ROOM_MOVABLE;
+	state->request_footprint_bytes = grow_footprint(state);
+	state->request_fixed_bytes = grow_fixed(state);
+	state->grow_at = now + GROW_US;
+	frame->type = NVS_GROW;
+	frame->request = state->request;
+	frame->footprint_bytes = state->request_footprint_bytes;
+	frame->memory.fixed_bytes = state->request_fixed_bytes;
+}
+
+/* What was freed is given back, but for some slack; not while more is wanted. */
+static void lower(struct nvs_room_state *state)
+{
+	uint64_t kept = slack(state->footprint_bytes);
+
+	if (state->wanting || state->answered != state->request ||
+	    state->order != state->heard_order)
+		return;
+	state->fixed_admitted_bytes = state->fixed_bytes;
+	if (state->admitted_bytes > state->footprint_bytes + 2 * kept)
+		state->admitted_bytes = state->footprint_bytes + kept;
+}
+
+static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
+{
+	lower(state);
+	frame->type = NVS_RESIDENT;
+	frame->memory.order = state->said_order = state->order;
+	frame->footprint_bytes = state->said_footprint_bytes = state->footprint_bytes;
+	frame->memory.resident_bytes = state->said_resident_bytes = state->resident_bytes;
+	frame->memory.fixed_bytes = state->said_fixed_bytes = state->fixed_bytes;
+	frame->memory.admitted_bytes = state->said_admitted_bytes = state->admitted_bytes;
+	frame->memory.arena_bytes = state->said_arena_bytes = state->arena_bytes;
+	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
+	frame->memory.out_bytes = state->footprint_bytes - state->resident_bytes;
+	frame->memory.lacking_bytes = state->lacking_bytes;
+	state->lacking_bytes = 0;
+	state->urgent = false;
+	state->say_at = now + SAY_US;
+}
+
+bool nvs_room_state_say(struct nvs_room_state *state, uint64_t now, bool all,
+			struct nvs_frame *frame)
+{
+	uint64_t resident = resident_deadline(state);
+
+	/* First how it is, then what is wanted. */
+	if (resident <= now || (all && resident != NVS_ROOM_NEVER))
+		say_resident(state, now, frame);
+	else if (grow_deadline(state) <= now)
+		say_grow(state, now, frame);
+	else
+		return false;
+	return true;
+}

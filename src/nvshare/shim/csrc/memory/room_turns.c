@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room for the client, which brings it what the scheduler says, and for the mover. Owns
+ * nothing; room_lock.h has the lock, which protects what is used here.
+ */
+#include <stdatomic.h>
+
+#include "gate/device.h"
+#include "memory/room.h"
+#include "memory/room_lock.h"
+#include "process/log.h"
+
+static void say_refused(struct nvs_device *device, uint64_t limit, uint64_t used, uint64_t asked,
+			const char *reason)
+{
+	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes%s%s",
+		device->ordinal, (unsigned long long)limit, (unsigned long long)used,
+		(unsigned long long)asked, *reason ? ": " : "", reason);
+}
+
+void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_link(&room->state, link);
+	nvs_room_unlock(device, room);
+}
+
+static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	struct nvs_room_state *state = &room->state;
+	uint64_t limit = state->capacity_bytes, asked = room->first ? room->first->bytes : 0;
+	uint64_t used = state->footprint_bytes + state->fixed_bytes;
+	bool first = false;
+
+	if (nvs_room_state_refuse(state, frame->request) && room->first) {
+		first = !room->refused;
+		room->refused = true;
+		nvs_room_answer_first(room, NVS_ROOM_REFUSED);
+	}
+	nvs_room_unlock(device, room);
+	/* Programs that try again with less would fill the screen. */
+	if (first)
+		say_refused(device, limit, used, asked, frame->text);
+}
+
+bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame)
+{
+	struct nvs_room_record *room;
+	bool right;
+
+	if (frame->type == NVS_REFUSE_GROWTH) {
+		refuse(device, frame);
+		return true;
+	}
+	room = nvs_room_lock(device);
+	right = nvs_room_state_allot(&room->state, frame);
+	nvs_room_unlock(device, room);
+	return right;
+}
+
+bool nvs_room_say(struct nvs_device *device, uint64_t now_us, bool before_request,
+		  struct nvs_frame *frame)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool said = nvs_room_state_say(&room->state, now_us, before_request, frame);
+
+	nvs_room_unlock_same(room);
+	return said;
+}
+
+uint64_t nvs_room_deadline(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t deadline = room->deadline = nvs_room_state_deadline(&room->state);
+
+	nvs_room_unlock_same(room);
+	return deadline;
+}
+
+bool nvs_room_hold(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool ready;
+
+	nvs_room_state_hold(&room->state);
+	ready = nvs_room_state_ready(&room->state);
+	room->opens = !ready;
+	nvs_room_unlock(device, room);
+	return ready;
+}
+
+bool nvs_room_ready(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool ready = nvs_room_state_ready(&room->state);
+
+	room->opens &= !ready;
+	nvs_room_unlock(device, room);
+	return ready;
+}
+
+void nvs_room_release(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_release(&room->state);
+	room->opens = false;
+	nvs_room_unlock(device, room);
+}
+
+/* The mover */
+
+enum nvs_room_move nvs_room_next(struct nvs_device *device, uint64_t *bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	int move = nvs_room_state_next(&room->state, bytes);
+
+	nvs_room_unlock_same(room);
+	return (enum nvs_room_move)move;
+}
+
+uint32_t nvs_room_changes(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint32_t changes = atomic_load(&room->changes);
+
+	nvs_room_unlock_same(room);
+	return changes;
+}
+
+void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout_ns)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_unlock_same(room);
+	nvs_room_sleep(&room->changes, changes, timeout_ns);
+}
+
+void nvs_room_changed(struct nvs_device *device)
+{
+	nvs_room_unlock(device, nvs_room_lock(device));
+}
+
+void nvs_room_leave(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_leave(&room->state, bytes);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_left(&room->state, bytes, gone);
+	nvs_room_unlock(device, room);
+}
+
+bool nvs_room_enter(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool allowed = nvs_room_state_enter(&room->state, bytes);
+
+	nvs_room_unlock(device, room);
+	return allowed;
+}
+
+void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_entered(&room->state, bytes, in);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_refused(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_lack(&room->state, bytes);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_set_arena(&room->state, arena, usable);
+	nvs_room_unlock(device, room);
+}

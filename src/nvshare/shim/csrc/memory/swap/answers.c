@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answers, as driver 580 gives them for plain memory and for mappings (an H200): which of them
+ * there are, how many bytes each writes, and what stands there. No state, no lock.
+ */
+#include "memory/swap/answers.h"
+
+#include <string.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "gate/streams.h"
+#include "memory/swap/blocks.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/virtual.h"
+
+static struct nvs_answer wide(uint64_t value)
+{
+	struct nvs_answer answer = { .result = CUDA_SUCCESS, .bytes = sizeof(value) };
+
+	memcpy(answer.value, &value, sizeof(value));
+	return answer;
+}
+
+static struct nvs_answer narrow(uint32_t value)
+{
+	struct nvs_answer answer = { .result = CUDA_SUCCESS, .bytes = sizeof(value) };
+
+	memcpy(answer.value, &value, sizeof(value));
+	return answer;
+}
+
+/* There is no such address: 0. */
+static struct nvs_answer none(void)
+{
+	return (struct nvs_answer){ .result = CUDA_ERROR_INVALID_VALUE, .bytes = 8 };
+}
+
+/* How the current context's device may reach it. */
+static uint32_t access_flags(const struct nvs_block *block, CUdeviceptr address)
+{
+	const struct nvs_device *device = nvs_device_of(NULL);
+	CUmemLocation_v1 location = { CU_MEM_LOCATION_TYPE_DEVICE, device ? device->ordinal : 0 };
+	unsigned long long flags = 0;
+
+	if (block->kind == NVS_BLOCK_MAPPING)
+		nvs_virtual_get_access(&flags, &location, address);
+	else if (device == block->device || nvs_chunks_allowed(block->device) & 1ULL << location.id)
+		flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return (uint32_t)flags;
+}
+
+struct range {
+	CUdeviceptr start;
+	uint64_t bytes;
+};
+
+static struct nvs_answer of_block(const struct nvs_block *block, CUdeviceptr address,
+				  CUpointer_attribute attribute)
+{
+	struct range range = { block->start, block->bytes };
+
+	if (block->kind == NVS_BLOCK_MAPPING)
+		nvs_virtual_reservation(address, &range.start, &range.bytes);
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		return wide((uintptr_t)block->context);
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		return narrow(CU_MEMORYTYPE_DEVICE);
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		return access_flags(block, address) ? wide(address) : none();
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		return none();
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		return (struct nvs_answer){ .result = CUDA_SUCCESS, .bytes = NVS_ANSWER_BYTES };
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		return narrow(!block->async);
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		return wide(block->id);
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		return narrow((uint32_t)block->device->ordinal);
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		return wide(range.start);
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		return wide(range.bytes);
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		return narrow(1);
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		return narrow(access_flags(block, address));
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		return wide(0);
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		return wide(block->mapping_bytes);
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		return wide(block->mapping);
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		return wide(block->mapping_id);
+	/* What memory that moves can't be: nobody else may know where it is. */
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		return narrow(0);
+	default:
+		return (struct nvs_answer){ .result = CUDA_ERROR_INVALID_VALUE };
+	}
+}
+
+bool nvs_answer_attribute(CUdeviceptr address, CUpointer_attribute attribute,
+			  struct nvs_answer *answer)
+{
+	struct nvs_block block;
+
+	if (!nvs_block_find(address, &block))
+		return false;
+	*answer = of_block(&block, address, attribute);
+	return true;
+}
+
+bool nvs_answer_range(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes, CUresult *result)
+{
+	struct nvs_block block;
+
+	if (!nvs_block_find(address, &block))
+		return false;
+	*start = block.start;
+	*bytes = block.bytes;
+	*result = access_flags(&block, address) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return true;
+}

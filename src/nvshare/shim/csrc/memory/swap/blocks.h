@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks: the program's allocations by address. One of plain memory has its own reservation of
+ * addresses and is made of chunks; a small one (slabs.h) lies in a chunk with others. The program's
+ * own mappings of virtual memory are noted here as well, so that every question about an address
+ * has one place to be answered from. Any thread may call.
+ */
+#ifndef NVSHARE_BLOCKS_H
+#define NVSHARE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+
+struct nvs_device;
+
+enum nvs_block_kind {
+	NVS_BLOCK_PLAIN = 0,   /* of cuMemAlloc, cuMemAllocPitch: freed by cuMemFree */
+	NVS_BLOCK_MAPPING = 1, /* of the program's cuMemMap, of a handle that may move */
+};
+
+/* What is known of an allocation; a copy. */
+struct nvs_block {
+	int kind; /* enum nvs_block_kind */
+	CUdeviceptr start;
+	uint64_t bytes; /* as the program asked for */
+	struct nvs_device *device;
+	CUcontext context; /* that it ends with; NULL: none */
+	/* The mapping that it lies in: more than the block itself where that is small. */
+	CUdeviceptr mapping;
+	uint64_t mapping_bytes;
+	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
+	unsigned long long id, mapping_id;
+	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
+};
+
+/* The block that the address lies in, at its start or inside. False: none of ours. */
+bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
+
+/*
+ * Plain memory, more than 0 bytes, on the device, in the context that is current, with the room
+ * that the scheduler gives: resident, or without device memory while the gate is closed.
+ */
+CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
+/*
+ * Frees plain memory by its start, after all work of its context has ended, as cuMemFree does;
+ * waits while the mover has a chunk of it. False: no block starts there (any more): the driver is
+ * to say what is wrong.
+ */
+bool nvs_block_free(CUdeviceptr start, CUresult *result);
+/* The context was ended: so are its blocks. */
+void nvs_blocks_context_gone(CUcontext context);
+
+/* The program mapped a handle of its own there: whole granules. False: no host memory. */
+bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
+/* It unmapped the one that starts there. */
+void nvs_block_forget(CUdeviceptr start);
+/* False: no such block. */
+bool nvs_block_set_async(CUdeviceptr address, bool async);
+
+/*
+ * The chunks of a plain block that these addresses lie in can't move from now on; the caller has
+ * passed the gate of the device. False: one is out.
+ */
+bool nvs_block_pin(CUdeviceptr start, uint64_t bytes);
+
+/* In a forked child. */
+void nvs_blocks_forked(void);
+
+#endif

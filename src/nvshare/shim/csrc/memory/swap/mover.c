@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the movers. A mover's record is its thread's; only `running` is written by others. It takes
+ * no lock but those of the calls that it makes.
+ *
+ * Several chunks are on the way at once, each with an event behind its copies: while one is being
+ * copied the memory of another is made or given back, and the link is never idle. One direction at
+ * a time. The driver's own functions are called, not the hooks: nothing here waits at the gate.
+ * Nothing of the program's runs meanwhile (chunks move only while the gate is closed and drained),
+ * and the drain never sees a copy. What fails leaves a chunk as it was: until the contents are on
+ * the device the host copy is the truth, until they are in the host copy the device is.
+ *
+ * A copy needs a context. Any of the device's will do, since chunks belong to none; it is pinned
+ * meanwhile, so that nobody ends it, and for no longer. The streams and events stay until it ends.
+ */
+#define _GNU_SOURCE
+#include "memory/swap/mover.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "driver/driver.h"
+#include "gate/context_list.h"
+#include "gate/contexts.h"
+#include "gate/device.h"
+#include "gate/marks.h"
+#include "memory/room.h"
+#include "memory/swap/arena.h"
+#include "memory/swap/chunks.h"
+#include "process/log.h"
+#include "process/thread.h"
+
+#define FLIGHTS 4
+#define LOOK_NS 50000 /* between two looks at an event; a chunk takes a millisecond */
+#define FIRST_PAUSE_NS 1000000u
+#define LONGEST_PAUSE_NS 256000000u
+
+/* A chunk on its way. */
+struct flight {
+	struct nvs_chunk *chunk;
+	bool copied; /* its event is behind the copies */
+};
+
+struct mover {
+	_Atomic bool running;
+	struct nvs_device *device;
+	struct nvs_context *pinned; /* NULL: none */
+	/* Of the context of that entry in that life; NULL: none were made. */
+	struct nvs_context *made_in;
+	uint32_t life;
+	CUstream out, in;
+	CUevent events[FLIGHTS];
+	/* A ring: `count` of them from `first` on, the oldest first. */
+	struct flight flights[FLIGHTS];
+	unsigned int first, count;
+	bool failed; /* a copy did; said so */
+};
+
+static struct mover movers[NVS_MAX_DEVICES];
+
+/* The context */
+
+static bool make_streams(struct mover *mover)
+{
+	bool made = NVS_CALL(cuStreamCreate, &mover->out, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+		    NVS_CALL(cuStreamCreate, &mover->in, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+
+	for (int i = 0; made && i < FLIGHTS; i++)
+		made = NVS_CALL(cuEventCreate, &mover->events[i], CU_EVENT_DISABLE_TIMING) ==
+		       CUDA_SUCCESS;
+	return made;
+}
+
+/* What was made in a context that has ended is gone with it. */
+static bool prepare(struct mover *mover, struct nvs_context *entry)
+{
+	uint32_t life = nvs_context_life(entry);
+
+	if (mover->made_in == entry && mover->life == life)
+		return true;
+	if (mover->made_in)
+		nvs_arena_register_again(mover->device);
+	mover->made_in = NULL;
+	if (!make_streams(mover))
+		return false;
+	mover->made_in = entry;
+	mover->life = life;
+	return true;
+}
+
+static bool enter_context(struct mover *mover, struct nvs_context *entry)
+{
+	CUcontext context, popped;
+
+	if (!nvs_context_take(entry, &context))
+		return false;
+	if (NVS_CALL(cuCtxPushCurrent_v2, context) == CUDA_SUCCESS) {
+		if (prepare(mover, entry))
+			return true;
+		NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	}
+	nvs_context_give_back(entry);
+	return false;
+}
+
+/* The one that has the streams, if it is still there; else any. False: there is none. */
+static bool begin(struct mover *mover)
+{
+	struct nvs_context *entry = NULL;
+
+	while ((entry = nvs_context_next(mover->device, entry, true)))
+		if (enter_context(mover, entry)) {
+			mover->pinned = entry;
+			return true;
+		}
+	return false;
+}
+
+static void end(struct mover *mover)
+{
+	CUcontext popped;
+
+	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	nvs_context_give_back(mover->pinned);
+	nvs_context_unpin(mover->pinned);
+	mover->pinned = NULL;
+}
+
+/* Flights */
+
+static CUresult submit(struct mover *mover, struct nvs_chunk *chunk, bool out, CUevent event)
+{
+	CUstream stream = out ? mover->out : mover->in;
+	CUdeviceptr address = nvs_chunk_address(chunk);
+	CUresult result = address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	uint64_t bytes;
+
+	for (uint64_t offset = 0; result == CUDA_SUCCESS && offset < chunk->bytes;
+	     offset += bytes) {
+		void *place = nvs_arena_place(chunk, offset, &bytes);
+
+		result =
+			out ? NVS_CALL(cuMemcpyDtoHAsync_v2, place, address + offset, bytes, stream)
+			    : NVS_CALL(cuMemcpyHtoDAsync_v2, address + offset, place, bytes,
+				       stream);
+	}
+	if (result == CUDA_SUCCESS)
+		result = NVS_CALL(cuEventRecord, event, stream);
+	/* What was submitted before that must not go on when the chunk's memory is another's. */
+	if (result != CUDA_SUCCESS)
+		NVS_CALL(cuStreamSynchronize, stream);
+	return result;
+}
+
+static void say_failed(struct mover *mover, CUresult result, bool out)
+{
+	if (!mover->failed)
+		nvs_log("device %d: memory could not be brought %s (error %d); trying again",
+			mover->device->ordinal, out ? "out" : "back", (int)result);
+	mover->failed = true;
+}
+
+/* `copies`: there are contents to copy. False: that failed. */
+static bool take_off(struct mover *mover, struct nvs_chunk *chunk, bool out, bool copies)
+{
+	unsigned int slot = (mover->first + mover->count) % FLIGHTS;
+	CUresult result = CUDA_SUCCESS;
+
+	if (copies)
+		result = submit(mover, chunk, out, mover->events[slot]);
+	if (result != CUDA_SUCCESS) {
+		say_failed(mover, result, out);
+		return false;
+	}
+	mover->flights[slot] = (struct flight){ .chunk = chunk, .copied = copies };
+	mover->count++;
+	return true;
+}
+
+/* Waits for the oldest; false: its contents have not come across. */
+static bool land(struct mover *mover, struct flight *flight, bool out)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	*flight = mover->flights[mover->first];
+	while (flight->copied && (result = NVS_CALL(cuEventQuery, mover->events[mover->first])) ==
+					 CUDA_ERROR_NOT_READY)
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	mover->first = (mover->first + 1) % FLIGHTS;
+	mover->count--;
+	if (result != CUDA_SUCCESS)
+		say_failed(mover, result, out);
+	return result == CUDA_SUCCESS;
+}
+
+/* Out */
+
+/* Its contents are on the device alone. */
+static void keep(struct mover *mover, struct nvs_chunk *chunk)
+{
+	uint64_t bytes = chunk->bytes;
+
+	nvs_arena_spare(chunk);
+	nvs_chunk_stays(chunk);
+	nvs_room_left(mover->device, bytes, false);
+}
+
+/* The next chunk that may leave, with host memory for its copy. */
+static struct nvs_chunk *find_leaving(struct mover *mover)
+{
+	struct nvs_device *device = mover->device;
+	struct nvs_chunk *chunk = nvs_chunk_begin_out(device, nvs_arena_room(device));
+
+	while (!chunk && nvs_arena_register(device))
+		chunk = nvs_chunk_begin_out(device, nvs_arena_room(device));
+	return chunk;
+}
+
+static bool begin_out(struct mover *mover)
+{
+	struct nvs_chunk *chunk = find_leaving(mover);
+	bool clean, ready;
+
+	if (!chunk)
+		return false;
+	nvs_room_leave(mover->device, chunk->bytes);
+	clean = nvs_chunk_is_clean(chunk);
+	ready = (clean && !chunk->host_copy) || nvs_arena_hold(chunk);
+	/* From here on the copy is half an old one and half a new one. */
+	chunk->host_copy &= clean;
+	if (ready && take_off(mover, chunk, true, !clean))
+		return true;
+	keep(mover, chunk);
+	return false;
+}
+
+static bool finish_out(struct mover *mover)
+{
+	struct flight flight;
+	bool across = land(mover, &flight, true);
+	struct nvs_chunk *chunk = flight.chunk;
+	uint64_t bytes = chunk->bytes;
+
+	if (!across) {
+		keep(mover, chunk);
+		return false;
+	}
+	chunk->host_copy |= flight.copied;
+	nvs_chunk_out(chunk);
+	nvs_room_left(mover->device, bytes, true);
+	return true;
+}
+
+/* In */
+
+static void send_back(struct mover *mover, struct nvs_chunk *chunk)
+{
+	uint64_t bytes = chunk->bytes;
+
+	nvs_chunk_back(chunk);
+	nvs_room_entered(mover->device, bytes, false);
+}
+
+/* A chunk of at most so many bytes, for which there is room; NULL: none, or no memory. */
+static struct nvs_chunk *find_entering(struct mover *mover, uint64_t bytes)
+{
+	struct nvs_device *device = mover->device;
+	struct nvs_chunk *chunk;
+	CUresult result;
+
+	if (!nvs_room_enter(device, bytes))
+		return NULL;
+	chunk = nvs_chunk_begin_in(device, bytes, &result);
+	nvs_room_entered(device, chunk ? bytes - chunk->bytes : bytes, false);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		nvs_room_refused(device, bytes);
+	else if (result != CUDA_SUCCESS)
+		say_failed(mover, result, false);
+	return chunk;
+}
+
+static bool begin_in(struct mover *mover, uint64_t allowed)
+{
+	uint64_t bytes = allowed < NVS_CHUNK_BYTES ? allowed : NVS_CHUNK_BYTES;
+	struct nvs_chunk *chunk = find_entering(mover, bytes);
+
+	/* Large ones are the program's own. */
+	if (!chunk && bytes < allowed)
+		chunk = find_entering(mover, allowed);
+	if (!chunk)
+		return false;
+	if (take_off(mover, chunk, false, chunk->host_copy))
+		return true;
+	send_back(mover, chunk);
+	return false;
+}
+
+static bool finish_in(struct mover *mover)
+{
+	struct flight flight;
+	bool across = land(mover, &flight, false);
+	uint64_t bytes = flight.chunk->bytes;
+
+	if (!across) {
+		send_back(mover, flight.chunk);
+		return false;
+	}
+	nvs_arena_spare(flight.chunk);
+	nvs_chunk_in(flight.chunk);
+	nvs_room_entered(mover->device, bytes, true);
+	return true;
+}
+
+/* The thread */
+
+/*
+ * Brings chunks out (or in) for as long as the room says so, and then lets those on the way arrive.
+ * False: none could be moved.
+ */
+static bool transfer(struct mover *mover, bool out)
+{
+	enum nvs_room_move wanted = out ? NVS_ROOM_BRING_OUT : NVS_ROOM_BRING_IN;
+	bool moved = false, blocked = false;
+	uint64_t bytes;
+
+	for (;;) {
+		if (!blocked && mover->count < FLIGHTS &&
+		    nvs_room_next(mover->device, &bytes) == wanted) {
+			blocked = !(out ? begin_out(mover) : begin_in(mover, bytes));
+			continue;
+		}
+		if (!mover->count)
+			return moved;
+		if (out ? finish_out(mover) : finish_in(mover))
+			moved = true;
+		else
+			blocked = true;
+	}
+}
+
+/* False: there was nothing to do, or it could not be done. */
+static bool work(struct mover *mover)
+{
+	uint64_t bytes;
+	enum nvs_room_move move = nvs_room_next(mover->device, &bytes);
+	bool worked;
+
+	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) || !begin(mover))
+		return false;
+	worked = move == NVS_ROOM_NOTHING ? nvs_arena_register(mover->device)
+					  : transfer(mover, move == NVS_ROOM_BRING_OUT);
+	end(mover);
+	return worked;
+}
+
+static bool idle(const struct mover *mover)
+{
+	uint64_t bytes;
+
+	return nvs_room_next(mover->device, &bytes) == NVS_ROOM_NOTHING &&
+	       !nvs_arena_unregistered(mover->device);
+}
+
+static void *run(void *argument)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	struct nvs_mark *mark = nvs_mark_take();
+	struct mover *mover = argument;
+	uint64_t pause = FIRST_PAUSE_NS;
+
+	/* Beside a capture the driver lets only threads in this mode do anything. */
+	NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
+	/* The driver may call its own exported functions, which are our hooks. */
+	if (mark)
+		mark->depth++;
+	for (;;) {
+		uint32_t changes = nvs_room_changes(mover->device);
+
+		if (work(mover)) {
+			pause = FIRST_PAUSE_NS;
+		} else if (idle(mover)) {
+			nvs_room_wait(mover->device, changes, UINT64_MAX);
+			pause = FIRST_PAUSE_NS;
+		} else {
+			nvs_room_wait(mover->device, changes, pause);
+			pause = pause < LONGEST_PAUSE_NS ? pause * 2 : pause;
+		}
+	}
+	return NULL;
+}
+
+void nvs_mover_start(struct nvs_device *device)
+{
+	struct mover *mover = &movers[device->ordinal];
+
+	if (atomic_exchange(&mover->running, true))
+		return;
+	mover->device = device;
+	if (!nvs_thread_create(run, mover))
+		atomic_store(&mover->running, false);
+}
+
+void nvs_movers_forked(void)
+{
+	memset(movers, 0, sizeof(movers));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mover of a device: a thread that brings chunks out and in as the room says, and registers the
+ * arena while nothing else is to do.
+ */
+#ifndef NVSHARE_MOVER_H
+#define NVSHARE_MOVER_H
+
+struct nvs_device;
+
+/* Starts it, if it does not run. Where no thread can be had the next call tries again. */
+void nvs_mover_start(struct nvs_device *device);
+/* In a forked child, which has none. */
+void nvs_movers_forked(void);
+
+#endif

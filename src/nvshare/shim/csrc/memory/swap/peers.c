@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns how many contexts of each device were given access to each other one's plain memory. `lock`
+ * protects that, also while the chunks are told.
+ */
+#include "memory/swap/peers.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "gate/device.h"
+#include "memory/memory.h"
+#include "memory/swap/chunks.h"
+#include "process/thread.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int given[NVS_MAX_DEVICES][NVS_MAX_DEVICES]; /* memory of the first to the second */
+
+/* With the lock held. */
+static uint64_t peers_of(const struct nvs_device *owner)
+{
+	uint64_t peers = 0;
+
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
+		if (given[owner->ordinal][ordinal])
+			peers |= 1ULL << ordinal;
+	return peers;
+}
+
+CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *user, int change)
+{
+	unsigned int *count = &given[owner->ordinal][user->ordinal];
+	CUresult result = CUDA_SUCCESS;
+
+	if (owner == user || !nvs_memory_of(owner)->swaps)
+		return result;
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+	/* It may have been given where no hook saw it. */
+	if (change > 0 || *count) {
+		*count += (unsigned int)change;
+		result = nvs_chunks_allow(owner, peers_of(owner));
+	}
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+	return result;
+}
+
+void nvs_peers_forked(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	memset(given, 0, sizeof(given));
+}

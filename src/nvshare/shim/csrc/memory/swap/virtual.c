@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the program's reservations of addresses and its mappings in them. `lock` protects both and
+ * is held over the whole of a call, the driver's part and the wait for the mover included: of two
+ * calls about the same addresses the second finds what the first one did. The mover never takes it.
+ */
+#include "memory/swap/virtual.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/swap/blocks.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/handles.h"
+#include "memory/swap/spans.h"
+#include "process/thread.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_spans reservations;
+static struct nvs_spans mappings; /* of: the handle; NULL: one of the driver's */
+
+static void take(void)
+{
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+}
+
+static void give(void)
+{
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+}
+
+CUresult nvs_virtual_reserve(CUdeviceptr *start, size_t bytes, size_t alignment, CUdeviceptr wanted,
+			     unsigned long long flags)
+{
+	CUresult result = NVS_CALL(cuMemAddressReserve, start, bytes, alignment, wanted, flags);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	take();
+	if (!nvs_spans_add(&reservations, *start, bytes, NULL))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	give();
+	if (result != CUDA_SUCCESS)
+		NVS_CALL(cuMemAddressFree, *start, bytes);
+	return result;
+}
+
+CUresult nvs_virtual_free(CUdeviceptr start, size_t bytes)
+{
+	struct nvs_span *reservation;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	take();
+	/* Of what is mapped but out the driver does not know. */
+	if (!nvs_spans_touch(&mappings, start, bytes))
+		result = NVS_CALL(cuMemAddressFree, start, bytes);
+	reservation = nvs_spans_at(&reservations, start);
+	if (result == CUDA_SUCCESS && reservation)
+		nvs_spans_remove(&reservations, reservation);
+	give();
+	return result;
+}
+
+bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
+{
+	const struct nvs_span *span;
+	struct nvs_block block;
+	bool ours = false;
+
+	take();
+	for (span = nvs_spans_from(&mappings, start);
+	     !ours && span && span < mappings.all + mappings.count && span->start < start + bytes;
+	     span++)
+		ours = span->of != NULL;
+	give();
+	return ours || nvs_block_find(start, &block);
+}
+
+/* Calls a function of chunks.c for each chunk of a mapping, which nobody moves meanwhile. */
+#define EACH_CHUNK(mapping, result, call)                                                          \
+	for (size_t i_ = 0;                                                                        \
+	     (result) == CUDA_SUCCESS && i_ < ((struct nvs_handle *)(mapping)->of)->count; i_++) { \
+		struct nvs_chunk *chunk = ((struct nvs_handle *)(mapping)->of)->chunks[i_];        \
+		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES;                \
+                                                                                                   \
+		nvs_chunk_enter(chunk);                                                            \
+		(result) = call;                                                                   \
+		nvs_chunk_leave(chunk);                                                            \
+	}
+
+/* Unmaps what is mapped of a span; the driver's refusal of one leaves the others unmapped. */
+static CUresult unmap_chunks(const struct nvs_span *span)
+{
+	CUresult first = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < ((struct nvs_handle *)span->of)->count; i++) {
+		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->chunks[i];
+		CUresult result;
+
+		nvs_chunk_enter(chunk);
+		result = nvs_chunk_unmap(chunk, span->start + i * (uint64_t)NVS_CHUNK_BYTES);
+		nvs_chunk_leave(chunk);
+		first = first != CUDA_SUCCESS ? first : result;
+	}
+	return first;
+}
+
+/* With the lock held. */
+static CUresult map_chunks(struct nvs_handle *handle, CUdeviceptr start)
+{
+	struct nvs_span span = { start, handle->bytes, handle };
+	CUresult result = CUDA_SUCCESS;
+
+	if (!nvs_spans_add(&mappings, start, handle->bytes, handle))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	EACH_CHUNK(&span, result, nvs_chunk_map(chunk, at, false))
+	if (result == CUDA_SUCCESS && nvs_block_note(handle->device, start, handle->bytes))
+		return result;
+	unmap_chunks(&span);
+	nvs_spans_remove(&mappings, nvs_spans_at(&mappings, start));
+	return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool is_range(CUdeviceptr start, size_t bytes)
+{
+	return bytes && bytes % NVS_GRANULE_BYTES == 0 && start % NVS_GRANULE_BYTES == 0 &&
+	       start + bytes > start;
+}
+
+CUresult nvs_virtual_map(struct nvs_handle *handle, CUdeviceptr start, size_t bytes, size_t offset,
+			 unsigned long long flags)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	if (!is_range(start, bytes) || flags)
+		return result;
+	/* Drivers map a handle whole, so far. */
+	if (offset || bytes != handle->bytes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	take();
+	if (nvs_spans_cover(&reservations, start, bytes) &&
+	    !nvs_spans_touch(&mappings, start, bytes))
+		result = map_chunks(handle, start);
+	give();
+	if (result == CUDA_SUCCESS)
+		nvs_handle_hold(handle);
+	return result;
+}
+
+void nvs_virtual_mapped(CUdeviceptr start, size_t bytes)
+{
+	take();
+	if (!nvs_spans_touch(&mappings, start, bytes))
+		nvs_spans_add(&mappings, start, bytes, NULL);
+	give();
+}
+
+/* With the lock held. */
+static CUresult unmap_next(struct nvs_span *span,
+			   CUresult (*foreign)(CUdeviceptr start, size_t bytes))
+{
+	struct nvs_handle *handle = span->of;
+	CUresult result;
+
+	if (handle) {
+		nvs_block_forget(span->start);
+		result = unmap_chunks(span);
+	} else {
+		result = foreign(span->start, span->bytes);
+	}
+	if (result == CUDA_SUCCESS)
+		nvs_spans_remove(&mappings, span);
+	if (result == CUDA_SUCCESS && handle)
+		nvs_handle_put(handle);
+	return result;
+}
+
+CUresult nvs_virtual_unmap(CUdeviceptr start, size_t bytes,
+			   CUresult (*foreign)(CUdeviceptr start, size_t bytes))
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct nvs_span *span;
+
+	if (!is_range(start, bytes))
+		return result;
+	take();
+	if (nvs_spans_cover(&reservations, start, bytes) &&
+	    nvs_spans_whole(&mappings, start, bytes))
+		result = CUDA_SUCCESS;
+	while (result == CUDA_SUCCESS && (span = nvs_spans_from(&mappings, start)) != NULL &&
+	       span->start < start + bytes)
+		result = unmap_next(span, foreign);
+	give();
+	return result;
+}
+
+void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
+{
+	struct nvs_span *span;
+
+	take();
+	while ((span = nvs_spans_from(&mappings, start)) != NULL && span->start < start + bytes)
+		nvs_spans_remove(&mappings, span);
+	give();
+}
+
+static bool device_exists(int ordinal)
+{
+	int devices = 0;
+
+	NVS_CALL(cuDeviceGetCount, &devices);
+	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
+}
+
+/* What the driver would say of one device's access. */
+static CUresult check_access(const CUmemAccessDesc_v1 *desc)
+{
+	if ((desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
+	    desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* A device that can't reach another one's memory: the driver could say it of what is here only. */
+static CUresult check_peers(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
+			    size_t count)
+{
+	const struct nvs_device *device = ((struct nvs_handle *)span->of)->device;
+
+	for (size_t i = 0; i < count; i++) {
+		int can = 1;
+
+		if (desc[i].location.id != device->ordinal &&
+		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		    NVS_CALL(cuDeviceCanAccessPeer, &can, desc[i].location.id, device->ordinal) ==
+			    CUDA_SUCCESS &&
+		    !can)
+			return CUDA_ERROR_INVALID_DEVICE;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Devices that are not named keep what they have. */
+static CUresult change_access(struct nvs_chunk *chunk, CUdeviceptr at,
+			      const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	struct nvs_access access = { 0 };
+
+	nvs_chunk_access(chunk, at, &access);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bit = 1ull << desc[i].location.id;
+
+		access.read_write &= ~bit;
+		access.read_only &= ~bit;
+		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			access.read_write |= bit;
+		else if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+			access.read_only |= bit;
+	}
+	return nvs_chunk_set_access(chunk, at, &access);
+}
+
+/* With the lock held. */
+static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
+			      size_t count)
+{
+	CUresult result;
+
+	if (!span->of)
+		return NVS_CALL(cuMemSetAccess, span->start, span->bytes, desc, count);
+	result = check_peers(span, desc, count);
+	EACH_CHUNK(span, result, change_access(chunk, at, desc, count))
+	return result;
+}
+
+CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc_v1 *desc,
+				size_t count)
+{
+	CUresult result = desc && count && bytes && start + bytes > start
+				  ? CUDA_SUCCESS
+				  : CUDA_ERROR_INVALID_VALUE;
+
+	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = check_access(&desc[i]);
+	if (result != CUDA_SUCCESS)
+		return result;
+	take();
+	if (!nvs_spans_cover(&mappings, start, bytes) || !nvs_spans_whole(&mappings, start, bytes))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (CUdeviceptr at = start; result == CUDA_SUCCESS && at < start + bytes;) {
+		const struct nvs_span *span = nvs_spans_at(&mappings, at);
+
+		result = set_access_of(span, desc, count);
+		at += span->bytes;
+	}
+	give();
+	return result;
+}
+
+CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v1 *location,
+				CUdeviceptr address)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct nvs_access access = { 0 };
+	const struct nvs_span *span;
+
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    !device_exists(location->id))
+		return result;
+	take();
+	span = nvs_spans_at(&mappings, address);
+	if (span && span->of) {
+		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->chunks[0];
+
+		result = CUDA_SUCCESS;
+		nvs_chunk_enter(chunk);
+		nvs_chunk_access(chunk, span->start, &access);
+		nvs_chunk_leave(chunk);
+	}
+	give();
+	if (result == CUDA_SUCCESS && access.read_write >> location->id & 1)
+		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	else if (result == CUDA_SUCCESS)
+		*flags = access.read_only >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+							      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return result;
+}
+
+struct nvs_handle *nvs_virtual_handle(CUdeviceptr address)
+{
+	struct nvs_handle *handle = NULL;
+	const struct nvs_span *span;
+
+	take();
+	span = nvs_spans_at(&mappings, address);
+	if (span && span->of) {
+		handle = span->of;
+		nvs_handle_hold(handle);
+	}
+	give();
+	return handle;
+}
+
+bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
+{
+	bool pinned = true;
+
+	take();
+	for (struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     pinned && span && span < mappings.all + mappings.count && span->start < start + bytes;
+	     span++) {
+		uint64_t from = span->start < start ? start - span->start : 0;
+
+		if (span->of)
+			pinned = nvs_handle_pin(span->of, from, start + bytes - span->start - from);
+	}
+	give();
+	return pinned;
+}
+
+void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes)
+{
+	const struct nvs_span *reservation;
+
+	take();
+	reservation = nvs_spans_at(&reservations, address);
+	if (reservation) {
+		*start = reservation->start;
+		*bytes = reservation->bytes;
+	}
+	give();
+}
+
+void nvs_virtual_forked(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	reservations = mappings = (struct nvs_spans){ 0 };
+}

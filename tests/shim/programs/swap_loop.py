@@ -1,0 +1,101 @@
+"""Uses memory of a GPU as its stdin says, a command a line, and answers each with a line: for tests of swapping.
+
+A command with a thread's name before it (``a: write x 1``) runs in that thread; its answer begins so too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+
+DRIVER = ctypes.CDLL("libcuda.so.1")
+POINTERS: dict[str, ctypes.c_ulonglong] = {}
+SIZES: dict[str, int] = {}
+CONTEXTS: dict[int, ctypes.c_void_p] = {}
+
+
+def contents(seed: str, size: int) -> bytes:
+    """What a seed stands for: every 2 MiB are different."""
+    return b"".join(
+        hashlib.sha256(f"{seed} {start}".encode()).digest() * (min(1 << 20, size - start) // 32)
+        for start in range(0, size, 1 << 20)
+    )
+
+
+def use(ordinal: str = "0") -> int:
+    """Makes the device's primary context current."""
+    context = CONTEXTS.setdefault(int(ordinal), ctypes.c_void_p())
+    if not context:
+        result = DRIVER.cuInit(0) or DRIVER.cuDevicePrimaryCtxRetain(ctypes.byref(context), int(ordinal))
+        if result:
+            return int(result)
+    return int(DRIVER.cuCtxSetCurrent(context))
+
+
+def release(ordinal: str = "0") -> int:
+    """Gives the device's primary context back."""
+    del CONTEXTS[int(ordinal)]
+    return int(DRIVER.cuDevicePrimaryCtxRelease_v2(int(ordinal)))
+
+
+def alloc(name: str, size: str) -> int:
+    """Allocates device memory."""
+    POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
+    return int(DRIVER.cuMemAlloc_v2(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size))))
+
+
+def address(name: str) -> int:
+    """Where it is."""
+    return POINTERS[name].value
+
+
+def free(name: str) -> int:
+    """Frees it."""
+    return int(DRIVER.cuMemFree_v2(POINTERS.pop(name)))
+
+
+def write(name: str, seed: str) -> int:
+    """Fills it with the seed's contents; passes the gate."""
+    data = contents(seed, SIZES[name])
+    return int(DRIVER.cuMemcpyHtoD_v2(POINTERS[name], data, ctypes.c_size_t(len(data))))
+
+
+def check(name: str, seed: str) -> str:
+    """Whether it has the seed's contents; passes the gate."""
+    data = ctypes.create_string_buffer(SIZES[name])
+    result = DRIVER.cuMemcpyDtoH_v2(data, POINTERS[name], ctypes.c_size_t(SIZES[name]))
+    return str(result) if result else "right" if data.raw == contents(seed, SIZES[name]) else "wrong"
+
+
+def fork() -> int:
+    """Forks; the child waits for its end."""
+    child = os.fork()
+    if not child:
+        signal.pause()
+        os._exit(0)
+    return child
+
+
+def stop() -> int:
+    """Ends the process as a program does."""
+    sys.exit(int(random.random() < 0))
+
+
+COMMANDS: dict[str, Callable[..., object]] = {
+    command.__name__: command for command in (use, release, alloc, address, free, write, check, fork, stop)
+}
+
+
+def main() -> None:
+    """Until stdin ends."""
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        print(COMMANDS[name](*arguments), flush=True)
+
+
+main()
