@@ -38,6 +38,9 @@ class SwapScheduler:
     """Whoever asks for the lock waits."""
     memory: wire.Resident = field(default_factory=lambda: wire.Resident(0, 0, 0))
     """What the client said last."""
+    most_resident: int = 0
+    most_out: int = 0
+    """Bytes, of all that it said."""
     notices: list[str] = field(default_factory=list)
     evictions: int = 0
 
@@ -97,6 +100,8 @@ class SwapScheduler:
                 self._allot(0 if self.closed else self.device_bytes, request)
             case wire.Resident():
                 self.memory = frame
+                self.most_resident = max(self.most_resident, frame.resident_bytes)
+                self.most_out = max(self.most_out, frame.out_bytes)
             case wire.ReqLock():
                 self._want()
             case wire.LockReleased():
@@ -125,6 +130,7 @@ class SwapScheduler:
 
     def evict(self) -> None:
         """Takes the lock and all device memory away; waits until everything that can move is out."""
+        poll_until(lambda: self.peer, "a client has registered")
         with self.lock:
             assert self.peer
             self.closed = True
@@ -135,7 +141,7 @@ class SwapScheduler:
             self.peer.send(wire.Evict(order, 0))
         poll_until(
             lambda: not self.holds and self.memory.order >= order and not self.memory.resident_bytes,
-            lambda: f"everything is out: {self.memory}",
+            "everything is out",
         )
         self.evictions += 1
 

@@ -11,6 +11,7 @@
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "memory/pools.h"
+#include "memory/swap/blocks.h"
 
 static bool is_captured(CUstream stream)
 {
@@ -106,11 +107,15 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 		 NVS_CALL(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream));
 }
 
+/* Plain memory, which the driver lets be freed like this as well; its own waits for all work too.
+ */
 #define FREE(stream, call)                                                                      \
 	struct nvs_entry entry;                                                                 \
 	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
-	CUresult result = call;                                                                 \
+	CUresult result;                                                                        \
                                                                                                 \
+	if (!nvs_block_free(dptr, &result))                                                     \
+		result = call;                                                                  \
 	if (known && result == CUDA_SUCCESS)                                                    \
 		nvs_memory_discharge(&entry);                                                   \
 	else if (known)                                                                         \
