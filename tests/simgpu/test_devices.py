@@ -73,7 +73,10 @@ def test_visible_devices(clients: Clients, visible: str, places: list[int]) -> N
     assert clients.run(NVML_LIST, **variables).split() == [names[place] for place in places]
 
 
-@pytest.mark.parametrize("text", ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"])
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
+)
 def test_text_that_is_not_understood(clients: Clients, text: str) -> None:
     """No device, and one line that has the value and what is allowed."""
     done = clients.fail(INIT, NVSHARE_SIMGPU_DEVICES=text)

@@ -150,8 +150,8 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 			copy_rows(&source, NULL);
 		else
 			copy_over_bus(context->device, &source);
-		sim_unpin(source.dst.address, dst_extent);
+		sim_unpin(context, source.dst.address, dst_extent);
 	}
-	sim_unpin(source.src.address, src_extent);
+	sim_unpin(context, source.src.address, src_extent);
 	return result;
 }

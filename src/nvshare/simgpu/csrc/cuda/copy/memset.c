@@ -44,7 +44,7 @@ CUresult sim_memset_run(struct CUctx_st *context, const struct sim_memset *set)
 			fill_row(set->address + y * set->pitch, set->width, set->value,
 				 set->element_bytes);
 	}
-	sim_unpin(set->address, extent);
+	sim_unpin(context, set->address, extent);
 	return CUDA_SUCCESS;
 }
 

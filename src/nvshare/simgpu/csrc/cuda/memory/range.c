@@ -225,11 +225,14 @@ static bool may_touch(const struct CUctx_st *context, const struct sim_range *ra
 	return false;
 }
 
-static void unpin_locked(uint64_t address, uint64_t end)
+static void unpin_locked(struct CUctx_st *context, uint64_t address, uint64_t end)
 {
 	for (struct sim_range *range = sim_range_next_locked(address); range && range->start < end;
-	     range = sim_range_next_locked(range->start + range->span))
+	     range = sim_range_next_locked(range->start + range->span)) {
 		range->pins--;
+		if (range->going && range->kind == SIM_RANGE_MAPPED)
+			atomic_store(&context->error, CUDA_ERROR_ILLEGAL_ADDRESS);
+	}
 	pthread_cond_broadcast(&sim.changed);
 }
 
@@ -248,7 +251,7 @@ static bool is_right(const struct CUctx_st *context, const struct sim_range *ran
  * Pins one range after another until the end; between them there may be host memory that was not
  * registered.
  */
-static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end,
+static CUresult pin_locked(struct CUctx_st *context, uint64_t address, uint64_t end,
 			   enum sim_access access, bool host_allowed, bool any_device)
 {
 	uint64_t at = address;
@@ -262,7 +265,7 @@ static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uin
 		}
 		if (!range || range->start > at ||
 		    !is_right(context, range, at, end, access, any_device)) {
-			unpin_locked(address, at);
+			unpin_locked(context, address, at);
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
 		range->pins++;
@@ -284,9 +287,9 @@ CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enu
 	return result;
 }
 
-void sim_unpin(uint64_t address, uint64_t bytes)
+void sim_unpin(struct CUctx_st *context, uint64_t address, uint64_t bytes)
 {
 	sim_lock();
-	unpin_locked(address, address + bytes);
+	unpin_locked(context, address, address + bytes);
 	sim_unlock();
 }

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/bus.h"
 #include "memory/range.h"
@@ -21,8 +22,11 @@ uint64_t sim_physical_unref_locked(struct sim_physical *physical)
 	if (--physical->references > 0)
 		return 0;
 	sim_forget_locked(physical);
-	sim_file_give_locked(physical->offset, physical->bytes);
-	if (physical->device >= 0)
+	if (physical->file >= 0)
+		close(physical->file);
+	else if (physical->offset != 0)
+		sim_file_give_locked(physical->offset, physical->bytes);
+	if (physical->charged)
 		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
 	free(physical);
 	return bytes;
@@ -52,8 +56,9 @@ static CUresult check_properties(const CUmemAllocationProp_v1 *prop)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (device == -3)
 		return CUDA_ERROR_INVALID_DEVICE;
-	return prop->handle_types == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS
-							     : CUDA_ERROR_NOT_SUPPORTED;
+	return prop->handle_types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+		       ? CUDA_ERROR_NOT_SUPPORTED
+		       : CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp_v1 *prop,
@@ -70,13 +75,37 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 	return result;
 }
 
+struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
+					     uint64_t bytes)
+{
+	struct sim_physical *physical = calloc(1, sizeof(*physical));
+
+	physical->references = 1;
+	physical->handles = 1;
+	physical->device = device;
+	physical->file = -1;
+	physical->bytes = bytes;
+	physical->properties = *properties;
+	sim_register_locked(physical, SIM_PHYSICAL);
+	return physical;
+}
+
+static bool find_place_locked(struct sim_physical *physical)
+{
+	if (physical->properties.handle_types == CU_MEM_HANDLE_TYPE_NONE) {
+		physical->offset = sim_file_take_locked(physical->bytes);
+		return physical->offset != 0;
+	}
+	physical->file = sim_sharing_new_file(&physical->properties, physical->bytes);
+	return physical->file >= 0;
+}
+
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
+	struct sim_physical *physical = NULL;
 	uint64_t start = sim_now_ns();
-	struct sim_physical *physical;
 	CUresult result;
-	uint64_t offset;
 	int device;
 
 	if (!handle || !prop || size == 0 || size % SIM_GRANULARITY != 0 || flags != 0)
@@ -86,28 +115,19 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		return result;
 	device = device_of(prop);
 	sim_lock();
-	if (!sim_state_join(&sim.state) ||
-	    (device >= 0 && !sim_state_charge(&sim.state, device, size))) {
-		sim_unlock();
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (sim_state_join(&sim.state) &&
+	    (device < 0 || sim_state_charge(&sim.state, device, size))) {
+		physical = sim_physical_add_locked(prop, device, size);
+		physical->charged = device >= 0;
+		if (!find_place_locked(physical)) {
+			sim_physical_unref_locked(physical);
+			physical = NULL;
+		}
 	}
-	offset = sim_file_take_locked(size);
-	if (offset == 0) {
-		if (device >= 0)
-			sim_state_uncharge(&sim.state, device, size);
-		sim_unlock();
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	physical = calloc(1, sizeof(*physical));
-	physical->references = 1;
-	physical->handles = 1;
-	physical->device = device;
-	physical->offset = offset;
-	physical->bytes = size;
-	physical->properties = *prop;
-	sim_register_locked(physical, SIM_PHYSICAL);
-	*handle = (uint64_t)(uintptr_t)physical;
 	sim_unlock();
+	if (!physical)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*handle = (uint64_t)(uintptr_t)physical;
 	sim_call_takes(start, sim_call_ns(SIM_CALL_CREATE, 1, size));
 	return CUDA_SUCCESS;
 }
@@ -242,8 +262,9 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		result = CUDA_ERROR_NOT_SUPPORTED; /* handles are mapped whole */
 	else if (sim_is_locked(physical, SIM_PHYSICAL) && is_reserved_locked(ptr, size) &&
 		 is_free_locked(ptr, size))
-		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS
-								   : CUDA_ERROR_OUT_OF_MEMORY;
+		result = sim_file_map(ptr, size, physical->file, physical->offset)
+				 ? CUDA_SUCCESS
+				 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		range = sim_range_add_locked(SIM_RANGE_MAPPED, ptr, size, size);
 		range->requested_bytes = size;
