@@ -71,7 +71,7 @@ def test_table(run_dir: RunDir, columns: int) -> None:
     assert all(len(line) <= columns for line in lines)
     words = " ".join(done.stdout.split())
     assert "clients 12.0 + others 0.0 + free 4.0 = 16.0 GiB" in words
-    assert "swap 13.0 GiB in host memory, reserve 512 MiB, so far 31.0 GiB out, 30.0 GiB in" in words
+    assert "swap 13.0 GiB swapped, reserve 512 MiB; in all 31.0 GiB out, 30.0 GiB in" in words
     assert "host memory for what is swapped: 23.0 GiB of 64.0 GiB" in words
     [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
     assert head[:6] == ["PID", "STATE", "FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED"]
@@ -83,8 +83,8 @@ def test_table(run_dir: RunDir, columns: int) -> None:
 def test_what_moves(run_dir: RunDir) -> None:
     """A bar of what is on the device, how much is left to move and how fast, and who waits for its data."""
     lines = [" ".join(line.split()) for line in ctl(run_dir, "status", COLUMNS="160").stdout.splitlines()]
-    assert "swap-out ━━━╌╌╌╌╌╌╌ 4.0 GiB left, 24.0 GiB/s" in lines
-    assert "swap-in ━━━━━╌╌╌╌╌ 3.0 GiB left, 20.5 GiB/s" in lines
+    assert "swap-out ━━╌╌╌╌╌╌ 4.0 GiB left, 24.0 GiB/s" in lines
+    assert "swap-in ━━━━╌╌╌╌ 3.0 GiB left, 20.5 GiB/s" in lines
     assert "waits 30.0 s, 1 of 1, for its data" in lines
     [head] = [line.split() for line in lines if line.startswith("PID")]
     assert head[2:] == ["FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED", "COMMAND"]
@@ -110,7 +110,7 @@ def test_the_bar_moves_in_a_terminal(swapped: Answers, run_dir: RunDir) -> None:
         swap.resident_bytes, swap.coming_bytes = 7 * GIB + GIB // 2, GIB + GIB // 2
         swapped.changed.set()
         poll_until(lambda: "1.5 GiB left" in terminal.output(), "its progress is shown")
-        assert terminal.output().count("━" * 6) == 1
+        assert terminal.output().count("━" * 5) == 1
 
 
 def test_memory_that_does_not_swap_counts_whole() -> None:

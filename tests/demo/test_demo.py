@@ -102,7 +102,7 @@ def test_wrong_results_are_seen() -> None:
 
 def test_broken_job(run_dir: RunDir, tmp_path: Path) -> None:
     """A job that the driver refuses something says which call and which error."""
-    variables = simulation.environment(environment(run_dir), tmp_path / "devices", 1)
+    variables = simulation.environment(environment(run_dir), tmp_path / "devices", "1x16GiB")
     too_big = Plan("A", 0, 20 << 30, 1, 8, 1000, 1, stamped=False)
     with processes.jobs([too_big], variables, tmp_path / "log") as (_pids, events):
         first, second = events.get(timeout=30), events.get(timeout=30)

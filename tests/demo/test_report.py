@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import groupby
 
 import pytest
 from rich.console import Console
 
 from nvshare.demo import terminal
 from nvshare.demo.html_page import html_page, tick_seconds
-from nvshare.demo.report import DeviceInfo, JobResult, Report, make_report, summary
+from nvshare.demo.report import DeviceInfo, JobResult, Paging, Report, make_report, summary
 from nvshare.demo.trace import chrome_trace
 from nvshare.simgpu.turns import Kind, Span
 
@@ -34,7 +36,22 @@ def span(pid: int, start: float, end: float) -> Span:
     return Span(pid, Kind.KERNEL, "kernel", int((100 + start) * SECOND), int((100 + end) * SECOND), pid)
 
 
+def moved(pid: int, start: float, end: float, gib: float, *, out: bool) -> Span:
+    """A copy that swaps, in seconds after some moment."""
+    name = "copy to host" if out else "copy to device"
+    begin_ns, end_ns = (int((100 + each) * SECOND) for each in (start, end))
+    return Span(pid, Kind.COPY, name, begin_ns, end_ns, pid, int(gib * GIB))
+
+
 TURNS = [span(11, 0, 2), span(12, 2, 4), span(11, 4, 5)]
+SWAPPED = [
+    span(11, 0, 2),
+    moved(12, 1.5, 2, 2, out=False),
+    moved(11, 2, 3, 4, out=True),
+    moved(12, 2, 2.5, 2, out=False),
+    span(12, 3, 5),
+]
+"""B's memory begins to come in beside A's work; the rest waits until A has left and its memory makes room."""
 
 
 def test_good() -> None:
@@ -60,6 +77,58 @@ def test_good() -> None:
 def test_not_good(bad: Report) -> None:
     """A wrong result, an overlap, and a job of which no record shows that it ran at all each spoil the demo."""
     assert not bad.good
+
+
+def test_swapping_is_no_work() -> None:
+    """What moves is neither a turn nor an overlap; the summary says how much moved and was hidden."""
+    swapped = report(SWAPPED)
+    assert swapped.good
+    assert [(turn.pid, turn.pieces) for turn in swapped.turns["GPU-1"]] == [(11, 1), (12, 1)]
+    assert (swapped.moved_bytes(out=True), swapped.moved_bytes(out=False)) == (4 * GIB, 4 * GIB)
+    assert swapped.hidden_share == 0.25
+    assert (
+        "Swapped: 4.0 GiB out and 4.0 GiB in, 25% of it while another job computed; "
+        "for 1.0 s of 5.0 s (20%) a GPU waited for data."
+    ) in summary(swapped)
+    assert "Swapped" not in summary(report(TURNS))
+
+
+def test_paging_is_compared() -> None:
+    """The summary says what the same jobs took when the driver paged, and nothing where that was not tried."""
+    paged = replace(report(SWAPPED), paging=Paging(12.0, 17.04))
+    assert "paged by the driver, a step took 17.0 times as long, by the simulator's model" in summary(paged)
+    assert "paged" not in summary(report(SWAPPED))
+
+
+def test_swapping_is_drawn() -> None:
+    """The timeline is shaded where memory moved, the table has the sums, the page a thin bar for each transfer."""
+    swapped = report(SWAPPED)
+    console = Console(width=100, force_terminal=False)
+    with console.capture() as capture:
+        console.print(terminal.timeline(swapped, 100))
+        console.print(terminal.results(swapped))
+    lines = capture.get().splitlines()
+    first, second = (next(line[7:] for line in lines if line.startswith(f"job {name}")) for name in "AB")
+    shades = [mark for mark, run in groupby(first.rstrip()) if len(list(run)) > 1]
+    assert shades == ["█", "░", "·"]
+    assert [mark for mark, run in groupby(second.rstrip()) if len(list(run)) > 1] == ["·", "░", "·", "█"]
+    [line] = [line.split() for line in lines if line.startswith("A ")]
+    assert line[2:] == ["12.0", "GiB", "1", "2.0", "s", "4.0", "GiB", "0", "B", "right,", "sum", "1"]
+    page = html_page(swapped)
+    assert page.count('<rect class="swap"') == 2
+    assert "job B (pid 12), 4.0 GiB in: 1.500 s to 2.500 s, 50% of it beside another job&#x27;s work" in page
+
+
+def test_swapping_in_the_trace() -> None:
+    """A track of its own for each job's memory, with the bytes."""
+    slices = [event for event in json.loads(chrome_trace(report(SWAPPED)))["traceEvents"] if event["ph"] == "X"]
+    moves = [event for event in slices if event["name"].startswith("swap-")]
+    assert [(event["name"], event["ts"], event["dur"], event["args"]["hidden_bytes"]) for event in moves] == [
+        ("swap-in 4.0 GiB", 1.5e6, 1e6, 2 * GIB),
+        ("swap-out 4.0 GiB", 2e6, 1e6, 0),
+    ]
+    assert not {event["tid"] for event in moves} & {event["tid"] for event in slices if event not in moves}
+    assert not any("copy" in event["name"] for event in slices)
 
 
 def test_devices_are_apart() -> None:
@@ -106,7 +175,7 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "line", "rect") or (tag == "rect" and dict(attrs).get("class") == "turn"):
+        if tag not in ("meta", "line", "rect") or (tag == "rect" and dict(attrs).get("class") in ("turn", "swap")):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -118,7 +187,7 @@ class _Tags(HTMLParser):
 
 def test_page() -> None:
     """A bar a turn, names escaped, nothing fetched from elsewhere."""
-    text = html_page(report(TURNS))
+    text = html_page(report([*TURNS, *SWAPPED[1:4]]))
     tags = _Tags()
     tags.feed(text)
     assert tags.open == []

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from nvshare.simgpu.transfers import work
 from nvshare.simgpu.turns import Kind, Span, overlaps, turns
 from tests.e2e.kubectl import TESTS, KubectlError, Object, apply, eventually, kubectl
 from tests.e2e.programs import IMAGE, VERSION
@@ -54,9 +55,9 @@ class Node:
         return int(_python("import time; print(time.monotonic_ns())"))
 
     def spans(self, since_ns: int = 0) -> list[list[Span]]:
-        """What each simulated GPU has executed since then."""
+        """What each simulated GPU has executed for programs since then; memory that was swapped is not among it."""
         devices: list[list[list[Any]]] = json.loads(_python(_SPANS, str(since_ns)))
-        return [[Span(row[0], Kind(row[1]), *row[2:]) for row in rows] for rows in devices]
+        return [work(Span(row[0], Kind(row[1]), *row[2:]) for row in rows) for rows in devices]
 
     def uuids(self) -> list[str]:
         """The simulated GPUs, in the order of ``spans``."""

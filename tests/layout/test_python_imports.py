@@ -53,8 +53,8 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "registered_client": {"core", "pods", "recovery"},
     "dispatcher": {"core", "pods", "recovery", "registered_client"},
     "arenas": {"core", "worker", "registered_client"},
-    "swapping": {"core", "dispatcher", "arenas"},
-    "gpus": {"core", "worker", "dispatcher"},
+    "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
+    "gpus": {"core", "worker", "recovery", "dispatcher"},
     "clients": {"core", "worker", "pods", "recovery", "registered_client", "dispatcher", "swapping", "gpus"},
     "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "gpus", "clients"},
 }

@@ -18,7 +18,7 @@ from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import HolderRecord
+from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.registered_client import RegisteredClient
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
@@ -30,7 +30,7 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
     loop = asyncio.get_running_loop()
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     settings = Settings(policy=Policy.AUTO)
-    record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", settings, log)
+    record, choices = Record(tmp_path / "holders", "holders", log), Choices(tmp_path / "choices.json", settings, log)
     dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None, lambda _action: None)
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +9,17 @@ import typer
 
 from nvshare.ctl.errors import CommandError
 from nvshare.demo.errors import DemoError
-from nvshare.paths import RunDir
 
 HELP = """
-Watch jobs take turns: four jobs of 12 GiB on two simulated GPUs of 16 GiB, two on each.
+Watch jobs take turns: four jobs of 768 MiB on two simulated GPUs of 1 GiB, two on each.
 
-Two of them don't fit a GPU together, so they take turns on it. \
+That is a sixteenth of four jobs of 12 GiB on two GPUs of 16 GiB. \
+Two of them don't fit a GPU together, so they take turns on it, and the memory of the one that has no turn is swapped \
+to host memory as far as it must be, some of it while the other one computes. \
+Then the same jobs run for a while without turns, with memory that the driver pages, for comparison. \
 Everything but the GPUs is real: the library, the scheduler, the protocol between them. \
-The record of what each GPU executed when is drawn as a timeline, \
-and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes less than a minute.
+The record of what each GPU executed and moved when is drawn as a timeline, \
+and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes about a minute.
 
 [bold]Examples:[/bold]
 
@@ -28,8 +28,6 @@ and written as a page for a browser and as a trace for https://ui.perfetto.dev. 
 
 [bold]Exit codes:[/bold] 1 a result was wrong, or two jobs were on one GPU at once, or the demo could not run.
 """
-
-_MIN_INTERVAL_SECONDS = 0.1
 
 
 def demo(
@@ -40,32 +38,11 @@ def demo(
     ),
 ) -> None:
     """Ends with exit code 1 when what was seen is not as it must be."""
-    # Imported only when the demo runs: the other commands need not wait for it.
+    # Imported only when the demo runs: the other commands need not wait for it, nor for gRPC.
+    from nvshare.ctl.demo_clients import watching_clients
     from nvshare.demo import runner
 
     try:
-        runner.run(real, output, context.obj, _client_states)
+        runner.run(real, output, context.obj, watching_clients)
     except DemoError as error:
         raise CommandError(str(error)) from error
-
-
-@contextmanager
-def _client_states(run_dir: RunDir) -> Iterator[Callable[[], dict[int, str]]]:
-    """What the demo asks for: a function that returns which clients' states have been reported since its last call."""
-    # Imported only when the demo runs: gRPC takes a fifth of a second to load.
-    from nvshare.ctl.status_stream import Lost, watching
-
-    with watching([run_dir], _MIN_INTERVAL_SECONDS) as updates:
-
-        def reported() -> dict[int, str]:
-            states: dict[int, str] = {}
-            while not updates.empty():
-                update = updates.get_nowait()
-                if isinstance(update, Lost):
-                    if update.ended:
-                        raise DemoError(f"the demo's scheduler is gone: {update.reason}")
-                    continue
-                states |= {client.pid: client.state for device in update.devices for client in device.clients}
-            return states
-
-        yield reported

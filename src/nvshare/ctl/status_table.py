@@ -16,6 +16,7 @@ from nvshare.admin import admin_pb2
 from nvshare.ctl import memory
 
 _BAR_CELLS = 10
+_TRANSFER_CELLS = 8
 _NARROWEST_COMMAND = 14
 """Columns that COMMAND gets at least: figures are left out before it has fewer."""
 _GAP = 2
@@ -72,12 +73,10 @@ def _memory(device: admin_pb2.Device) -> Text:
 def _swapping(device: admin_pb2.Device) -> str:
     swapped = sum(client.swap.swapped_bytes for client in device.clients)
     so_far = device.swapping
-    parts = [
-        f"{display.size(swapped)} in host memory",
-        f"reserve {display.size(device.reserve_bytes)}",
-        f"so far {display.size(so_far.out_bytes)} out, {display.size(so_far.in_bytes)} in",
-    ]
-    return ", ".join(parts)
+    return (
+        f"{display.size(swapped)} swapped, reserve {display.size(device.reserve_bytes)}; "
+        f"in all {display.size(so_far.out_bytes)} out, {display.size(so_far.in_bytes)} in"
+    )
 
 
 def _turns(device: admin_pb2.Device) -> str:
@@ -177,14 +176,14 @@ def _transfers(client: admin_pb2.Client, of_device: admin_pb2.Swapping) -> Itera
     swap = client.swap
     movable = max(client.footprint_bytes - swap.fixed_bytes, 1)
     share = min(swap.resident_bytes / movable, 1.0)
-    cells = int(share * _BAR_CELLS)
+    cells = int(share * _TRANSFER_CELLS)
     for name, left, speed in (
         ("swap-in", swap.coming_bytes, of_device.in_bytes_per_second),
         ("swap-out", swap.leaving_bytes, of_device.out_bytes_per_second),
     ):
         if left:
             text = f" {display.size(left)} left" + (f", {display.rate(speed)}" if speed else "")
-            yield Text.assemble(f"{name} ", ("━" * cells, "cyan"), ("╌" * (_BAR_CELLS - cells), "dim"), text)
+            yield Text.assemble(f"{name} ", ("━" * cells, "cyan"), ("╌" * (_TRANSFER_CELLS - cells), "dim"), text)
 
 
 def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[Text]:

@@ -7,12 +7,14 @@ from html import escape
 
 from nvshare import display
 from nvshare.demo.report import DeviceInfo, JobResult, Report, summary
+from nvshare.simgpu.transfers import Transfer
 from nvshare.simgpu.turns import Turn
 
 _WIDTH = 1000
 _LEFT = 70
 _ROW = 34
 _BAR = 22
+_THIN = 5
 _AXIS = 26
 _COLORS = ("#2a9d8f", "#e9803a", "#5b7fde", "#c2549d")
 _STYLE = """
@@ -25,7 +27,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var
 h1 { font-size: 1.5rem; margin: 0 0 .5rem } h2 { font-size: 1.05rem; margin: 2rem 0 .25rem }
 p.dim, .dim { color: var(--dim) } svg { width: 100%; height: auto; display: block }
 svg text { font: 13px system-ui, sans-serif; fill: var(--text) } svg text.axis { fill: var(--dim); font-size: 12px }
-svg .row { fill: var(--row) } svg .tick { stroke: var(--line) } svg rect.turn:hover { opacity: .75 }
+svg .row { fill: var(--row) } svg .tick { stroke: var(--line) } svg rect:hover { opacity: .75 }
 table { border-collapse: collapse; margin-top: .5rem } td, th { text-align: right; padding: .3rem 1.1rem .3rem 0 }
 td:first-child, th:first-child, td:last-child, th:last-child { text-align: left } th { color: var(--dim);
   font-weight: 500 } td { font-variant-numeric: tabular-nums; border-top: 1px solid var(--line) }
@@ -41,7 +43,8 @@ def html_page(report: Report) -> str:
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
         f"<title>nvshare: who had the GPU when</title><style>{_STYLE}</style></head><body>",
         "<h1>Who had the GPU when</h1>",
-        f'<p>{escape(summary(report))}</p><p class="dim">{escape(how)}. Point at a turn for its figures.</p>',
+        f"<p>{escape(summary(report))}</p>",
+        f'<p class="dim">{escape(how)}. Point at a turn, or at a thin bar of memory that moved, for its figures.</p>',
         *(_device(report, number, device) for number, device in enumerate(report.devices)),
         _table(report),
         "</body></html>",
@@ -84,6 +87,20 @@ def _row(report: Report, row: int, job: JobResult) -> Iterator[str]:
             f'<rect class="turn" x="{left:.2f}" y="{top}" width="{max(right - left, 1):.2f}" height="{_BAR}" rx="3" '
             f'fill="{color}"><title>{escape(_figures(report, job, number, turn))}</title></rect>'
         )
+    for moved in report.transfers_of(job):
+        left, right = _x(report, moved.start_ns), _x(report, moved.end_ns)
+        yield (
+            f'<rect class="swap" x="{left:.2f}" y="{top + _BAR}" width="{max(right - left, 1):.2f}" height="{_THIN}" '
+            f'fill="{color}"><title>{escape(_moved(report, job, moved))}</title></rect>'
+        )
+
+
+def _moved(report: Report, job: JobResult, moved: Transfer) -> str:
+    start, end = ((time - report.start_ns) / 1e9 for time in (moved.start_ns, moved.end_ns))
+    return (
+        f"job {job.name} (pid {job.pid}), {display.size(moved.bytes)} {'out' if moved.out else 'in'}: {start:.3f} s to "
+        f"{end:.3f} s, {moved.hidden_bytes / moved.bytes:.0%} of it beside another job's work"
+    )
 
 
 def _figures(report: Report, job: JobResult, number: int, turn: Turn) -> str:
@@ -95,15 +112,21 @@ def _figures(report: Report, job: JobResult, number: int, turn: Turn) -> str:
 
 
 def _table(report: Report) -> str:
-    head = "<tr><th>job</th><th>pid</th><th>memory</th><th>turns</th><th>time on the GPU</th><th>result</th></tr>"
+    head = "<tr><th>job</th><th>pid</th><th>memory</th><th>turns</th><th>time on the GPU</th><th>out</th>"
+    head += "<th>in</th><th>result</th></tr>"
     rows = []
     for job in report.jobs:
         turns = report.turns_of(job)
+        out, back = (
+            display.size(sum(each.bytes for each in report.transfers_of(job) if each.out is out))
+            for out in (True, False)
+        )
         busy = sum(turn.busy_ns for turn in turns) / 1e9
         mark = '<span class="right">right</span>' if job.right else '<span class="wrong">WRONG</span>'
         rows.append(
             f"<tr><td>{escape(job.name)}</td><td>{job.pid}</td><td>{display.size(job.footprint_bytes)}</td>"
-            f"<td>{len(turns)}</td><td>{busy:.1f} s</td><td>{mark}, {escape(job.detail)}</td></tr>"
+            f"<td>{len(turns)}</td><td>{busy:.1f} s</td><td>{out}</td><td>{back}</td>"
+            f"<td>{mark}, {escape(job.detail)}</td></tr>"
         )
     return f"<h2>Jobs</h2><table>{head}{''.join(rows)}</table>"
 

@@ -1,8 +1,9 @@
 """One job of the demo, a process of its own: ``python -m nvshare.demo.job PLAN``.
 
 It knows nothing of nvshare. It allocates its memory in blocks, keeps a vector x at the beginning and a vector y at the
-end of each, and adds multiples of x to y, each time beside a kernel that keeps the device busy. All numbers are small
-integers, which floats add without rounding, so that every element of the result is known beforehand.
+end of each, and adds multiples of x to y, each time after a kernel that reads the whole block (on real devices: that
+keeps the device busy). All numbers are small integers, which floats add without rounding, so that every element of the
+result is known beforehand.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from nvshare import demo, simgpu
 from nvshare.demo.driver import CudaError, Driver
 from nvshare.demo.plan import Broken, Event, Finished, Plan, Progress, Started, event_to_line, plan_from_text
 
+BUSY_KERNEL = "nvs_touch"
+"""What a step is on simulated devices, by the name in their record."""
 _ELEMENTS = 4096
 _VECTOR_BYTES = 4 * _ELEMENTS
 _SUM_BYTES = 8
@@ -31,7 +34,7 @@ class _Kernels:
     fill: c_void_p
     axpy: c_void_p
     reduce: c_void_p
-    spin: c_void_p
+    busy: c_void_p
 
 
 class _Work:
@@ -45,10 +48,10 @@ class _Work:
         fill, axpy, reduce = (driver.function(module, name) for name in names)
         if plan.stamped:
             stamped = driver.load(demo.STAMPED_PTX.read_bytes() + b"\0")
-            spin = driver.function(stamped, "spin_stamped")
+            busy = driver.function(stamped, "spin_stamped")
         else:
-            spin = driver.function(module, "nvs_spin")
-        self.kernels = _Kernels(fill, axpy, reduce, spin)
+            busy = driver.function(module, BUSY_KERNEL)
+        self.kernels = _Kernels(fill, axpy, reduce, busy)
         self.blocks = [driver.allocate(plan.block_bytes) for _ in range(plan.blocks)]
         self.sums = driver.allocate(_SUM_BYTES * plan.blocks)
         self.stamps = driver.allocate(_STAMP_BYTES * plan.steps) if plan.stamped else 0
@@ -70,9 +73,10 @@ class _Work:
         duration = c_uint64(self.plan.step_ns)
         if self.plan.stamped:
             stamp = c_uint64(self.stamps + _STAMP_BYTES * number)
-            self.driver.launch(self.kernels.spin, 1, 1, (stamp, duration))
+            self.driver.launch(self.kernels.busy, 1, 1, (stamp, duration))
         else:
-            self.driver.launch(self.kernels.spin, 1, 1, (duration,))
+            touched = (c_uint64(self.blocks[block]), c_uint64(self.plan.block_bytes))
+            self.driver.launch(self.kernels.busy, 1, 1, (*touched, duration))
         factor = c_float(_factor(self.plan, number))
         arguments = (factor, c_uint64(self.x(block)), c_uint64(self.y(block)), c_uint64(_ELEMENTS))
         self.driver.launch(self.kernels.axpy, _ELEMENTS // _THREADS, _THREADS, arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -14,6 +14,7 @@ from rich.live import Live
 
 from nvshare import display
 from nvshare.demo import terminal
+from nvshare.demo.clients import ClientStates, Seen
 from nvshare.demo.errors import DemoError
 from nvshare.demo.plan import Broken, Finished, Plan, Progress, Started
 from nvshare.demo.processes import Ended, JobEvent, JobEvents
@@ -21,11 +22,6 @@ from nvshare.demo.report import DeviceInfo
 
 _TICK_SECONDS = 0.1
 _DEADLINE_SECONDS = 100.0
-
-ClientStates = Callable[[], Mapping[int, str]]
-"""Returns the states of the scheduler's clients by pid, as far as they were reported since the last call.
-
-Raises DemoError when the scheduler is gone."""
 
 
 @dataclass(slots=True)
@@ -39,23 +35,44 @@ class _Job:
     done: int = 0
     holds: bool = False
     held: list[tuple[float, float]] = field(default_factory=list)
+    moves: bool = False
+    moved: list[tuple[float, float]] = field(default_factory=list)
+    resident_bytes: int = 0
     finished: Finished | None = None
     broken: str = ""
     ended: bool = False
 
-    def observe(self, now: float) -> None:
-        """Makes the present turn longer, or begins one."""
-        held_before, self.holds = self.holds, self.state in ("holding", "leaving", "unresponsive")
-        if self.holds and held_before:
-            self.held[-1] = (self.held[-1][0], now)
-        elif self.holds:
-            self.held.append((now, now))
+    def observe(self, seen: Seen | None, now: float) -> None:
+        """Makes the present turn and the present transfer longer, or begins them; ``seen``: None for nothing new."""
+        moved_before, held_before = self.moves, self.holds
+        if seen is not None:
+            self.moves, self.resident_bytes = seen.moves, seen.resident_bytes
+        if self.finished is not None or self.ended:
+            self.moves, self.resident_bytes = False, 0
+        elif seen is not None:
+            self.state = seen.state
+        self.holds = self.state in ("holding", "leaving", "unresponsive")
+        _observe(self.held, held_before, self.holds, now)
+        _observe(self.moved, moved_before, self.moves, now)
 
     def running(self) -> terminal.RunningJob:
-        share = self.done / self.plan.steps
         return terminal.RunningJob(
-            self.plan.name, self.device.uuid, self.state, self.plan.footprint_bytes, share, self.held
+            self.plan.name,
+            self.device.uuid,
+            self.state,
+            self.plan.footprint_bytes,
+            self.done / self.plan.steps,
+            self.held,
+            self.moved,
+            self.resident_bytes,
         )
+
+
+def _observe(intervals: list[tuple[float, float]], before: bool, present: bool, now: float) -> None:
+    if present and before:
+        intervals[-1] = (intervals[-1][0], now)
+    elif present:
+        intervals.append((now, now))
 
 
 class ProgressDisplay:
@@ -72,17 +89,27 @@ class ProgressDisplay:
 
     def follow(self, events: JobEvents, client_states: ClientStates) -> list[Finished]:
         """Returns each job's end when all are over; DemoError when one broke or they take far too long."""
+        self.watch(events, client_states, _DEADLINE_SECONDS)
+        if not self._over():
+            raise DemoError(f"the jobs are not done after {_DEADLINE_SECONDS:g} s: {self._summary()}")
+        return [self._end_of(job) for job in self._jobs]
+
+    def watch(self, events: JobEvents, client_states: ClientStates, seconds: float) -> None:
+        """Returns when all jobs are over, or after so many seconds; DemoError when one broke."""
         with self._live() as live:
-            while not all(job.ended for job in self._jobs):
+            while not self._over() and self._age() <= seconds:
                 self._take_events(events)
                 self._take_states(client_states())
                 if live is None:
                     self._print_changes()
                 else:
                     live.update(self._table(), refresh=True)
-                if self._age() > _DEADLINE_SECONDS:
-                    raise DemoError(f"the jobs are not done after {_DEADLINE_SECONDS:g} s: {self._summary()}")
-        return [self._end_of(job) for job in self._jobs]
+        for job in self._jobs:
+            if job.ended:
+                self._end_of(job)
+
+    def _over(self) -> bool:
+        return all(job.ended for job in self._jobs)
 
     @contextmanager
     def _live(self) -> Iterator[Live | None]:
@@ -124,12 +151,10 @@ class ProgressDisplay:
             case _:
                 assert_never(received.event)
 
-    def _take_states(self, states: Mapping[int, str]) -> None:
+    def _take_states(self, states: Mapping[int, Seen]) -> None:
         now = self._age()
         for job in self._jobs:
-            if job.finished is None and not job.ended:
-                job.state = states.get(job.pid, job.state)
-            job.observe(now)
+            job.observe(states.get(job.pid), now)
 
     def _print_changes(self) -> None:
         for number, device in enumerate(self._devices):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,11 +14,13 @@ from rich.text import Text
 
 from nvshare import display, paths, shim
 from nvshare.demo import processes, simulation, terminal
+from nvshare.demo.clients import ClientStates
 from nvshare.demo.errors import DemoError
 from nvshare.demo.html_page import html_page
+from nvshare.demo.job import BUSY_KERNEL
 from nvshare.demo.plan import Finished, Plan
-from nvshare.demo.progress import ClientStates, ProgressDisplay
-from nvshare.demo.report import DeviceInfo, JobResult, Report, make_report, summary
+from nvshare.demo.progress import ProgressDisplay
+from nvshare.demo.report import DeviceInfo, JobResult, Paging, Report, make_report, summary
 from nvshare.demo.trace import chrome_trace
 from nvshare.simgpu.turns import Kind, Span
 
@@ -28,6 +31,11 @@ _BLOCKS = 4
 _STEPS = 1600
 _STEP_NS = 5_000_000
 _QUANTUM_SECONDS = 2.0
+_SIMULATED_GPU = "1GiB/32MiB"
+_SIMULATED_BLOCK_BYTES = 192 * _MIB
+"""A sixteenth of jobs of 12 GiB on GPUs of 16 GiB: what is swapped out is really in host memory."""
+_REAL_BLOCK_BYTES = 240 * _MIB
+_PAGING_SECONDS = 12.0
 _LOG_LINES = 8
 _SUN_PATH_BYTES = 107
 
@@ -42,20 +50,24 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
     """
     console = Console(highlight=False)
     _make(output)
-    with processes.ending_on_signals(), _scratch() as scratch:
-        setup = _real(environment) if real else _simulated(environment, Path(scratch))
-        report = _run(console, real, setup, Path(scratch), watch_clients)
+    with processes.ending_on_signals(), _scratch() as name:
+        scratch = Path(name)
+        if real:
+            report = _run_real(console, _real(environment), scratch, watch_clients)
+        else:
+            report = _run_simulated(console, environment, scratch, watch_clients)
     _show(console, report, output)
     if not report.good:
         raise DemoError("what was seen is not as it must be: see the results and the overlaps above")
 
 
-def _simulated(environment: Mapping[str, str], scratch: Path) -> processes.Setup:
+def _simulated(environment: Mapping[str, str], scratch: Path, memory: str, policy: str) -> processes.Setup:
+    scratch.mkdir()
     try:
-        simulated = simulation.environment(environment, scratch / "devices", _MOST_DEVICES)
+        simulated = simulation.environment(environment, scratch / "devices", f"{_MOST_DEVICES}x{_SIMULATED_GPU}")
     except FileNotFoundError as error:
         raise DemoError(str(error)) from error
-    return processes.Setup(simulated, "managed", "auto", _QUANTUM_SECONDS)
+    return processes.Setup(simulated, memory, policy, _QUANTUM_SECONDS)
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:
@@ -63,29 +75,107 @@ def _real(environment: Mapping[str, str]) -> processes.Setup:
     return processes.Setup(environment, "native", "exclusive", _QUANTUM_SECONDS)
 
 
-def _run(console: Console, real: bool, setup: processes.Setup, scratch: Path, watch_clients: WatchClients) -> Report:
+def _run_real(console: Console, setup: processes.Setup, scratch: Path, watch_clients: WatchClients) -> Report:
+    devices = _devices(setup)
+    plans = _plans(_REAL_BLOCK_BYTES, len(devices), stamped=True)
+    _announce(console, setup, devices, plans, "real")
+    with _jobs(console, setup, devices, plans, scratch, watch_clients) as running:
+        finished = running.display.follow(running.events, running.client_states)
+    spans = _stamped(devices, plans, running.pids, finished)
+    results = _results(devices, plans, running.pids, finished)
+    return make_report(False, setup.policy, setup.quantum_seconds, devices, results, spans)
+
+
+def _run_simulated(
+    console: Console, environment: Mapping[str, str], scratch: Path, watch_clients: WatchClients
+) -> Report:
+    """The jobs with memory that swaps; then, for a while, the same jobs as they are without nvshare: paged at once."""
+    setup = _simulated(environment, scratch / "swap", "swap", "auto")
+    devices = _devices(setup)
+    plans = _plans(_SIMULATED_BLOCK_BYTES, len(devices), stamped=False)
+    _announce(console, setup, devices, plans, "simulated")
+    with _jobs(console, setup, devices, plans, scratch / "swap", watch_clients) as running:
+        finished = running.display.follow(running.events, running.client_states)
+    spans = simulation.spans(scratch / "swap" / "devices", devices)
+    results = _results(devices, plans, running.pids, finished)
+    report = make_report(True, setup.policy, setup.quantum_seconds, devices, results, spans)
+    return replace(report, paging=_paging(console, environment, scratch / "paged", watch_clients, plans, spans))
+
+
+def _paging(
+    console: Console,
+    environment: Mapping[str, str],
+    scratch: Path,
+    watch_clients: WatchClients,
+    plans: Sequence[Plan],
+    swapped: Mapping[str, Sequence[Span]],
+) -> Paging:
+    setup = _simulated(environment, scratch, "managed", "off")
+    devices = _devices(setup)
+    console.print(f"The same without turns, paged by the driver, for {_PAGING_SECONDS:g} s")
+    with _jobs(console, setup, devices, plans, scratch, watch_clients) as running:
+        running.display.watch(running.events, running.client_states, _PAGING_SECONDS)
+    paged = simulation.spans(scratch / "devices", devices)
+    return Paging(_PAGING_SECONDS, _seconds_per_step(paged) / _seconds_per_step(swapped))
+
+
+def _seconds_per_step(spans: Mapping[str, Sequence[Span]]) -> float:
+    """On all devices together, from the first operation of each to its last."""
+    steps = sum(span.name == BUSY_KERNEL for executed in spans.values() for span in executed)
+    length_ns = sum(
+        max(span.end_ns for span in executed) - min(span.start_ns for span in executed)
+        for executed in spans.values()
+        if executed
+    )
+    return length_ns / 1e9 / max(steps, 1)
+
+
+def _devices(setup: processes.Setup) -> list[DeviceInfo]:
     devices = processes.devices(setup.environment)[:_MOST_DEVICES]
     if not devices:
         raise DemoError("the CUDA driver finds no GPU; without one, run the demo without --real")
-    plans = _plans(real, len(devices))
-    run_dir = paths.RunDir(scratch / "run")
-    kind = "real" if real else "simulated"
+    return devices
+
+
+def _announce(
+    console: Console, setup: processes.Setup, devices: Sequence[DeviceInfo], plans: Sequence[Plan], kind: str
+) -> None:
     console.print(
         f"{display.count(len(plans), 'job')} of {display.size(plans[0].footprint_bytes)} on "
         f"{display.count(len(devices), f'{kind} GPU')} of {display.size(devices[0].total_bytes)}, "
         f"policy {setup.policy}, quantum {setup.quantum_seconds:g} s"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """Jobs that run."""
+
+    display: ProgressDisplay
+    pids: Sequence[int]
+    events: processes.JobEvents
+    client_states: ClientStates
+
+
+@contextmanager
+def _jobs(
+    console: Console,
+    setup: processes.Setup,
+    devices: Sequence[DeviceInfo],
+    plans: Sequence[Plan],
+    scratch: Path,
+    watch_clients: WatchClients,
+) -> Iterator[_Running]:
+    """A scheduler and the jobs under it; an error of theirs has what they said last."""
+    run_dir = paths.RunDir(scratch / "run")
     log = scratch / "jobs.log"
     jobs = processes.jobs(plans, {**setup.environment, **_client_variables(run_dir, setup)}, log)
     # Watching comes last: gRPC's threads begin with it, and what has threads should not fork.
     try:
         with processes.scheduler(run_dir, setup), jobs as (pids, events), watch_clients(run_dir) as client_states:
-            finished = ProgressDisplay(console, devices, plans, pids).follow(events, client_states)
+            yield _Running(ProgressDisplay(console, devices, plans, pids), pids, events, client_states)
     except DemoError as error:
         raise DemoError(f"{error}{_end_of(log)}") from error
-    spans = _stamped(devices, plans, pids, finished) if real else simulation.spans(scratch / "devices", devices)
-    results = _results(devices, plans, pids, finished)
-    return make_report(not real, setup.policy, setup.quantum_seconds, devices, results, spans)
 
 
 def _client_variables(run_dir: paths.RunDir, setup: processes.Setup) -> dict[str, str]:
@@ -104,16 +194,15 @@ def _end_of(log: Path) -> str:
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder whose path is short enough for the sockets in it, also where TMPDIR is long."""
-    longest = len(os.fsencode(tempfile.gettempdir())) + len("/nvshare-demo-12345678/run/client/scheduler.sock")
+    longest = len(os.fsencode(tempfile.gettempdir())) + len("/nvshare-demo-12345678/paged/run/client/scheduler.sock")
     return tempfile.TemporaryDirectory(prefix="nvshare-demo-", dir="/tmp" if longest > _SUN_PATH_BYTES else None)
 
 
-def _plans(real: bool, devices: int) -> list[Plan]:
-    """Two jobs for each device; on simulated ones two don't fit it together."""
-    block_bytes = 240 * _MIB if real else 3072 * _MIB
+def _plans(block_bytes: int, devices: int, *, stamped: bool) -> list[Plan]:
+    """Two jobs for each device."""
     places = [device for device in range(devices) for _ in range(_JOBS_PER_DEVICE)]
     return [
-        Plan(chr(ord("A") + number), ordinal, block_bytes, _BLOCKS, _STEPS, _STEP_NS, number + 1, real)
+        Plan(chr(ord("A") + number), ordinal, block_bytes, _BLOCKS, _STEPS, _STEP_NS, number + 1, stamped)
         for number, ordinal in enumerate(places)
     ]
 

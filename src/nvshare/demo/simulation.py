@@ -11,9 +11,9 @@ from nvshare.simgpu import record
 from nvshare.simgpu.turns import Span
 
 
-def environment(outer: Mapping[str, str], folder: Path, devices: int) -> dict[str, str]:
-    """The environment of a process that sees simulated devices of 16 GiB, ``devices`` of them, which only it shares."""
-    return {**outer, **simgpu.environment(folder, f"{devices}x16GiB", outer)}
+def environment(outer: Mapping[str, str], folder: Path, devices: str) -> dict[str, str]:
+    """The environment of a process that sees the simulated devices of a text such as ``2x16GiB``."""
+    return {**outer, **simgpu.environment(folder, devices, outer)}
 
 
 def spans(folder: Path, devices: Sequence[DeviceInfo]) -> dict[str, list[Span]]:

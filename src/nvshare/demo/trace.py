@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from nvshare import display
 from nvshare.demo.report import Report
+from nvshare.simgpu.transfers import work
 
-_TURNS, _WORK = "turns", "work"
+_TURNS, _WORK, _SWAPPING = "turns", "work", "swapping"
 
 
 def chrome_trace(report: Report) -> str:
-    """A process for each device. In it each job has two tracks: its turns, and what it executed.
+    """A process for each device. In it each job has tracks: its turns, what it executed, and its memory that moved.
 
     Times begin at the start of the first operation.
     """
@@ -39,8 +41,14 @@ def chrome_trace(report: Report) -> str:
         details = {"pid": turn.pid, "pieces": turn.pieces, "busy_ms": turn.busy_ns / 1e6}
         length_ns = turn.end_ns - turn.start_ns
         events.append(_slice(f"turn {number}: {name_of(turn.pid)}", *where, turn.start_ns - origin, length_ns, details))
+    for uuid, moved in report.transfers.items():
+        for each in moved:
+            where = place(uuid, each.pid, _SWAPPING)
+            details = {"pid": each.pid, "bytes": each.bytes, "hidden_bytes": each.hidden_bytes}
+            label = f"swap-{'out' if each.out else 'in'} {display.size(each.bytes)}"
+            events.append(_slice(label, *where, each.start_ns - origin, each.end_ns - each.start_ns, details))
     for uuid, spans in report.spans.items():
-        for span in spans:
+        for span in work(spans):
             where = place(uuid, span.pid, _WORK)
             length_ns = span.end_ns - span.start_ns
             events.append(_slice(span.name, *where, span.start_ns - origin, length_ns, {"pid": span.pid}))

@@ -28,7 +28,7 @@ from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory, Line
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.recovery.record import Record, Recorded
 from nvshare.scheduler.registered_client import RegisteredClient
 
 _NOTICES = 4
@@ -56,7 +56,7 @@ class Dispatcher:
         core: Core,
         loop: asyncio.AbstractEventLoop,
         log: Log,
-        record: HolderRecord,
+        record: Record,
         choices: Choices,
         clients_changed: Callable[[int], None],
         grow_arena: Callable[[GrowArena], None],
@@ -154,12 +154,12 @@ class Dispatcher:
             if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING) and event.grant == event.recorded_grant:
                 client.recorded_grant = event.grant
             else:
-                self._record.released(event.recorded_grant)
+                self._record.erase(event.recorded_grant)
         welcome()
         self._follow(actions)
         self._clients_changed(len(self._clients))
 
-    def remove(self, number: int, lost: Callable[[Holder], bool]) -> RegisteredClient:
+    def remove(self, number: int, lost: Callable[[Recorded], bool]) -> RegisteredClient:
         """A client's connection ended; returns what was known of it.
 
         ``lost`` is asked about a holder: whether it may come back, so that its device waits until ``holder_died``.
@@ -171,7 +171,7 @@ class Dispatcher:
         if client.recorded_grant and lost(client.holder(client.recorded_grant)):
             self.feed(HolderRecorded(client.device, client.recorded_grant))
         else:
-            self._record.released(client.recorded_grant)
+            self._record.erase(client.recorded_grant)
         self.feed(ClientGone(number))
         del self._clients[number]
         self._clients_changed(len(self._clients))
@@ -179,7 +179,7 @@ class Dispatcher:
 
     def holder_died(self, grant: int) -> None:
         """A holder that is recorded, and was not back yet, runs no more."""
-        self._record.released(grant)
+        self._record.erase(grant)
         self.feed(HolderDied(grant))
 
     def described(self, number: int, description: Description) -> None:
@@ -317,12 +317,12 @@ class Dispatcher:
                     self._clients[action.client].receiver.deliver(action)
 
     def _held(self, client: RegisteredClient, grant: int) -> None:
-        self._record.granted(client.holder(grant))
+        self._record.add(client.holder(grant))
         client.recorded_grant = grant
 
     def _released(self, client: RegisteredClient, grant: int) -> None:
         if grant == client.recorded_grant:
-            self._record.released(grant)
+            self._record.erase(grant)
             client.recorded_grant = 0
 
     def _kill(self, number: int, grant: int) -> None:

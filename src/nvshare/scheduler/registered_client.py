@@ -8,7 +8,7 @@ from typing import Protocol
 
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.recovery.record import Recorded
 
 
 class ActionReceiver(Protocol):
@@ -51,6 +51,6 @@ class RegisteredClient:
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
 
-    def holder(self, grant: int) -> Holder:
+    def holder(self, grant: int) -> Recorded:
         """The client for the record of holders, as the holder of this grant."""
-        return Holder(self.device, grant, self.pid, self.started, self.description.command)
+        return Recorded(self.device, grant, self.pid, self.started, self.description.command)

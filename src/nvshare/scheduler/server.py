@@ -19,7 +19,7 @@ from nvshare import display
 from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
-from nvshare.scheduler import descriptors, former_scheduler
+from nvshare.scheduler import descriptors
 from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
@@ -41,7 +41,8 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import queries
+from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
+from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
@@ -52,7 +53,6 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import HolderRecord
 from nvshare.scheduler.run_dir import Claim, claimed
 from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
@@ -60,7 +60,6 @@ from nvshare.scheduler.worker import Worker
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
-_NVML_SECONDS = 10.0
 _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
 _PUBLIC_CALLS = 16
@@ -105,9 +104,9 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
-    found = await _discover(nvml, log)
-    record = former_scheduler.open_record(options.run_dir, log)
-    running = _Running(options, claim, log, lines, loop, stop, found, nvml, record)
+    found = await discover(nvml, log)
+    records = open_records(options.run_dir, log)
+    running = _Running(options, claim, log, lines, loop, stop, found, nvml, records)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -138,20 +137,6 @@ def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
     log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
 
 
-async def _discover(worker: Worker, log: Log) -> Mapping[bytes, Gpu]:
-    answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
-    worker.submit(queries.discover, lambda found: None if answer.done() else answer.set_result(found))
-    try:
-        found = await asyncio.wait_for(answer, _NVML_SECONDS)
-    except TimeoutError:
-        log.warning("NVML does not answer; memory of other processes is not measured", seconds=_NVML_SECONDS)
-        return {}
-    if found is None:
-        log.info("no NVML here; memory of other processes is not measured")
-        return {}
-    return queries.by_bytes(found)
-
-
 class _ProbesServer(Protocol):
     """``api.probes.Probes``, which is loaded only when it is wanted."""
 
@@ -175,7 +160,7 @@ class _Running:
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
         nvml: Worker,
-        record: HolderRecord,
+        records: Records,
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
@@ -185,7 +170,6 @@ class _Running:
         self._log = log
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
-        self._record = record
         limits = MemoryLimits()
         settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits))
         choices = Choices(run_dir.choices, settings, log)
@@ -195,10 +179,27 @@ class _Running:
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         observe = None if self._probes is None else self._probes.happened
         self._dispatcher = Dispatcher(
-            Core(self.settings), loop, log, record, choices, self._on_clients_changed, self._grow_arena, observe
+            Core(self.settings),
+            loop,
+            log,
+            records.holders,
+            choices,
+            self._on_clients_changed,
+            self._grow_arena,
+            observe,
         )
-        self._swapping = Swapping(loop, log, self._dispatcher, limits, self.settings.host_bytes)
-        former = former_scheduler.holders(record, found, self._dispatcher, log)
+        known = KnownGpus.of(found)
+        self._swapping = Swapping(
+            loop,
+            log,
+            self._dispatcher,
+            limits,
+            self.settings.host_bytes,
+            records.swappers,
+            tell_of_swappers(records.swappers, found, self._dispatcher, log),
+            known.by_uuid.__contains__,
+        )
+        former = tell_of_holders(records.holders, found, self._dispatcher, log)
         self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
@@ -209,7 +210,6 @@ class _Running:
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
         self._reading = FairReading(loop)
-        known = KnownGpus.of(found)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
             self._dispatcher,
@@ -228,7 +228,8 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed)
+        self._swapping.measure_soon = self._memory.ask_soon
         self._idle = (
             None
             if options.exit_when_idle is None

@@ -13,8 +13,8 @@ from nvshare.simgpu.turns import Kind, Span
 
 _HEADER = struct.Struct("<QQQ")
 _ENTRIES_OFFSET = 4096
-_ENTRY = struct.Struct("<QQQQII24s")
-_MAGIC = 0x3144524F434552
+_ENTRY = struct.Struct("<QQQQQII24s")
+_MAGIC = 0x3244524F434552
 
 
 def record_path(state_dir: Path, index: int) -> Path:
@@ -43,7 +43,7 @@ def read(state_dir: Path, index: int) -> list[Span]:
 def _span(data: mmap.mmap, number: int, capacity: int) -> Span | None:
     """One entry; None while it is being written, or when the ring has come round meanwhile."""
     offset = _ENTRIES_OFFSET + number % capacity * _ENTRY.size
-    sequence, client, start_ns, end_ns, pid, kind, name = _ENTRY.unpack_from(data, offset)
+    sequence, client, start_ns, end_ns, size, pid, kind, name = _ENTRY.unpack_from(data, offset)
     if sequence != number + 1:
         return None
-    return Span(pid, Kind(kind), name.rstrip(b"\0").decode(errors="replace"), start_ns, end_ns, client)
+    return Span(pid, Kind(kind), name.rstrip(b"\0").decode(errors="replace"), start_ns, end_ns, client, size)

@@ -33,6 +33,8 @@ class Span:
     end_ns: int
     client: int
     """What tells the process from all others: a number that no other process of these spans has or had."""
+    bytes: int = 0
+    """That a copy moved."""
 
 
 @dataclass(frozen=True, slots=True)

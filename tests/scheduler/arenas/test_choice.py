@@ -19,7 +19,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
     assert host_memory_of(text) == HostMemoryChoice(size_bytes, None)
 
 
-@pytest.mark.parametrize("text", ["", "16", "16GB", "GiB", "-1GiB", "16GiBs", "inf GiB", "1e3MiB", "many", "9999999TiB"])
+@pytest.mark.parametrize("text", ["", "16", "16GB", "GiB", "-1GiB", "16GiBs", "inf GiB", "1e3MiB", "many", "999999TiB"])
 def test_what_is_no_size(text: str) -> None:
     """The error says what is wrong with it."""
     with pytest.raises(ValueError, match=f"{text!r} is "):

@@ -60,12 +60,15 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def arenas() -> int:
     """How many segments this process has open."""
-    links = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _exists(name)]
-    return sum("nvshare-arena" in link for link in links)
+    with os.scandir("/proc/self/fd") as found:
+        return sum(_is_arena(Path(each.path)) for each in found)
 
 
-def _exists(name: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{name}")
+def _is_arena(link: Path) -> bool:
+    try:
+        return "nvshare-arena" in str(link.readlink())
+    except OSError:
+        return False  # It was closed meanwhile.
 
 
 def bench_with(room_bytes: int = 1 << 40) -> Workbench:

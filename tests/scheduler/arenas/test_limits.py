@@ -18,7 +18,9 @@ Make = Callable[..., MemoryLimits]
 def machine(tmp_path: Path) -> Make:
     """Limits of a machine with these cgroups (``folder``: limit, used, cache; MiB) at the process's mount."""
 
-    def make(version: int, path: str, root: str, available_mib: int, **folders: tuple[object, int, int]) -> MemoryLimits:
+    def make(
+        version: int, path: str, root: str, available_mib: int, **folders: tuple[object, int, int]
+    ) -> MemoryLimits:
         mounted = tmp_path / "mounted"
         names = {
             1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

@@ -121,10 +121,13 @@ class Registrar:
         process = Process(device.name, client.pid, client.started)
         standing = self._awaited.standing(process, event.grant if holds else None)
         event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
+        self._swapping.comes(event.client, client)
         try:
             self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
+            self._swapping.refused(event.client)
             raise PeerError(error.state) from error
+        self._swapping.came(client)
         self._unregistered.end(connection)
         self.room.registered(connection)
 
@@ -158,7 +161,7 @@ class Registrar:
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
         client = self._dispatcher.remove(number, self._awaited.lost)
-        self._swapping.left(number)
+        self._swapping.left(number, client)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

@@ -17,9 +17,9 @@
 
 #include "state.h"
 
-#define MAGIC 0x3144524f434552ull /* "RECORD1" */
+#define MAGIC 0x3244524f434552ull /* "RECORD2" */
 
-_Static_assert(sizeof(struct sim_record_entry) == 64, "the layout that record.py reads");
+_Static_assert(sizeof(struct sim_record_entry) == 72, "the layout that record.py reads");
 _Static_assert(offsetof(struct sim_record, entries) == 4096, "the layout that record.py reads");
 
 struct sim_record *sim_record_open(const char *folder, unsigned int place)
@@ -52,6 +52,7 @@ void sim_record_append(struct sim_record *record, const struct sim_record_entry 
 	place->client = entry->client;
 	place->start_ns = entry->start_ns;
 	place->end_ns = entry->end_ns;
+	place->bytes = entry->bytes;
 	place->pid = entry->pid;
 	place->kind = entry->kind;
 	memcpy(place->name, entry->name, sizeof(place->name));

@@ -28,6 +28,7 @@ struct sim_record_entry {
 	uint64_t client;   /* struct sim_process: tells processes apart across pid namespaces */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
+	uint64_t bytes; /* of a copy or a prefetch; 0: of something else */
 	uint32_t pid;
 	uint32_t kind;
 	char name[SIM_RECORD_NAME_BYTES]; /* cut off if longer; filled up with zeros */

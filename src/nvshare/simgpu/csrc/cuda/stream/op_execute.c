@@ -14,13 +14,14 @@
 #include "memory/pool.h"
 
 static void note(const struct sim_op *op, enum sim_record_kind kind, const char *name,
-		 uint64_t start)
+		 uint64_t start, uint64_t bytes)
 {
 	int device = op->context->device;
 	struct sim_record_entry entry = {
 		.client = sim.state.shared->processes[sim.state.slot].client,
 		.start_ns = start,
 		.end_ns = sim_now_ns(),
+		.bytes = bytes,
 		.pid = (uint32_t)getpid(),
 		.kind = kind,
 	};
@@ -33,7 +34,7 @@ static CUresult run_kernel(const struct sim_op *op, uint64_t start)
 {
 	CUresult result = op->u.launch.kernel->run(op->context, op->u.launch.parameters);
 
-	note(op, SIM_RECORD_KERNEL, op->u.launch.kernel->name, start);
+	note(op, SIM_RECORD_KERNEL, op->u.launch.kernel->name, start, 0);
 	return result;
 }
 
@@ -44,7 +45,8 @@ static CUresult run_copy(const struct sim_op *op, uint64_t start)
 					     [SIM_ROUTE_TO_HOST] = "copy to host" };
 	CUresult result = sim_copy_run(op->context, &op->u.copy);
 
-	note(op, SIM_RECORD_COPY, names[op->u.copy.route], start);
+	note(op, SIM_RECORD_COPY, names[op->u.copy.route], start,
+	     op->u.copy.width * op->u.copy.height * op->u.copy.depth);
 	return result;
 }
 
@@ -52,7 +54,7 @@ static CUresult run_memset(const struct sim_op *op, uint64_t start)
 {
 	CUresult result = sim_memset_run(op->context, &op->u.memset);
 
-	note(op, SIM_RECORD_MEMSET, "memset", start);
+	note(op, SIM_RECORD_MEMSET, "memset", start, 0);
 	return result;
 }
 
@@ -60,13 +62,13 @@ static CUresult run_write(const struct sim_op *op, uint64_t start)
 {
 	CUresult result = sim_write_value_run(op);
 
-	note(op, SIM_RECORD_MEMOP, "write value", start);
+	note(op, SIM_RECORD_MEMOP, "write value", start, 0);
 	return result;
 }
 
 static CUresult run_prefetch(const struct sim_op *op, uint64_t start)
 {
-	note(op, SIM_RECORD_PREFETCH, "prefetch", start);
+	note(op, SIM_RECORD_PREFETCH, "prefetch", start, 0);
 	return CUDA_SUCCESS;
 }
 
