@@ -25,7 +25,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record, Recorded
@@ -99,9 +99,9 @@ class Dispatcher:
         """Events that are set after every change; a watcher adds its own."""
         return self._watchers
 
-    def line(self, number: int) -> Line | None:
-        """Where a registered client waits now; None: it does not."""
-        return self._core.line(number, self._loop.time())
+    def client(self, number: int) -> ClientSnapshot:
+        """A registered client now."""
+        return self._core.client(number, self._loop.time())
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""

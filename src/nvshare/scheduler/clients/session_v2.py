@@ -138,12 +138,15 @@ class SessionV2:
                 assert_never(frame)
 
     def _reason(self) -> str:
-        line = self._dispatcher.line(self._number)
+        shown = self._dispatcher.client(self._number)
+        line = shown.line
         if line is None:
             return ""
         clients = self._dispatcher.clients
         asker = clients[self._number]
         if line.recovering:
             return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
+        if not line.behind and shown.swap is not None:
+            return reason.while_moving(line, shown.footprint_bytes or 0, shown.swap)
         holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
         return reason.why(line, asker.description, holders)

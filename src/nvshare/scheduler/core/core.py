@@ -39,7 +39,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
 ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | PinnedAssumed | ClientGone
@@ -110,10 +110,10 @@ class Core:
         """Every device at ``now``, in the order in which they were first seen."""
         return tuple(device.snapshot(now) for device in self._devices.values())
 
-    def line(self, client: int, now: float) -> Line | None:
-        """Where a registered client waits at ``now``; None: it does not."""
+    def client(self, client: int, now: float) -> ClientSnapshot:
+        """A registered client at ``now``."""
         known, device = self._clients[client]
-        return device.line(known, now)
+        return known.snapshot(now, device.line(known, now))
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""

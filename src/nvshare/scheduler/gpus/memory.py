@@ -46,11 +46,12 @@ def measured(
 ) -> list[DeviceSeen | PinnedMeasured | PinnedAssumed]:
     """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
-    ``processes`` are the clients' by number. What clients pin that ``moved`` can't be told. ``departed`` are the pids of
-    processes whose memory counts still, though they are no clients.
+    ``processes`` are the clients' by number. What clients pin that ``moved`` can't be told. ``departed`` are the pids
+    of processes whose memory counts still, though they are no clients.
 
     A client whose bytes NVML does not give (its pid is hidden, or NVML can't say them) is assumed to pin as much as any
-    program does, but all of these together not more than what is in use and not explained by others. One that idles and that NVML would list, as it lists other clients, has no context.
+    program does, but all of these together not more than what is in use and not explained by others. One that idles and
+    that NVML would list, as it lists other clients, has no context.
     """
     # Pids that NVML sees from another namespace would match no client.
     lists_clients = any(process.pid in usage.processes for process in processes.values())
