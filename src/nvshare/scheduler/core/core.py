@@ -41,7 +41,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory, Line
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
@@ -128,6 +128,11 @@ class Core:
     def host_memory(self) -> HostMemory:
         """The host memory of all clients' arenas."""
         return self._host.snapshot()
+
+    def client(self, client: int, now: float) -> ClientSnapshot:
+        """A registered client at ``now``."""
+        known, device = self._clients[client]
+        return known.snapshot(now, device.line(known, now))
 
     def line(self, client: int, now: float) -> Line | None:
         """Where a registered client waits at ``now``; None: it does not."""
