@@ -44,12 +44,12 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 			       CUdeviceptr pointer);
 
 #define MIB (1ull << 20)
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition);       \
-			_exit(1);                                                     \
-		}                                                                     \
+#define CHECK(condition)                                                        \
+	do {                                                                    \
+		if (!(condition)) {                                             \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+			_exit(1);                                               \
+		}                                                               \
 	} while (0)
 #define OK(call) CHECK((call) == CUDA_SUCCESS)
 
@@ -213,7 +213,8 @@ static bool send_out(void)
 	if (!nvs_chunk_is_clean(chunk)) {
 		if (!chunk->granules)
 			chunk->granules = malloc(chunk->bytes);
-		OK(NVS_CALL(cuMemcpyDtoH_v2, chunk->granules, nvs_chunk_address(chunk), chunk->bytes));
+		OK(NVS_CALL(cuMemcpyDtoH_v2, chunk->granules, nvs_chunk_address(chunk),
+			    chunk->bytes));
 		chunk->host_copy = true;
 	}
 	nvs_chunk_out(chunk);
@@ -264,7 +265,8 @@ static void begin(void)
 	CHECK(nvs_memory_swaps(device));
 }
 
-/* Thousands of allocations and frees of threads, beside a mover that brings all out and in again. */
+/* Thousands of allocations and frees of threads, beside a mover that brings all out and in again.
+ */
 struct piece {
 	CUdeviceptr start;
 	uint64_t words;
@@ -293,8 +295,8 @@ static void verify(const struct piece *piece, uint32_t chance)
 
 static void make(struct piece *piece, uint32_t chance)
 {
-	static const uint64_t most[] = { 1024, 1 << 16, 1 << 20, 3 << 20, 70 << 20 };
-	uint64_t bytes = chance % most[chance / 7 % 256 ? chance % 4 : 4] + 4;
+	static const uint64_t sizes[] = { 1024, 1 << 16, 1 << 20, 3 << 20, 70 << 20 };
+	uint64_t bytes = chance % sizes[chance / 7 % 256 ? chance % 4 : 4] + 4;
 
 	piece->words = bytes / 4;
 	piece->tag = chance;
@@ -384,7 +386,8 @@ static void ask(CUdeviceptr pointer, char *text)
 
 		memset(one, 0x55, sizeof(one));
 		memset(many, 0x55, sizeof(many));
-		text += sprintf(text, "%d:%d", attribute, cuPointerGetAttribute(one, name, pointer));
+		text += sprintf(text, "%d:%d", attribute,
+				cuPointerGetAttribute(one, name, pointer));
 		text += sprintf(text, "/%d ", cuPointerGetAttributes(1, &name, &place, pointer));
 		for (int i = 0; i < 16; i++)
 			text += sprintf(text, "%02x", one[i]);
@@ -500,8 +503,8 @@ static void free_while_moving(void (*end)(struct nvs_chunk *chunk), bool in)
 	close_gate();
 	if (in)
 		CHECK(send_out());
-	chunk = in ? nvs_chunk_begin_in(device, UINT64_MAX, &result) :
-		     nvs_chunk_begin_out(device, UINT64_MAX);
+	chunk = in ? nvs_chunk_begin_in(device, UINT64_MAX, &result)
+		   : nvs_chunk_begin_out(device, UINT64_MAX);
 	CHECK(chunk);
 	pthread_create(&thread, NULL, free_it, &pointer);
 	wait_until_asleep();
@@ -842,11 +845,25 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 #define CASE(name) { #name, name }
-	CASE(one_thread),      CASE(eight_threads),  CASE(queries),	  CASE(free_moving_out),
-	CASE(free_staying),    CASE(free_moving_in), CASE(free_going_back), CASE(frees),
-	CASE(racing_frees),    CASE(closed_gate),    CASE(clean),	  CASE(refused),
-	CASE(context_end),     CASE(other_context),  CASE(fork_child),	  CASE(pinned),
-	CASE(peers),	       CASE(view),	     CASE(many),
+	CASE(one_thread),
+	CASE(eight_threads),
+	CASE(queries),
+	CASE(free_moving_out),
+	CASE(free_staying),
+	CASE(free_moving_in),
+	CASE(free_going_back),
+	CASE(frees),
+	CASE(racing_frees),
+	CASE(closed_gate),
+	CASE(clean),
+	CASE(refused),
+	CASE(context_end),
+	CASE(other_context),
+	CASE(fork_child),
+	CASE(pinned),
+	CASE(peers),
+	CASE(view),
+	CASE(many),
 };
 
 int main(int count, char **arguments)
