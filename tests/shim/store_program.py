@@ -1,4 +1,4 @@
-"""programs/swap_store.c: the library's own object files, linked with a program in place of client, room and mover."""
+"""programs/store: the library's own object files, linked with a program in place of client, room and mover."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import build_native
 from tests.programs.compiler import WARNINGS
 
-SOURCE = Path(__file__).parent / "programs" / "swap_store.c"
-CASES = re.findall(r"\bCASE\((\w+)\)", SOURCE.read_text().split("#define CASE(name)")[1])
+FOLDER = Path(__file__).parent / "programs" / "store"
+CASES = re.findall(r"\bCASE\((\w+)\)", (FOLDER / "main.c").read_text().split("#define CASE(name)")[1])
 CSRC = build_native.SOURCES / "nvshare" / "shim" / "csrc"
 # What the program itself stands for, by the beginning of the path; and the preload's dlsym, of which it has no need.
 REPLACED = (
@@ -25,10 +25,10 @@ def program(target: build_native.Target, driver: Path, folder: Path) -> Path:
     library = build_native.LIBRARIES[0]
     sources = (source for source in library.sources() if not is_left_out(source))
     objects = [build_native.object_of(target, library, source) for source in sources]
-    output = folder / "swap_store"
+    output = folder / "store"
     includes = (f"-I{CSRC}", f"-I{CSRC.parent.parent}")
     command = [*target.compiler, *target.flags, *WARNINGS, "-std=gnu11", "-pthread", *includes]
-    subprocess.run([*command, SOURCE, *objects, "-Wl,--no-as-needed", driver, "-o", output], check=True)
+    subprocess.run([*command, *FOLDER.glob("*.c"), *objects, "-Wl,--no-as-needed", driver, "-o", output], check=True)
     return output
 
 

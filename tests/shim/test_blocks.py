@@ -35,7 +35,7 @@ def run(program: Path, environment: dict[str, str], case: str) -> str:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("case", store_program.CASES)
 def test_case(program: Path, environment: dict[str, str], case: str) -> None:
-    """What programs/swap_store.c says of the case."""
+    """What programs/store says of the case."""
     assert "too little" not in run(program, environment, case)
 
 
