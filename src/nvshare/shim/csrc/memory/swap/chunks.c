@@ -134,6 +134,9 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_by
 
 void nvs_chunk_in(struct nvs_chunk *chunk)
 {
+	/* What was prefetched is in one place only. */
+	if (nvs_chunk_is_managed(chunk))
+		chunk->host_copy = false;
 	arrived(chunk, true);
 }
 

@@ -136,7 +136,7 @@ static struct nvs_chunk *find_written(const struct nvs_places *places, uint64_t 
 	struct nvs_chunk *chunk;
 
 	for (chunk = places->here.last; chunk; chunk = chunk->before) {
-		if (!chunk->granules && chunk->bytes > host_bytes)
+		if (!chunk->granules && chunk->bytes > host_bytes && !nvs_chunk_is_managed(chunk))
 			continue;
 		if (!chunk->entered)
 			return chunk;
