@@ -185,13 +185,16 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 #define CREATE_ARRAY(kind, handle, bytes, call)                                                    \
 	struct nvs_device *device = nvs_device_of(NULL);                                           \
 	uint64_t size = handle && device ? (bytes) : 0;                                            \
+	unsigned int tries = 0;                                                                    \
 	CUresult result;                                                                           \
                                                                                                    \
 	if (!size)                                                                                 \
 		return call;                                                                       \
 	if (!nvs_memory_reserve(device, size))                                                     \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
-	result = call;                                                                             \
+	do {                                                                                       \
+		result = call;                                                                     \
+	} while (nvs_memory_may_come(device, result, size, tries++));                              \
 	return commit(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
 		      size, false)
 

@@ -11,6 +11,7 @@
 #include "gate/device.h"
 #include "memory/footprint.h"
 #include "memory/pools.h"
+#include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
@@ -93,6 +94,13 @@ bool nvs_memory_swaps(const struct nvs_device *device)
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 {
 	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
+}
+
+bool nvs_memory_may_come(struct nvs_device *device, CUresult result, uint64_t bytes,
+			 unsigned int tries)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY && nvs_memory_of(device)->swaps &&
+	       nvs_room_lacking(device, bytes, tries);
 }
 
 void nvs_memory_release(struct nvs_device *device, uint64_t reserved)

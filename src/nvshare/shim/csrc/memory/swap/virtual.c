@@ -14,6 +14,7 @@
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
 #include "memory/swap/spans.h"
 #include "process/thread.h"
 
@@ -280,9 +281,23 @@ static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc
 	return result;
 }
 
+/* The devices that may reach memory of the owners now have to wait for these ones' turns too. */
+static void note_users(uint64_t owners, const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	uint64_t users = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			users |= 1ULL << desc[i].location.id;
+	for (int ordinal = 0; owners; ordinal++, owners >>= 1)
+		if (owners & 1)
+			nvs_peers_reach(nvs_device_known(ordinal), users);
+}
+
 CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc_v1 *desc,
 				size_t count)
 {
+	uint64_t owners = 0;
 	CUresult result = desc && count && bytes && start + bytes > start
 				  ? CUDA_SUCCESS
 				  : CUDA_ERROR_INVALID_VALUE;
@@ -298,9 +313,13 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 		const struct nvs_span *span = nvs_spans_at(&mappings, at);
 
 		result = set_access_of(span, desc, count);
+		if (span->of)
+			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
 		at += span->bytes;
 	}
 	give();
+	if (result == CUDA_SUCCESS)
+		note_users(owners, desc, count);
 	return result;
 }
 
