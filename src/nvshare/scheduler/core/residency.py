@@ -50,9 +50,9 @@ class Residency:
         """When ``plan`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
         """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
+        self.traffic = Traffic()
         self.refused: list[Client] = []
         """Whose growth the last plan refused."""
-        self.traffic = Traffic()
         self._departed: dict[int, tuple[int, int]] = {}
         """What clients had that are gone, on the device and of host memory."""
         self._ledger = ledger
@@ -85,11 +85,6 @@ class Residency:
             self._count()
             self._meet_needs()
             self._actions += self._admission.grow_arenas(self._swaps())
-        self.traffic.count(
-            now,
-            comes=any(swap.moves_in for swap in self._swaps()),
-            leaves=any(client.swap.moves_out for client in self.clients.values() if client.swap and not client.holds),
-        )
         return self._actions
 
     def add(self, client: Client) -> None:
@@ -133,7 +128,8 @@ class Residency:
         """A client told its memory; what it has in all is the device's to count."""
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
         if swap.reported:
-            self.traffic.moved(event.footprint_bytes - swap.footprint_bytes, event.out_bytes - swap.out_bytes)
+            footprint_bytes = swap.footprint_bytes, event.footprint_bytes
+            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -164,10 +160,6 @@ class Residency:
         if not needed or (self.short is not None and self.short[0] is client and not paging_bytes):
             return True
         return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
-
-    def seconds(self, moved_bytes: int) -> float:
-        """How long so much takes in one direction."""
-        return self.traffic.seconds(moved_bytes)
 
     def refusal(self, swap: Swap) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
@@ -259,7 +251,6 @@ class Residency:
         assert swap is not None
         assert swap.growth is not None
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        self.traffic.refused()
         swap.growth = None
         swap.growing_bytes = 0
         del self.growing[client.number]

@@ -40,6 +40,8 @@ class Line:
     """The holders that the first of the line waits for, and all behind it with it."""
     recovering: bool
     """Nothing is granted now, because clients of a former scheduler may come back."""
+    too_large: bool = False
+    """What it has that can be swapped does not fit the device, not even alone: it is passed over until it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,6 @@ class ClientSnapshot:
     swap: SwapSnapshot | None = None
     """None: its memory does not swap."""
 
-    @property
-    def allocated_bytes(self) -> int | None:
-        """Everything that the client allocated; None: it does not report it."""
-        if self.footprint_bytes is None or self.swap is None:
-            return self.footprint_bytes
-        return self.footprint_bytes + self.swap.fixed_bytes
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -121,27 +116,25 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class TrafficSnapshot:
-    """What happened since the device was first seen; no figure but the rates ever falls."""
+    """What moved to and from host memory since a device was first seen. No figure but the rates ever falls."""
 
     in_bytes: int = 0
     """That came in from host memory."""
     out_bytes: int = 0
-    """That left."""
+    """That were copied out."""
     in_seconds: float = 0.0
     """While something came in."""
     out_seconds: float = 0.0
     """While something left."""
-    stalls: int = 0
-    """Hand-overs to a client that swaps: grants that waited for a holder, when nobody holds any more."""
-    stall_seconds: float = 0.0
-    """How long the device had no holder, all together."""
-    prefetched: int = 0
-    """Of the stalls, those without any time: the client was wholly in before the holder left."""
-    refused: int = 0
-    """Growths that were refused."""
     in_bytes_per_second: float = 0.0
     """Of late; 0: not known yet."""
     out_bytes_per_second: float = 0.0
+    stalls: int = 0
+    """Hand-overs to clients that swap, of a device that nobody held any more."""
+    stall_seconds: float = 0.0
+    """How long the device waited, all together."""
+    prefetched: int = 0
+    """Hand-overs for which nothing had to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)

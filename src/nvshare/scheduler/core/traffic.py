@@ -1,107 +1,103 @@
-"""What was swapped on one device, how fast, and what hand-overs waited for it: figures, and no more than that."""
+"""What one device's clients move to and from host memory: how much, how fast, and how long the device waited for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from nvshare.scheduler.core.snapshot import TrafficSnapshot
 
-RATE: Final = 20e9
-"""Bytes a second in one direction, before anything was measured: somewhat less than PCIe 4."""
-_ENOUGH_BYTES: Final = 256 << 20
-"""A rate is measured from so much on: less is over before the scheduler hears of it."""
-_MEMORY_BYTES: Final = 16 << 30
-"""The rate is that of so much at most: what is older counts half."""
+ASSUMED_BYTES_PER_SECOND: Final = 20e9
+"""In one direction, before anything was measured: somewhat less than PCIe 4 gives."""
+PAUSE_SECONDS: Final = 0.1
+"""Who has told of nothing moved for so long did something else than move."""
+MEASURED_SECONDS: Final = 0.005
+"""How much has to be measured before that counts."""
+MEMORY_SECONDS: Final = 2.0
+"""Of what was measured as much counts: about the last 100 GB."""
 
 
 @dataclass(slots=True)
-class _Way:
+class Way:
     """One direction."""
 
-    bytes: int = 0
+    moved_bytes: int = 0
     seconds: float = 0.0
     """While something moved."""
-    since: float | None = None
-    """When what moves now was counted last; None: nothing moves."""
-    recent_bytes: float = 0.0
-    recent_seconds: float = 0.0
+    _client: int = 0
+    _at: float = float("-inf")
+    _recent_bytes: float = 0.0
+    _recent_seconds: float = 0.0
 
     @property
     def bytes_per_second(self) -> float:
-        if self.recent_bytes < _ENOUGH_BYTES or not self.recent_seconds:
-            return 0.0
-        return self.recent_bytes / self.recent_seconds
+        """Of late; 0: not known yet."""
+        return self._recent_bytes / self._recent_seconds if self._recent_seconds >= MEASURED_SECONDS else 0.0
 
-    def move(self, moved_bytes: int) -> None:
-        self.bytes += moved_bytes
-        self.recent_bytes += moved_bytes
-        if self.recent_bytes > _MEMORY_BYTES:
-            self.recent_bytes /= 2
-            self.recent_seconds /= 2
-
-    def count(self, now: float, moves: bool) -> None:
-        if self.since is not None:
-            self.seconds += now - self.since
-            self.recent_seconds += now - self.since
-        self.since = now if moves else None
+    def moved(self, client: int, moved_bytes: int, now: float) -> None:
+        """A client says that so much more has moved."""
+        self.moved_bytes += moved_bytes
+        elapsed = now - self._at
+        # The time before the first chunk is not known.
+        if client == self._client and 0 < elapsed < PAUSE_SECONDS:
+            self.seconds += elapsed
+            kept = max(0.0, 1 - elapsed / MEMORY_SECONDS)
+            self._recent_bytes = self._recent_bytes * kept + moved_bytes
+            self._recent_seconds = self._recent_seconds * kept + elapsed
+        elif client == self._client and elapsed == 0:
+            self._recent_bytes += moved_bytes
+        self._client, self._at = client, now
 
 
 class Traffic:
-    """Told of what happens to the memory of one device's clients."""
+    """Both directions of one device, and its hand-overs."""
 
     def __init__(self) -> None:
-        self._in, self._out = _Way(), _Way()
-        self._hand_overs = TrafficSnapshot()
-        self._released_at: float | None = None
+        self.into = Way()
+        self.out = Way()
+        self.stalls = 0
+        """Hand-overs to clients that swap, of a device that nobody held any more."""
+        self.stall_seconds = 0.0
+        self.prefetched = 0
+        """Those for which nothing had to be waited for."""
+        self._vacant_since: float | None = None
 
-    def moved(self, footprint_bytes: int, out_bytes: int) -> None:
-        """A client's report: how its footprint, and what of it is in host memory, differ from its last report's."""
-        if out_bytes > 0:
-            self._out.move(out_bytes)
-        else:
-            # What was freed there did not come in.
-            self._in.move(max(0, -out_bytes - max(0, -footprint_bytes)))
+    def told(self, client: int, footprint_bytes: tuple[int, int], out_bytes: tuple[int, int], now: float) -> None:
+        """A client's footprint, and what of it is copied out: before and after. What was freed did not move."""
+        copied = out_bytes[1] - out_bytes[0]
+        if copied > 0:
+            self.out.moved(client, copied, now)
+        back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
+        if back > 0:
+            self.into.moved(client, back, now)
 
-    def count(self, now: float, *, comes: bool, leaves: bool) -> None:
-        """From now on something is on the way in, or out, or not."""
-        self._in.count(now, comes)
-        self._out.count(now, leaves)
+    def vacant(self, now: float) -> None:
+        """The last holder left, and somebody waits."""
+        self._vacant_since = now
 
-    def released(self, now: float) -> None:
-        """A holder left."""
-        self._released_at = now
-
-    def granted(self, waits_since: float, now: float, *, alone: bool, swaps: bool) -> None:
-        """A client that waited holds now; ``alone``: nobody else does."""
-        released_at, self._released_at = self._released_at, None
-        if not (alone and swaps) or released_at is None or released_at < waits_since:
-            return
-        past = self._hand_overs
-        self._hand_overs = replace(
-            past,
-            stalls=past.stalls + 1,
-            stall_seconds=past.stall_seconds + now - released_at,
-            prefetched=past.prefetched + (now == released_at),
-        )
-
-    def refused(self) -> None:
-        """A growth was refused."""
-        self._hand_overs = replace(self._hand_overs, refused=self._hand_overs.refused + 1)
-
-    def seconds(self, moved_bytes: int) -> float:
-        """How long so much takes in one direction, by the slower one's rate."""
-        rates = [way.bytes_per_second for way in (self._in, self._out) if way.bytes_per_second]
-        return moved_bytes / min(rates, default=RATE)
+    def granted(self, now: float, *, swaps: bool) -> None:
+        """Somebody holds; ``swaps``: its memory does."""
+        if self._vacant_since is not None and swaps:
+            self.stalls += 1
+            self.stall_seconds += now - self._vacant_since
+            self.prefetched += now == self._vacant_since
+        self._vacant_since = None
 
     def snapshot(self) -> TrafficSnapshot:
-        """The figures."""
-        return replace(
-            self._hand_overs,
-            in_bytes=self._in.bytes,
-            out_bytes=self._out.bytes,
-            in_seconds=self._in.seconds,
-            out_seconds=self._out.seconds,
-            in_bytes_per_second=self._in.bytes_per_second,
-            out_bytes_per_second=self._out.bytes_per_second,
+        """What can be seen of it."""
+        return TrafficSnapshot(
+            in_bytes=self.into.moved_bytes,
+            out_bytes=self.out.moved_bytes,
+            in_seconds=self.into.seconds,
+            out_seconds=self.out.seconds,
+            in_bytes_per_second=self.into.bytes_per_second,
+            out_bytes_per_second=self.out.bytes_per_second,
+            stalls=self.stalls,
+            stall_seconds=self.stall_seconds,
+            prefetched=self.prefetched,
         )
+
+    def seconds(self, moved_bytes: int) -> float:
+        """How long a hand-over takes in which so much leaves and as much comes in, at the same time."""
+        rates = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
+        return max(0, moved_bytes) / min(rates, default=ASSUMED_BYTES_PER_SECOND)
