@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
+from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 
@@ -34,6 +35,8 @@ class Client:
     """The last TellWaiters to it said that somebody waits for it."""
     killed: bool = False
     """A Kill of it was asked for."""
+    swap: Swap | None = None
+    """None: its memory does not swap."""
     crossed_grant: int | None = None
     """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
 
@@ -63,18 +66,21 @@ class Client:
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
             line=line,
+            swap=None if self.swap is None else self.swap.snapshot(),
         )
 
 
 class Group:
     """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
 
-    __slots__ = ("_clients", "changes", "count", "movable_bytes", "unknown")
+    __slots__ = ("_clients", "changes", "count", "movable_bytes", "paging_bytes", "unknown")
 
     def __init__(self) -> None:
         self._clients: OrderedDict[int, Client] = OrderedDict()
         self.count = 0
         self.movable_bytes = 0
+        self.paging_bytes = 0
+        """Of the movable memory, that of clients that do not swap."""
         self.unknown = 0
         """How many of them do not report their footprint."""
         self.changes = 0
@@ -120,5 +126,7 @@ class Group:
         account = client.account
         if account.is_known:
             self.movable_bytes += sign * account.movable_bytes
+            if client.swap is None:
+                self.paging_bytes += sign * account.movable_bytes
         else:
             self.unknown += sign

@@ -35,13 +35,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.admission import Host
 from nvshare.scheduler.core.client import Client, Group
-from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.passing import passing
+from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
+from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 IDLE_SECONDS: Final = 0.02
@@ -54,14 +57,24 @@ Where all are the same, so are the blocking ones.
 """
 
 
+_Squeezed = tuple[Client, int]
+"""Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
+
+QUANTUM_STALLS: Final = 20
+"""No quantum is shorter than so many times what the hand-over at its end costs: 5 %."""
+ROUNDS: Final = 3
+"""How often lock and residency look at each other's answer to one event; what is left over comes with the next."""
+
+
 class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
-    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings) -> None:
+    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host) -> None:
         self.uuid = uuid
         self.policy = policy
         self.quantum_seconds = quantum_seconds
-        self.ledger = Ledger()
+        self.ledger = Ledger(settings.reserve_bytes)
+        self.residency = Residency(self.ledger, host, settings.grace_seconds)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
@@ -79,6 +92,11 @@ class Device:
         """Those of the longest that must leave, in their order."""
         self._blocking_for: _BlockingFor | None = None
         """What ``_blocking`` was found for."""
+        self._stall_bytes = 0
+        """What has to move for the first waiter when the blocking ones have left."""
+        self._squeezed: _Squeezed | None = None
+        self._rule = policy
+        """The policy as it can be followed."""
         # The seconds are those of clients that are gone.
         self._grants = self._revokes = self._overdue = 0
         self._held_seconds = self._waited_seconds = 0.0
@@ -86,7 +104,7 @@ class Device:
     @property
     def in_use(self) -> bool:
         """Whether it has clients, or waits for holders of the scheduler before this one."""
-        return bool(self._clients or self.awaited)
+        return bool(self._clients or self.awaited or self.residency.awaited)
 
     # What happened.
 
@@ -104,9 +122,12 @@ class Device:
                 self._leaving.append(client)
             case _:
                 pass
+        if client.swap is not None:
+            self.residency.add(client)
 
     def remove(self, client: Client, now: float) -> None:
-        """A client is gone, and what it had is free."""
+        """A client is gone, and what it had is free; but where memory swaps it stays charged."""
+        self.residency.remove(client)
         last = client.snapshot(now)
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
@@ -124,6 +145,8 @@ class Device:
             # It was assumed to have no context; but whoever wants to work has one.
             self.ledger.pin(client.account, self._settings.assumed_pinned_bytes, measured=False)
         client.since = now
+        if client.swap is not None:
+            client.swap.progress_at = now
         self._waiting[client.number] = client
 
     def release(self, client: Client, now: float) -> None:
@@ -134,15 +157,33 @@ class Device:
         client.told = client.killed = False
         client.held_seconds += now - client.since
         client.since = now
+        if client.swap is not None:
+            client.swap.progress_at = now
 
-    def resize(self, client: Client, footprint_bytes: int) -> None:
-        """A client's footprint changed."""
+    def resize(self, client: Client, footprint_bytes: int | None) -> None:
+        """A client's footprint changed, or what it will have."""
         group = self._group(client) if client.holds else None
         if group is not None:
             group.add_bytes(client, -1)
-        self.ledger.resize(client.account, footprint_bytes)
+        if client.swap is None:
+            self.ledger.resize(client.account, footprint_bytes)
+        else:
+            self.ledger.resize(client.account, footprint_bytes, client.swap.growing_bytes, client.swap.fixed_bytes)
         if group is not None:
             group.add_bytes(client, 1)
+
+    def grow(self, client: Client, swap: Swap, event: GrowthRequested) -> None:
+        """A client that swaps wants to be admitted so much."""
+        swap.growth = event
+        self.residency.growing[client.number] = client
+        if client.state is ClientState.HOLDING and self.residency.refusal(swap) is None:
+            swap.growing_bytes = event.footprint_bytes
+            self.resize(client, client.account.footprint_bytes)
+
+    def report(self, client: Client, swap: Swap, event: ResidencyReported, now: float) -> None:
+        """A client that swaps told its memory."""
+        self.residency.report(swap, event, now)
+        self.resize(client, event.footprint_bytes)
 
     def pin(self, client: Client, pinned_bytes: int, *, measured: bool) -> None:
         """A client's pinned memory was measured, or there is a better assumption."""
@@ -153,20 +194,40 @@ class Device:
     def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
         """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
+        self._arbitrate(now, new_grant, actions)
+        if not self.residency.clients:
+            self.deadline = self._next_deadline()
+            return actions
+        for _ in range(ROUNDS):
+            before = self._squeezed
+            waiting = [client for client in self._waiting.values() if not self.residency.never_fits(client)]
+            actions += self.residency.plan(waiting, self._paging_bytes(), now)
+            for client in self.residency.refused:
+                self.resize(client, client.account.footprint_bytes)
+            self._squeezed = self._find_squeezed()
+            if self._squeezed == before and not self.residency.refused:
+                break
+            self._arbitrate(now, new_grant, actions)
+        self.deadline = self._next_deadline()
+        return actions
+
+    def _arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Makes the lock follow its rules again."""
+        # Memory that swaps can't be in all at once.
+        self._rule = Policy.AUTO if self.policy is Policy.OFF and self.residency.clients else self.policy
         if self._leaving.count:
             self._report_unresponsive(now, actions)
         self._revoke_surplus(now, actions)
-        first = None if self.awaited else self._admit(now, new_grant, actions)
-        moved = self._find_blocking(first)
+        admit = self._admit_ready if self.residency.clients else self._admit
+        first = None if self.awaited else admit(now, new_grant, actions)
+        moved = self._find_blocking(self._in_need(first))
         if first is not None:
             self._let_pass(first, now, new_grant, actions)
         if self._blocking and now >= self._quantum_end():
             self._revoke_blocking(now, actions)
-        _tell(moved, len(self._waiting), actions)
+        _tell(moved, max(1, len(self._waiting)), max(IDLE_SECONDS, self._stall_seconds()), actions)
         if self._unresponsive.count and not self.awaited:
             self._kill(actions)
-        self.deadline = self._next_deadline()
-        return actions
 
     def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
@@ -202,11 +263,12 @@ class Device:
             yield client, Line(position, len(self._waiting), now - client.since, behind, self.awaited > 0)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
-        if not self._outgrown(self.ledger.slack_bytes):
+        slack_bytes = 0 if self.residency.holder_grows else self.ledger.slack_bytes
+        if not self._outgrown(slack_bytes):
             return
         for client in (*reversed(self._others), *reversed(self._longest)):
             account = client.account
-            if self.policy is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
+            if self._rule is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
                 self._revoke(client, now, actions)
             if not self._outgrown(0):
                 return
@@ -218,11 +280,33 @@ class Device:
             self._grant(first, now, new_grant, actions)
         return first
 
+    def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
+        holders = (self._longest, self._others, self._leaving, self._unresponsive)
+        coming = Group()
+        for client in list(self._waiting.values()):
+            if self.residency.never_fits(client) or not self._fits((self._unresponsive,), (client,)):
+                continue
+            if not self._fits((*holders, coming), (client,)):
+                return None if coming.count else client
+            if self._is_ready(client, now):
+                self._grant(client, now, new_grant, actions)
+            else:
+                coming.append(client)
+        return None
+
+    def _is_ready(self, client: Client, now: float) -> bool:
+        """Whether a waiter that fits may have the lock now as far as its memory goes."""
+        swap = client.swap
+        if swap is None:
+            return self.residency.has_room_for(client, self._paging_bytes())
+        return swap.is_in or (swap.may_be_in and self.residency.is_late(swap, now))
+
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone."""
         if not self._unresponsive.count:
             return next(iter(self._waiting.values()), None)
-        if self.policy is Policy.EXCLUSIVE:
+        if self._rule is Policy.EXCLUSIVE:
             return None
         return next((client for client in self._waiting.values() if self._fits((self._unresponsive,), (client,))), None)
 
@@ -251,13 +335,18 @@ class Device:
             self._others.remove(client)
             self._longest.append(client)
         if first is None or not self._longest.count:
+            self._stall_bytes = 0
             return self._set_blocking(None, [])
-        movable = self._longest.movable_bytes + self._others.movable_bytes + self._unresponsive.movable_bytes
-        lacking = movable + first.account.movable_bytes - self.ledger.left_bytes
-        found_for = (first, first.account.is_known, lacking, self.policy, self._longest.changes)
+        lacking = self._lacking(first) + self._squeeze(first)
+        found_for = (first, first.account.is_known, lacking, self._rule, self._longest.changes)
         if found_for == self._blocking_for:
             return ()
-        return self._set_blocking(found_for, must_leave(self.policy, list(self._longest), lacking, first))
+        self._stall_bytes = 0
+        if first.swap is not None:
+            self._stall_bytes = min(lacking, first.account.movable_bytes)
+        elif self.residency.clients:
+            self._stall_bytes = min(lacking, self._longest.movable_bytes - self._longest.paging_bytes)
+        return self._set_blocking(found_for, must_leave(self._rule, list(self._longest), lacking, first))
 
     def _set_blocking(self, found_for: _BlockingFor | None, blocking: list[Client]) -> list[Client]:
         # Those that left meanwhile block no more.
@@ -273,7 +362,7 @@ class Device:
 
     def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
-        if self.policy is not Policy.AUTO or len(self._waiting) == 1:
+        if self._rule is not Policy.AUTO or len(self._waiting) == 1:
             return
         left_for_two = self.ledger.left_bytes - self._unresponsive.movable_bytes
         left = left_for_two - self._longest.movable_bytes - self._others.movable_bytes
@@ -289,12 +378,45 @@ class Device:
         for client in self._blocking:
             left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two):
+            if self.residency.clients and not self._is_ready(client, now):
+                continue
             self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
         for client in self._blocking:
             self._revoke(client, now, actions)
         self._set_blocking(None, [])
+
+    def _lacking(self, first: Client) -> int:
+        """What a waiter lacks beside all holders but those that are leaving; negative: so much would be left."""
+        movable = self._longest.movable_bytes + self._others.movable_bytes + self._unresponsive.movable_bytes
+        return movable + first.account.movable_bytes - self.ledger.left_bytes
+
+    def _in_need(self, first: Client | None) -> Client | None:
+        """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
+        if first is None and self._squeezed is not None and self._squeezed[0].state is ClientState.IDLE:
+            return self._squeezed[0]
+        return first
+
+    def _find_squeezed(self) -> _Squeezed | None:
+        if self.residency.short is None:
+            return None
+        client, lacking = self.residency.short
+        return client, lacking - self._lacking(client)
+
+    def _squeeze(self, client: Client) -> int:
+        """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
+        if self._squeezed is None or self._squeezed[0] is not client:
+            return 0
+        return 0 if client.swap is not None and client.swap.is_in else max(0, self._squeezed[1])
+
+    def _paging_bytes(self) -> int:
+        groups = (self._longest, self._others, self._leaving, self._unresponsive)
+        return sum(group.paging_bytes for group in groups)
+
+    def _stall_seconds(self) -> float:
+        """How long the hand-over to the first waiter will take, as far as nothing can be moved before it."""
+        return self.residency.seconds(self._stall_bytes)
 
     def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
         self._take_out(client)
@@ -324,19 +446,25 @@ class Device:
         if not alive or self._fits((), (*alive, first)):
             return
         lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self.ledger.left_bytes
-        for client in must_leave(self.policy, alive, lacking, first):
+        for client in must_leave(self._rule, alive, lacking, first):
             client.killed = True
             actions.append(Kill(client.number, client.grant))
 
     def _quantum_end(self) -> float:
-        return self._longest.last().since + self.quantum_seconds
+        quantum_seconds = self.quantum_seconds
+        if self._stall_bytes:
+            quantum_seconds = max(quantum_seconds, QUANTUM_STALLS * self._stall_seconds())
+        return self._longest.last().since + quantum_seconds
 
     def _next_deadline(self) -> float | None:
-        quantum_end = self._quantum_end() if self._blocking else None
-        if not self._leaving.count:
-            return quantum_end
-        grace_end = self._leaving.first().revoked_at + self._settings.grace_seconds
-        return grace_end if quantum_end is None else min(quantum_end, grace_end)
+        deadline = self.residency.deadline
+        if self._blocking:
+            quantum_end = self._quantum_end()
+            deadline = quantum_end if deadline is None else min(deadline, quantum_end)
+        if self._leaving.count:
+            grace_end = self._leaving.first().revoked_at + self._settings.grace_seconds
+            deadline = grace_end if deadline is None else min(deadline, grace_end)
+        return deadline
 
     def _take_out(self, client: Client) -> None:
         self._group(client).remove(client)
@@ -354,9 +482,9 @@ class Device:
     def _outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
         count = self._longest.count + self._others.count
-        if self.policy is Policy.OFF or count <= 1:
+        if self._rule is Policy.OFF or count <= 1:
             return False
-        if self.policy is Policy.EXCLUSIVE or self._longest.unknown or self._others.unknown:
+        if self._rule is Policy.EXCLUSIVE or self._longest.unknown or self._others.unknown:
             return True
         movable = self._longest.movable_bytes + self._others.movable_bytes
         # Assumed memory counts as not there.
@@ -364,7 +492,7 @@ class Device:
 
     def _fits(self, holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
         """Whether these holders and the others may hold together."""
-        policy = self.policy
+        policy = self._rule
         if policy is Policy.OFF:
             return True
         count, unknown, movable = len(others), 0, 0
@@ -380,12 +508,16 @@ class Device:
             if not client.account.is_known:
                 return False
             movable += client.account.movable_bytes
+            if self._squeezed is not None:
+                movable += self._squeeze(client)
         return movable <= self.ledger.left_bytes
 
 
-def _tell(moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
+def _tell(moved: Sequence[Client], waiters: int, idle_seconds: float, actions: list[Action]) -> None:
     for client in moved:
         if client.state is ClientState.HOLDING and client.blocking is not client.told:
             client.told = client.blocking
-            idle_seconds = IDLE_SECONDS if client.blocking else 0.0
-            actions.append(TellWaiters(client.number, waiters if client.blocking else 0, idle_seconds))
+            if client.blocking:
+                actions.append(TellWaiters(client.number, waiters, idle_seconds))
+            else:
+                actions.append(TellWaiters(client.number, 0, 0.0))
