@@ -137,7 +137,9 @@ def test_a_client_killed_while_its_arena_is_filled(serve: Serve) -> None:
     scheduler = serve("--host-memory", "8GiB")
     swapper(scheduler).grow(FOOTPRINT)
     with ClientProcess() as process:
-        second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
+        second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
+        second.ask(FOOTPRINT)
+        poll_until(lambda: arenas_of(scheduler), "a segment is on its way", TIMEOUT_SECONDS)
         process.kill()
         second.client.close()
     poll_until(lambda: len(scheduler.states()) == 1, "the client is gone", TIMEOUT_SECONDS)
