@@ -132,7 +132,6 @@ class Device:
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
         if client.holds:
-            self.residency.traffic.released(now)
             self._take_out(client)
         elif client.state is ClientState.WAITING:
             del self._waiting[client.number]
@@ -152,7 +151,6 @@ class Device:
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        self.residency.traffic.released(now)
         self._take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
@@ -252,9 +250,6 @@ class Device:
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
             total_measured=self.ledger.total_measured,
-            reserve_bytes=self.ledger.reserve_bytes,
-            shortage_bytes=self.ledger.shortage_bytes,
-            traffic=self.residency.traffic.snapshot(),
         )
 
     def line(self, client: Client, now: float) -> Line | None:
@@ -317,8 +312,6 @@ class Device:
 
     def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         del self._waiting[client.number]
-        held = any(group.count for group in (self._longest, self._others, self._leaving, self._unresponsive))
-        self.residency.traffic.granted(client.since, now, alone=not held, swaps=client.swap is not None)
         client.advance(Step.GRANTED)
         client.grant = new_grant()
         client.grants += 1

@@ -29,11 +29,13 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.swap import Swap
-from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = 64 << 20
 """Room is given in such steps, or all that lacks: clients move chunks of this size."""
+
+RATE: Final = 20e9
+"""Bytes a second in one direction, before anything was measured: somewhat less than PCIe 4."""
 
 
 class Residency:
@@ -52,7 +54,6 @@ class Residency:
         """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
         self.refused: list[Client] = []
         """Whose growth the last plan refused."""
-        self.traffic = Traffic()
         self._departed: dict[int, tuple[int, int]] = {}
         """What clients had that are gone, on the device and of host memory."""
         self._ledger = ledger
@@ -85,11 +86,6 @@ class Residency:
             self._count()
             self._meet_needs()
             self._actions += self._admission.grow_arenas(self._swaps())
-        self.traffic.count(
-            now,
-            comes=any(swap.moves_in for swap in self._swaps()),
-            leaves=any(client.swap.moves_out for client in self.clients.values() if client.swap and not client.holds),
-        )
         return self._actions
 
     def add(self, client: Client) -> None:
@@ -132,8 +128,6 @@ class Residency:
     def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client told its memory; what it has in all is the device's to count."""
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
-        if swap.reported:
-            self.traffic.moved(event.footprint_bytes - swap.footprint_bytes, event.out_bytes - swap.out_bytes)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -167,7 +161,7 @@ class Residency:
 
     def seconds(self, moved_bytes: int) -> float:
         """How long so much takes in one direction."""
-        return self.traffic.seconds(moved_bytes)
+        return moved_bytes / RATE
 
     def refusal(self, swap: Swap) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
@@ -259,7 +253,6 @@ class Residency:
         assert swap is not None
         assert swap.growth is not None
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        self.traffic.refused()
         swap.growth = None
         swap.growing_bytes = 0
         del self.growing[client.number]

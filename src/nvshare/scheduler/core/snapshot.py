@@ -117,12 +117,6 @@ class Totals:
     """The sum over all clients: holders at the same time count each."""
     waited_seconds: float = 0.0
     """The sum over all clients."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficSnapshot:
-    """What happened since the device was first seen; no figure but the rates ever falls."""
-
     in_bytes: int = 0
     """That came in from host memory."""
     out_bytes: int = 0
@@ -132,16 +126,13 @@ class TrafficSnapshot:
     out_seconds: float = 0.0
     """While something left."""
     stalls: int = 0
-    """Hand-overs to a client that swaps: grants that waited for a holder, when nobody holds any more."""
+    """Grants to a client that swaps when nobody held: the device waited for the hand-over."""
     stall_seconds: float = 0.0
-    """How long the device had no holder, all together."""
+    """How long it waited, all together."""
     prefetched: int = 0
-    """Of the stalls, those without any time: the client was wholly in before the holder left."""
+    """Of the stalls, those whose client was wholly in before the holder left."""
     refused: int = 0
     """Growths that were refused."""
-    in_bytes_per_second: float = 0.0
-    """Of late; 0: not known yet."""
-    out_bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +156,6 @@ class DeviceSnapshot:
     """What stays free for what the driver takes unasked; 0 where nothing swaps."""
     shortage_bytes: int = 0
     """What the driver refused though it seemed to be there, until the device is measured again."""
-    traffic: TrafficSnapshot = TrafficSnapshot()
+    in_bytes_per_second: float = 0.0
+    """How fast memory came in of late; 0: it did not yet."""
+    out_bytes_per_second: float = 0.0
