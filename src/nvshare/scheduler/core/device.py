@@ -37,7 +37,7 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.admission import Host
 from nvshare.scheduler.core.client import Client, Group
-from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
+from nvshare.scheduler.core.events import Backend, GrowthRequested, Policy, ResidencyReported
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.passing import passing
@@ -60,6 +60,8 @@ Where all are the same, so are the blocking ones.
 _Squeezed = tuple[Client, int]
 """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
 
+ASSUMED_SHARE: Final = 1 / 16
+"""The most that a context is taken to take of a device where memory swaps."""
 QUANTUM_STALLS: Final = 20
 """No quantum is shorter than so many times what the hand-over at its end costs: 5 %."""
 ROUNDS: Final = 3
@@ -106,6 +108,15 @@ class Device:
         """Whether it has clients, or waits for holders of the scheduler before this one."""
         return bool(self._clients or self.awaited or self.residency.awaited)
 
+    def assumed_pinned_bytes(self, backend: Backend) -> int:
+        """What a client's context and modules are taken to take before they are measured.
+
+        Where memory swaps too large an assumption refuses memory for good, and a device with little of it, which has
+        few multiprocessors, has small contexts. What is too little the client says as lacking.
+        """
+        assumed, total = self._settings.assumed_pinned_bytes, self.ledger.total_bytes
+        return min(assumed, int(total * ASSUMED_SHARE)) if backend is Backend.SWAP and total else assumed
+
     # What happened.
 
     def add(self, client: Client, revokes: int) -> None:
@@ -143,7 +154,7 @@ class Device:
         client.advance(Step.REQUESTED)
         if not client.account.pinned_measured and client.account.pinned_bytes == 0:
             # It was assumed to have no context; but whoever wants to work has one.
-            self.ledger.pin(client.account, self._settings.assumed_pinned_bytes, measured=False)
+            self.ledger.pin(client.account, self.assumed_pinned_bytes(client.account.backend), measured=False)
         client.since = now
         if client.swap is not None:
             client.swap.progress_at = now
