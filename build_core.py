@@ -20,6 +20,8 @@ HEADERS = (
     f"{CSRC}/client/lock_words.h",
     f"{CSRC}/gate/pace.h",
     f"{CSRC}/memory/account.h",
+    f"{CSRC}/memory/room_state.h",
+    f"{CSRC}/memory/swap/granules.h",
     f"{CSRC}/memory/swap/addresses.h",
     f"{CSRC}/memory/swap/slabs.h",
 )
@@ -30,6 +32,9 @@ SOURCES = (
     f"{CSRC}/client/lock_words.c",
     f"{CSRC}/gate/pace.c",
     f"{CSRC}/memory/account.c",
+    f"{CSRC}/memory/room_say.c",
+    f"{CSRC}/memory/room_state.c",
+    f"{CSRC}/memory/swap/granules.c",
     f"{CSRC}/memory/swap/addresses.c",
     f"{CSRC}/memory/swap/slabs.c",
 )
