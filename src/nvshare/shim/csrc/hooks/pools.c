@@ -70,13 +70,16 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 /* `handle`: NULL for the present pool of the stream's device. */
 #define ALLOCATE(stream, handle, call)                                                         \
 	struct nvs_device *device = nvs_device_of(stream);                                     \
+	unsigned int tries = 0;                                                                \
 	CUresult result;                                                                       \
                                                                                                \
 	if (!is_counted(device, dptr, stream))                                                 \
 		return call;                                                                   \
 	if (!nvs_memory_reserve(device, bytesize))                                             \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                               \
-	result = call;                                                                         \
+	do {                                                                                   \
+		result = call;                                                                 \
+	} while (nvs_memory_may_come(device, result, bytesize, tries++));                      \
 	if (result == CUDA_SUCCESS)                                                            \
 		enter(device, *dptr, bytesize, (handle) ? (handle) : pool_of(device), stream); \
 	else                                                                                   \

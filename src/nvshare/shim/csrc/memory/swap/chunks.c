@@ -161,7 +161,7 @@ static struct nvs_chunk *find_written(const struct store *store, uint64_t host_b
 	struct nvs_chunk *chunk;
 
 	for (chunk = store->here.last; chunk; chunk = chunk->before) {
-		if (!chunk->granules && chunk->bytes > host_bytes)
+		if (!chunk->granules && chunk->bytes > host_bytes && !nvs_chunk_is_managed(chunk))
 			continue;
 		if (!chunk->entered)
 			return chunk;
@@ -287,6 +287,9 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_by
 
 void nvs_chunk_in(struct nvs_chunk *chunk)
 {
+	/* What was prefetched is in one place only. */
+	if (nvs_chunk_is_managed(chunk))
+		chunk->host_copy = false;
 	arrived(chunk, true);
 }
 
