@@ -14,9 +14,10 @@ enum sim_direction {
 
 /* What moves; the bus is slower for some. */
 enum sim_cargo {
-	SIM_CARGO_PINNED,   /* copies from and to registered host memory */
-	SIM_CARGO_PAGEABLE, /* from and to other host memory */
-	SIM_CARGO_PAGES	    /* managed memory that a page fault asked for */
+	SIM_CARGO_PINNED,     /* copies from and to registered host memory */
+	SIM_CARGO_PAGEABLE,   /* from and to other host memory */
+	SIM_CARGO_PREFETCHED, /* managed memory that a program sends */
+	SIM_CARGO_PAGES	      /* managed memory that page faults ask for */
 };
 
 /* A transfer under way. Several, of any processes, share a direction of a device's bus. */

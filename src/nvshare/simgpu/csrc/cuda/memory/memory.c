@@ -8,6 +8,7 @@
 
 #include "capture/capture.h"
 #include "device/bus.h"
+#include "memory/paging.h"
 #include "memory/range.h"
 #include "stream/stream.h"
 
@@ -99,6 +100,7 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned i
 	sim_lock();
 	result = add_host_memory_locked(context, SIM_RANGE_MANAGED, bytesize, flags, &range);
 	if (result == CUDA_SUCCESS) {
+		sim_paging_begin_locked(range);
 		range->advice.preferred.id = -2;
 		range->advice.prefetched.id = -2;
 		*dptr = range->start;

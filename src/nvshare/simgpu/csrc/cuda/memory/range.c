@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "graph/graph_memory.h"
+#include "memory/paging.h"
 #include "memory/pool.h"
 
 struct table {
@@ -162,6 +163,8 @@ void sim_range_drop_locked(struct sim_range *range)
 	range->going = true;
 	while (range->pins > 0)
 		pthread_cond_wait(&sim.changed, &sim.lock);
+	if (range->kind == SIM_RANGE_MANAGED)
+		sim_paging_end_locked(range);
 	remove_from(&ranges, range);
 	switch (range->kind) {
 	case SIM_RANGE_DEVICE:
@@ -282,12 +285,16 @@ CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enu
 		 bool host_allowed, bool any_device)
 {
 	CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS;
+	struct sim_paging paging = { 0, 0 };
 
 	sim_lock();
 	if (address + bytes >= address)
 		result = pin_locked(context, address, address + bytes, access, host_allowed,
 				    any_device);
+	if (result == CUDA_SUCCESS)
+		paging = sim_paging_touch_locked(context->device, address, address + bytes);
 	sim_unlock();
+	sim_paging_wait(context->device, paging, SIM_CARGO_PAGES);
 	return result;
 }
 

@@ -41,6 +41,8 @@ struct sim_physical {
 	unsigned int handles; /* how often it was handed out and not released */
 };
 
+struct sim_block;
+
 struct sim_range {
 	uint64_t start;
 	uint64_t bytes; /* that may be accessed */
@@ -63,7 +65,8 @@ struct sim_range {
 	unsigned char access[SIM_MAX_DEVICES];
 	struct CUmemPoolHandle_st *pool;
 	int sync_memops;
-	struct { /* managed ranges: what cuMemAdvise and prefetches said last */
+	struct sim_block *blocks; /* managed ranges: paging.h */
+	struct {		  /* managed ranges: what cuMemAdvise and prefetches said last */
 		int read_mostly;
 		CUmemLocation preferred;
 		CUmemLocation prefetched;
@@ -118,6 +121,11 @@ struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *prope
 					     uint64_t bytes);
 /* Returns how many bytes became free by it: 0 while somebody else has it. */
 uint64_t sim_physical_unref_locked(struct sim_physical *physical);
+
+struct sim_op;
+
+/* managed.c */
+void sim_prefetch_run(const struct sim_op *op);
 
 /* sharing.c */
 

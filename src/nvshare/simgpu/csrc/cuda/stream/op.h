@@ -105,7 +105,8 @@ struct sim_op {
 		struct {
 			uint64_t address;
 			uint64_t bytes;
-		} memory; /* SIM_OP_ALLOC, SIM_OP_FREE, SIM_OP_PREFETCH */
+			int device; /* of a prefetch; -1: to the host */
+		} memory;	    /* SIM_OP_ALLOC, SIM_OP_FREE, SIM_OP_PREFETCH */
 		struct {
 			struct sim_steps *steps;
 			/* one a step: what its event's record completes; else NULL */

@@ -68,6 +68,7 @@ static CUresult run_write(const struct sim_op *op, uint64_t start)
 
 static CUresult run_prefetch(const struct sim_op *op, uint64_t start)
 {
+	sim_prefetch_run(op);
 	note(op, SIM_RECORD_PREFETCH, "prefetch", start, 0);
 	return CUDA_SUCCESS;
 }
