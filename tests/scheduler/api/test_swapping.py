@@ -28,6 +28,7 @@ from nvshare.scheduler.core.snapshot import (
     ShownState,
     SwapSnapshot,
     Totals,
+    TrafficSnapshot,
 )
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
@@ -35,7 +36,7 @@ from nvshare.scheduler.registered_client import RegisteredClient
 
 GIB = 1 << 30
 GPU = "GPU-a"
-TOTALS = Totals(
+TRAFFIC = TrafficSnapshot(
     in_bytes=30 * GIB,
     out_bytes=31 * GIB,
     in_seconds=1.5,
@@ -44,6 +45,8 @@ TOTALS = Totals(
     stall_seconds=0.75,
     prefetched=3,
     refused=2,
+    in_bytes_per_second=20.5 * GIB,
+    out_bytes_per_second=24.0 * GIB,
 )
 SWAPS = ClientSnapshot(
     1,
@@ -76,10 +79,9 @@ DEVICE = DeviceSnapshot(
     None,
     False,
     (SWAPS, STAYS),
-    TOTALS,
+    Totals(),
     reserve_bytes=GIB // 2,
-    in_bytes_per_second=20.5 * GIB,
-    out_bytes_per_second=24.0 * GIB,
+    traffic=TRAFFIC,
 )
 
 

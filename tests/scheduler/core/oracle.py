@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.core.device import IDLE_SECONDS
+from nvshare.scheduler.core.blocking import IDLE_SECONDS
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,

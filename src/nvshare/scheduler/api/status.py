@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot, TrafficSnapshot
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
@@ -37,26 +37,25 @@ def device_message(
         quantum_left_seconds=snapshot.quantum_left_seconds,
         recovering=snapshot.recovering,
         reserve_bytes=snapshot.reserve_bytes,
-        swapping=_swapping_message(snapshot),
+        swapping=_swapping_message(snapshot.traffic),
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
 
-def _swapping_message(snapshot: DeviceSnapshot) -> admin_pb2.Swapping:
-    totals = snapshot.totals
+def _swapping_message(traffic: TrafficSnapshot) -> admin_pb2.Swapping:
     return admin_pb2.Swapping(
-        in_bytes=totals.in_bytes,
-        out_bytes=totals.out_bytes,
-        in_seconds=totals.in_seconds,
-        out_seconds=totals.out_seconds,
-        in_bytes_per_second=snapshot.in_bytes_per_second,
-        out_bytes_per_second=snapshot.out_bytes_per_second,
-        stalls=totals.stalls,
-        stall_seconds=totals.stall_seconds,
-        prefetched=totals.prefetched,
-        refused_growths=totals.refused,
+        in_bytes=traffic.in_bytes,
+        out_bytes=traffic.out_bytes,
+        in_seconds=traffic.in_seconds,
+        out_seconds=traffic.out_seconds,
+        in_bytes_per_second=traffic.in_bytes_per_second,
+        out_bytes_per_second=traffic.out_bytes_per_second,
+        stalls=traffic.stalls,
+        stall_seconds=traffic.stall_seconds,
+        prefetched=traffic.prefetched,
+        refused_growths=traffic.refused,
     )
 
 

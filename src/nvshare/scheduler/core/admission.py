@@ -46,6 +46,8 @@ class Admission:
     def __init__(self, ledger: Ledger, host: Host) -> None:
         self._ledger = ledger
         self._host = host
+        self._arenas_for: tuple[int, ...] = ()
+        """What the arenas were last looked at for; where nothing of it changed, there is nothing to make."""
 
     def capacity_bytes(self, swap: Swap) -> int:
         """The most that a client's footprint could be admitted now."""
@@ -97,6 +99,15 @@ class Admission:
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
+        asked = (client.arena_asked_bytes for client in clients)
+        found_for = (
+            self._host.budget_bytes - self._host.used_bytes,
+            *(number for arena in arenas for number in (arena.bytes, arena.useful_bytes)),
+            *asked,
+        )
+        if found_for == self._arenas_for:
+            return []
+        self._arenas_for = found_for
         own = sum(arena.bytes for arena in arenas)
         left = self._host.budget_bytes - self._host.used_bytes
         made: list[GrowArena] = []

@@ -29,13 +29,11 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = 64 << 20
 """Room is given in such steps, or all that lacks: clients move chunks of this size."""
-
-RATE: Final = 20e9
-"""Bytes a second in one direction, before anything was measured: somewhat less than PCIe 4."""
 
 
 class Residency:
@@ -52,6 +50,7 @@ class Residency:
         """When ``plan`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
         """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
+        self.traffic = Traffic()
         self.refused: list[Client] = []
         """Whose growth the last plan refused."""
         self._departed: dict[int, tuple[int, int]] = {}
@@ -128,6 +127,9 @@ class Residency:
     def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client told its memory; what it has in all is the device's to count."""
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
+        if swap.reported:
+            footprint_bytes = swap.footprint_bytes, event.footprint_bytes
+            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -158,10 +160,6 @@ class Residency:
         if not needed or (self.short is not None and self.short[0] is client and not paging_bytes):
             return True
         return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
-
-    def seconds(self, moved_bytes: int) -> float:
-        """How long so much takes in one direction."""
-        return moved_bytes / RATE
 
     def refusal(self, swap: Swap) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
@@ -257,6 +255,7 @@ class Residency:
         swap.growing_bytes = 0
         del self.growing[client.number]
         self.refused.append(client)
+        self.traffic.refused += 1
 
     def _nobody_lacks(self) -> bool:
         """Whether all that wait for the lock may come in as they are."""

@@ -40,6 +40,8 @@ class Line:
     """The holders that the first of the line waits for, and all behind it with it."""
     recovering: bool
     """Nothing is granted now, because clients of a former scheduler may come back."""
+    too_large: bool = False
+    """What it has that can be swapped does not fit the device, not even alone: it is passed over until it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +119,29 @@ class Totals:
     """The sum over all clients: holders at the same time count each."""
     waited_seconds: float = 0.0
     """The sum over all clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSnapshot:
+    """What moved to and from host memory since a device was first seen. No figure but the rates ever falls."""
+
     in_bytes: int = 0
     """That came in from host memory."""
     out_bytes: int = 0
-    """That left."""
+    """That were copied out."""
     in_seconds: float = 0.0
     """While something came in."""
     out_seconds: float = 0.0
     """While something left."""
+    in_bytes_per_second: float = 0.0
+    """Of late; 0: not known yet."""
+    out_bytes_per_second: float = 0.0
     stalls: int = 0
-    """Grants to a client that swaps when nobody held: the device waited for the hand-over."""
+    """Hand-overs to clients that swap, of a device that nobody held any more."""
     stall_seconds: float = 0.0
-    """How long it waited, all together."""
+    """How long the device waited, all together."""
     prefetched: int = 0
-    """Of the stalls, those whose client was wholly in before the holder left."""
+    """Hand-overs for which nothing had to be waited for."""
     refused: int = 0
     """Growths that were refused."""
 
@@ -156,6 +167,4 @@ class DeviceSnapshot:
     """What stays free for what the driver takes unasked; 0 where nothing swaps."""
     shortage_bytes: int = 0
     """What the driver refused though it seemed to be there, until the device is measured again."""
-    in_bytes_per_second: float = 0.0
-    """How fast memory came in of late; 0: it did not yet."""
-    out_bytes_per_second: float = 0.0
+    traffic: TrafficSnapshot = TrafficSnapshot()
