@@ -47,6 +47,8 @@ class Setup:
     memory: str
     policy: str
     quantum_seconds: float
+    reserve_bytes: int | None = None
+    """What the scheduler keeps free on each device; None: what it chooses."""
 
 
 def devices(environment: Mapping[str, str]) -> list[DeviceInfo]:
@@ -71,7 +73,8 @@ def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     # If this process is killed it can't end the scheduler, which then ends by itself.
     idle = ("--exit-when-idle", str(scheduler_process.IDLE_SECONDS))
     sharing = ("--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}")
-    command = scheduler_process.command(run_dir, *sharing, *idle)
+    reserve = () if setup.reserve_bytes is None else ("--reserve", f"{setup.reserve_bytes >> 10}KiB")
+    command = scheduler_process.command(run_dir, *sharing, *reserve, *idle)
     run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = run_dir.log_file
     with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:

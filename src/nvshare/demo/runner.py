@@ -33,7 +33,8 @@ _STEP_NS = 5_000_000
 _QUANTUM_SECONDS = 2.0
 _SIMULATED_GPU = "1GiB/32MiB"
 _SIMULATED_BLOCK_BYTES = 192 * _MIB
-"""A sixteenth of jobs of 12 GiB on GPUs of 16 GiB: what is swapped out is really in host memory."""
+_SIMULATED_RESERVE_BYTES = 32 * _MIB
+"""All a sixteenth of jobs of 12 GiB on GPUs of 16 GiB: what is swapped out is really in host memory."""
 _REAL_BLOCK_BYTES = 240 * _MIB
 _PAGING_SECONDS = 12.0
 _LOG_LINES = 8
@@ -67,7 +68,7 @@ def _simulated(environment: Mapping[str, str], scratch: Path, memory: str, polic
         simulated = simulation.environment(environment, scratch / "devices", f"{_MOST_DEVICES}x{_SIMULATED_GPU}")
     except FileNotFoundError as error:
         raise DemoError(str(error)) from error
-    return processes.Setup(simulated, memory, policy, _QUANTUM_SECONDS)
+    return processes.Setup(simulated, memory, policy, _QUANTUM_SECONDS, _SIMULATED_RESERVE_BYTES)
 
 
 def _real(environment: Mapping[str, str]) -> processes.Setup:

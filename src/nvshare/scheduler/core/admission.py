@@ -138,7 +138,9 @@ class Admission:
                 useful = max(useful, growth.footprint_bytes)
             lacking += useful
             arenas.append(Arena(other.arena_bytes, useful))
-        return arenas, lacking
+        # Beside the largest no more can leave than the others have; it is alone then, and has the reserve.
+        sizes = [arena.useful_bytes for arena in arenas]
+        return arenas, min(lacking, sum(sizes) - max(sizes))
 
 
 def _is_had(swap: Swap, growth: GrowthRequested) -> bool:

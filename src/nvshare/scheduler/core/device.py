@@ -44,7 +44,7 @@ from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
-from nvshare.scheduler.core.settings import ASSUMED_PINNED_PARTS, Settings, Unresponsive
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState, Step
@@ -79,11 +79,6 @@ class Device:
     def in_use(self) -> bool:
         """Whether it has clients, or waits for holders of the scheduler before this one."""
         return bool(self._clients or self.awaited or self.residency.awaited)
-
-    def assumed_pinned_bytes(self, claimed_total_bytes: int = 0) -> int:
-        """What a client is assumed to pin until that is measured; the claim is its own, for want of a better total."""
-        assumed, total = self._settings.assumed_pinned_bytes, self.ledger.total_bytes or claimed_total_bytes
-        return min(assumed, total // ASSUMED_PINNED_PARTS) if total else assumed
 
     # What happened.
 
@@ -123,7 +118,11 @@ class Device:
         client.advance(Step.REQUESTED)
         if not client.account.pinned_measured and client.account.pinned_bytes == 0:
             # It was assumed to have no context; but whoever wants to work has one.
-            self.ledger.pin(client.account, self.assumed_pinned_bytes(), measured=False)
+            account = client.account
+            assumed = self.ledger.assumed_pinned_bytes(
+                account.backend, self._settings.assumed_pinned_bytes, account.claimed_total_bytes
+            )
+            self.ledger.pin(client.account, assumed, measured=False)
         client.since = now
         if client.swap is not None:
             client.swap.progress_at = now

@@ -255,6 +255,7 @@ class Residency:
         swap.growing_bytes = 0
         del self.growing[client.number]
         self.refused.append(client)
+        self.traffic.refused += 1
 
     def _nobody_lacks(self) -> bool:
         """Whether all that wait for the lock may come in as they are."""

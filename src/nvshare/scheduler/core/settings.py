@@ -14,9 +14,6 @@ ASSUMED_PINNED_BYTES: Final = 640 << 20
 A fresh CUDA context of a PyTorch process took 619 MiB on an H200 (727 MiB with cuBLAS and cuDNN loaded).
 """
 
-ASSUMED_PINNED_PARTS: Final = 16
-"""On small devices it is assumed to be this part of the device: their contexts are smaller, and an assumption must not
-keep others out."""
 
 SHORTEST_QUANTUM: Final = 0.01
 LONGEST_QUANTUM: Final = 86400.0

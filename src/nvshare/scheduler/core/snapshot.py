@@ -99,6 +99,13 @@ class ClientSnapshot:
     swap: SwapSnapshot | None = None
     """None: its memory does not swap."""
 
+    @property
+    def allocated_bytes(self) -> int | None:
+        """Everything that the client allocated; None: it does not report it."""
+        if self.footprint_bytes is None or self.swap is None:
+            return self.footprint_bytes
+        return self.footprint_bytes + self.swap.fixed_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -135,6 +142,8 @@ class TrafficSnapshot:
     """How long the device waited, all together."""
     prefetched: int = 0
     """Hand-overs for which nothing had to be waited for."""
+    refused: int = 0
+    """Growths that were refused."""
 
 
 @dataclass(frozen=True, slots=True)

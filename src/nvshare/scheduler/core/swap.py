@@ -109,11 +109,6 @@ class Swap:
         return max(0, self.charge_bytes - self.allotted_bytes)
 
     @property
-    def moves_in(self) -> bool:
-        """Whether memory of it may come in by what it was told."""
-        return self.resident_bytes < min(self.footprint_bytes, self.allotted_bytes)
-
-    @property
     def moves_out(self) -> bool:
         """Whether memory of it has to leave for what it was told."""
         return self.resident_bytes > self.allotted_bytes

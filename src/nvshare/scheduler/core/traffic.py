@@ -60,6 +60,8 @@ class Traffic:
         self.stall_seconds = 0.0
         self.prefetched = 0
         """Those for which nothing had to be waited for."""
+        self.refused = 0
+        """Growths that were refused."""
         self._vacant_since: float | None = None
 
     def told(self, client: int, footprint_bytes: tuple[int, int], out_bytes: tuple[int, int], now: float) -> None:
@@ -95,6 +97,7 @@ class Traffic:
             stalls=self.stalls,
             stall_seconds=self.stall_seconds,
             prefetched=self.prefetched,
+            refused=self.refused,
         )
 
     def seconds(self, moved_bytes: int) -> float:
