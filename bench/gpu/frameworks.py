@@ -30,7 +30,8 @@ SAME_RESULTS = {
     "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_deterministic_ops=true",
 }
 """Without these two runs may choose other algorithms, and JAX takes three quarters of the device."""
-REFERENCE_SECONDS = 11.0
+ALONE_SECONDS = 6.0
+"""Of each training."""
 NEWCOMERS = 16
 NO_MEMORY = re.compile(r"out of memory|OUT_OF_MEMORY|\b(?:answered|:) 2\b")
 
@@ -90,19 +91,15 @@ def equal(place: Place, table: Table) -> None:
         return
     folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory()))
     environment = {**place.environment, **SAME_RESULTS}
-    steps: dict[str, int] = {}
     references = {name: place.start(f"{name}-alone", "train.py", environment, name) for name in TRAININGS}
-    for name, reference in references.items():
-        try:
-            place.there(reference)
-            reference.ask("prepare")
-            steps[name] = reference.ask("calibrate", seconds=REFERENCE_SECONDS)["done"]
-            reference.ask("save", path=str(folder / name))
-            reference.end()
-        except ProgramError as error:
-            table.row("equal", name, "not run", "", str(error)[-300:].replace("\n", " "), {})
+    steps = reference_steps(references, table)
+    for name in steps:
+        references[name].send("save", path=str(folder / name))
+    for name in steps:
+        references[name].answer()
+        references[name].end()
     place.hog(left_for(4 * place.unit, len(steps)))
-    scheduler = place.scheduler(0.3, "exclusive")
+    scheduler = place.scheduler(0.2, "exclusive")
     clients = {**scheduler.clients, **SAME_RESULTS}
     trainings = {name: place.start(name, "train.py", clients, name) for name in steps}
     place.there(*trainings.values())
@@ -127,6 +124,25 @@ def equal(place: Place, table: Table) -> None:
         )
 
 
+def reference_steps(references: dict[str, Program], table: Table) -> dict[str, int]:
+    """Runs the references; how many steps each of them did. One that can't run here gets a row that says so."""
+    runs: dict[str, dict[str, int]] = {}
+    for reference in references.values():
+        reference.send("prepare")
+    for name, reference in references.items():
+        try:
+            reference.answer()
+            reference.answer()
+            runs[name] = reference.ask("calibrate", seconds=ALONE_SECONDS)
+        except ProgramError as error:
+            table.row("equal", name, "not run", "", str(error)[-300:].replace("\n", " "), {})
+    for name, run in runs.items():
+        references[name].send("run", steps=run["steps"])
+    for name in runs:
+        references[name].answer()
+    return {name: run["done"] + run["steps"] for name, run in runs.items()}
+
+
 def equal_jobs(place: Place, table: Table) -> None:
     """The same with three jobs of the driver's calls alone."""
     size = 3 * place.unit
@@ -137,7 +153,7 @@ def equal_jobs(place: Place, table: Table) -> None:
     digest = reference.ask("digest")["digest"]
     reference.end()
     place.hog(left_for(4 * place.unit, 3))
-    scheduler = place.scheduler(0.3, "exclusive")
+    scheduler = place.scheduler(0.2, "exclusive")
     jobs = [place.start(f"job{number}", "job.py", scheduler.clients, "driver", 0) for number in range(3)]
     place.there(*jobs)
     for job in jobs:

@@ -45,6 +45,7 @@ def mlp(kind: str) -> Training:
     submit: Callable[[], object] = step
     if kind == "graph" and gpu:
         stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
                 step()
@@ -164,12 +165,13 @@ class Trainer:
         return timed(steps)
 
     def calibrate(self, seconds: float) -> Answer:
-        """Steps until they take so long; ``done`` of them are done now."""
+        """How many steps take so long, and how many it took to find out."""
         begin = time.perf_counter()
         self._steps(CALIBRATION_STEPS)
-        steps = max(1, round(CALIBRATION_STEPS * seconds / (time.perf_counter() - begin)))
-        self._steps(steps)
-        return {"done": CALIBRATION_STEPS + steps}
+        return {
+            "steps": max(1, round(CALIBRATION_STEPS * seconds / (time.perf_counter() - begin))),
+            "done": CALIBRATION_STEPS,
+        }
 
     def run(self, steps: int) -> Answer:
         """When that began and ended."""
