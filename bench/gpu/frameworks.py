@@ -9,10 +9,10 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
+from counts import Swaps
 from jobs import kind
 from place import Place, Scheduler, left_for
 from program import Program, ProgramError
@@ -34,31 +34,6 @@ ALONE_SECONDS = 6.0
 """Of each training."""
 NEWCOMERS = 16
 NO_MEMORY = re.compile(r"out of memory|OUT_OF_MEMORY|\b(?:answered|:) 2\b")
-
-
-@dataclass(slots=True)
-class Swaps:
-    """How often a client's memory came back after some of it had left, by pid, as the status shows it."""
-
-    counts: dict[int, int] = field(default_factory=dict)
-    _out: dict[int, int] = field(default_factory=dict)
-
-    def see(self, status: admin_pb2.Status) -> None:
-        """The next status."""
-        for device in status.devices:
-            for client in device.clients:
-                out = client.swap.swapped_bytes
-                if out == 0 and self._out.get(client.pid, 0) > 0:
-                    self.counts[client.pid] = self.counts.get(client.pid, 0) + 1
-                self._out[client.pid] = out
-
-    def of(self, program: Program) -> int:
-        """A program's."""
-        return self.counts.get(program.process.pid, 0)
-
-    def all(self) -> int:
-        """Everybody's."""
-        return sum(self.counts.values())
 
 
 @contextmanager
@@ -114,13 +89,14 @@ def equal(place: Place, table: Table) -> None:
     moved = scheduler.moved().since(before)
     for name, training in trainings.items():
         compared = training.ask("wrong_bytes", path=str(folder / name))
+        own = swaps.counts.get(training.process.pid, 0)
         table.row(
             "equal",
             f"{name}: {steps[name]} steps",
             f"{compared['wrong']} wrong bytes of {compared['bytes'] / 2**20:.0f} MiB",
             "0, 100 swaps in all",
-            f"{swaps.of(training)} swaps of it, {swaps.all()} in all, {moved.in_bytes / 2**30:.0f} GiB in",
-            {**compared, "swaps": swaps.of(training), "all_swaps": swaps.all()},
+            f"{own} swaps of it, {swaps.all()} in all, {moved.in_bytes / 2**30:.0f} GiB in",
+            {**compared, "swaps": own, "all_swaps": swaps.all()},
         )
 
 

@@ -22,8 +22,8 @@ RESERVE_BYTES = 512 * MIB
 HEADROOM_BYTES = 1536 * MIB
 CONTEXT_BYTES = 768 * MIB
 """More than what a PyTorch process has beside its data: 730 MiB with cuBLAS and cuDNN."""
-HOST_BYTES = 64 << 30
-"""Host memory to swap into. The machines' memory grows as it is used, so what is free at the start says too little."""
+HOST_GIB = 48
+"""Host memory to swap into, of all programs together: two of 20 GB that push each other out need most."""
 START_SECONDS = 180.0
 
 
@@ -133,7 +133,7 @@ def _scheduler(place: Place, quantum: float, policy: str) -> Iterator[Scheduler]
     run_dir = paths.RunDir(folder)
     options = ("--policy", policy, "--quantum", str(quantum))
     command = scheduler_process.command(
-        run_dir, *options, "--reserve", str(RESERVE_BYTES), "--host-memory", str(HOST_BYTES)
+        run_dir, *options, "--reserve", f"{RESERVE_BYTES // MIB}MiB", "--host-memory", f"{HOST_GIB}GiB"
     )
     with run_dir.log_file.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)

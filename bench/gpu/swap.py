@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ import allocations
 import frameworks
 import jobs
 import transfers
-from place import Place
+from place import HOST_GIB, Place
 from program import ProgramError
 from rows import Table
 
@@ -38,6 +39,8 @@ from nvshare.scheduler_process import SchedulerStartError
 GIB = 1 << 30
 SIMULATED_UNIT = 32 << 20
 """What stands for 1 GiB on a simulated device."""
+SPARE_GIB = 12
+"""Of host memory, for programs."""
 LOG_TAIL_BYTES = 200_000
 
 
@@ -119,7 +122,7 @@ def perform(name: str, options: argparse.Namespace, table: Table) -> bool:
     if failure:
         print(f"{name} failed: {failure}", file=sys.stderr, flush=True)
         short = " ".join(failure.split())
-        table.row(name, "FAILED", "", "", short[:200] + (" ... " + short[-300:] if len(short) > 200 else ""), {})
+        table.row(name, "FAILED", "", "", short[:200] + (" ... " if len(short) > 500 else "") + short[200:][-300:], {})
     print(f"# {name}: {seconds:.0f} s", flush=True)
     return not failure
 
@@ -131,6 +134,9 @@ def main() -> None:
     parser.add_argument("--simulate", action="store_true", help="on simulated devices, much smaller")
     parser.add_argument("--simulated-memory", default="24GiB", help="of each simulated device")
     options = parser.parse_args()
+    if not options.simulate:
+        program = Path(__file__).parent / "host_memory.py"
+        subprocess.run([sys.executable, str(program), str((HOST_GIB + SPARE_GIB) * GIB)], check=True, timeout=120)
     table = Table(options.output)
     table.begin()
     names = options.only or [name for name, each in EXPERIMENTS.items() if each.devices == 1]

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counts import changes
 from place import Moved, Place, Scheduler, left_for
 from program import Answer, Program
 from rows import Table
 
-GIB = 1e9
 ROUNDS = 3
 ONES, TWOS = 0x01010101, 0x02020202
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = (
+    (Path("/sys/fs/cgroup/memory"), "memory.usage_in_bytes"),
+    (Path("/sys/fs/cgroup"), "memory.current"),
+)
+"""Where the memory cgroups of version 1 and 2 are, and what says how much memory one has."""
 
 
 def seconds(first: Answer, last: Answer) -> float:
@@ -34,18 +38,13 @@ def two(place: Place, size: int, data: int, quantum: float) -> tuple[Scheduler, 
     return scheduler, first, second
 
 
-def gib_a_second(count: float, time: float) -> float:
-    """In GB/s, as the link is given."""
-    return count / time / 1e9 if time else 0.0
-
-
 def rate(place: Place, table: Table) -> None:
     """Out: from another's allocation to the end of its first kernel. In: from a kernel's launch to its end.
 
     So everything counts, messages, mapping and the kernel too. The other one's own memory is fresh or freed, so only
     one direction moves at a time.
     """
-    size = 16 * place.unit
+    size = 12 * place.unit
     place.hog(left_for(size, 2))
     with_link = place.ready("link", "link.py", place.environment, 0)
     peak = with_link.ask("measure", size=4 * place.unit)
@@ -113,19 +112,6 @@ def handover(place: Place, table: Table) -> None:
     )
 
 
-def changes(first: list[list[int]], second: list[list[int]]) -> Iterator[float]:
-    """Seconds from the end of one's last kernel to the end of the other's first, for each change of hands.
-
-    A wait is (end of the kernel before it, end of the kernel after it), in order. Where one's wait ends, the other's
-    has begun.
-    """
-    for mine, others in ((first, second), (second, first)):
-        for _, ended in mine:
-            before = [begun for begun, _ in others if begun < ended]
-            if before:
-                yield (ended - before[-1]) / 1e9
-
-
 def idle(place: Place, table: Table) -> None:
     """From the request of a program that another one pushed out to its first kernel's end."""
     size = (20_000_000_000 >> 30) * place.unit if place.simulated else 20_000_000_000 >> 21 << 21
@@ -153,19 +139,25 @@ def idle(place: Place, table: Table) -> None:
 
 @contextmanager
 def own_cgroup(program: Program) -> Iterator[Path | None]:
-    """A memory cgroup with this program alone; None where none can be made."""
-    folder = CGROUPS / f"nvshare-bench-{program.process.pid}"
+    """The file that says what memory a cgroup with this program alone has; None where none can be made."""
+    found = [(root, name) for root, name in CGROUPS if (root / "cgroup.procs").exists()]
+    if not found:
+        yield None
+        return
+    root, name = found[0]
+    folder = root / f"nvshare-bench-{program.process.pid}"
     try:
-        (CGROUPS / "cgroup.subtree_control").write_text("+memory")
+        if name == "memory.current":
+            (root / "cgroup.subtree_control").write_text("+memory")
         folder.mkdir()
         (folder / "cgroup.procs").write_text(str(program.process.pid))
     except OSError:
         yield None
         return
     try:
-        yield folder if (folder / "memory.current").exists() else None
+        yield folder / name
     finally:
-        (CGROUPS / "cgroup.procs").write_text(str(program.process.pid))
+        (root / "cgroup.procs").write_text(str(program.process.pid))
         folder.rmdir()
 
 
@@ -194,7 +186,7 @@ def cgroup(place: Place, table: Table) -> None:
         f"a program's own memory while {swapped / 2**30:.2f} GiB of it are swapped",
         shown,
         "+ < 50 MiB",
-        "memory.current of a cgroup of its own" if group else "no cgroup could be made: by RSS",
+        f"{group.name} of a cgroup of its own" if group else "no cgroup could be made: by RSS",
         {"bytes": measured, "swapped": swapped},
     )
 
@@ -202,5 +194,5 @@ def cgroup(place: Place, table: Table) -> None:
 def _memory(program: Program, group: Path | None) -> dict[str, int]:
     counted: dict[str, int] = program.ask("own_memory")
     if group:
-        counted["cgroup"] = int((group / "memory.current").read_text())
+        counted["cgroup"] = int(group.read_text())
     return counted
