@@ -79,7 +79,10 @@ def equal(place: Place, table: Table) -> None:
     trainings = {name: place.start(name, "train.py", clients, name) for name in steps}
     place.there(*trainings.values())
     for training in trainings.values():
-        training.ask("prepare")
+        training.send("prepare")
+    for training in trainings.values():
+        training.answer()
+    scheduler.demand_swap()
     before = scheduler.moved()
     with watching(scheduler) as swaps:
         for name, training in trainings.items():

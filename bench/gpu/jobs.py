@@ -66,6 +66,7 @@ def start_jobs(place: Place, scheduler: Scheduler, names: list[str], size: int) 
     place.there(*jobs)
     for job in jobs:
         job.ask("hold", size=size)
+        scheduler.demand_swap()
     return jobs
 
 
@@ -163,6 +164,7 @@ def matrix(place: Place, table: Table) -> None:
     place.there(*jobs)
     for job in jobs:
         job.ask("hold", size=size)
+        scheduler.demand_swap()
     before = scheduler.moved()
     for job in jobs:
         job.ask("fill")

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program import Program, kill, starting
+from program import Program, ProgramError, kill, starting
 
 from nvshare import paths, scheduler_process, shim
 from nvshare.admin import admin_pb2
@@ -81,6 +81,13 @@ class Scheduler:
         with admin([self.run_dir]) as stub:
             status: admin_pb2.Status = stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=10)
         return status
+
+    def demand_swap(self) -> None:
+        """ProgramError if the memory of a client does not swap: the figures would mean nothing."""
+        for device in self.status().devices:
+            for client in device.clients:
+                if client.backend != "swap":
+                    raise ProgramError(f"the memory of {client.command} is {client.backend or 'unknown'}, not swap")
 
     def set_policy(self, policy: str) -> None:
         """For all devices."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from counts import changes
 from place import Moved, Place, Scheduler, left_for
-from program import Answer, Program
+from program import Answer, Program, ProgramError
 from rows import Table
 
 ROUNDS = 3
+IDLE_SECONDS = 1.0
 ONES, TWOS = 0x01010101, 0x02020202
 CGROUPS = (
     (Path("/sys/fs/cgroup/memory"), "memory.usage_in_bytes"),
@@ -33,13 +35,14 @@ def two(place: Place, size: int, data: int, quantum: float) -> tuple[Scheduler, 
     first = place.start("first", "device.py", scheduler.clients, 0)
     second = place.start("second", "device.py", scheduler.clients, 0)
     place.there(first, second)
+    scheduler.demand_swap()
     first.ask("hold", size=size)
     first.ask("write", value=ONES)
     return scheduler, first, second
 
 
 def rate(place: Place, table: Table) -> None:
-    """Out: from another's allocation to the end of its first kernel. In: from a kernel's launch to its end.
+    """Out: from the allocation of another, which holds the lock, to its first kernel's end. In: from launch to end.
 
     So everything counts, messages, mapping and the kernel too. The other one's own memory is fresh or freed, so only
     one direction moves at a time.
@@ -52,7 +55,8 @@ def rate(place: Place, table: Table) -> None:
     place.stack.close()
     scheduler, first, second = two(place, size, size + place.unit // 4, 30)
     out, back, counted_out, counted_in = [], [], [], []
-    for number in range(ROUNDS + 1):
+    for _ in range(ROUNDS + 1):
+        second.ask("touch")
         before = scheduler.moved()
         begun = second.ask("hold", size=size)
         pushed = second.ask("write", value=TWOS)
@@ -64,8 +68,6 @@ def rate(place: Place, table: Table) -> None:
         out.append(size / (seconds(begun, pushed) - seconds(own, own)))
         counted_out.append(_rate_out(between.since(before)))
         counted_in.append(_rate_in(after.since(between)))
-        if number == 0:
-            first.ask("write", value=ONES)
     wrong = first.ask("wrong_bytes", value=ONES)["wrong"]
     for way, measured, counted in (("out", out[1:], counted_out[1:]), ("in", back[1:], counted_in[1:])):
         value, told = statistics.median(measured), statistics.median(counted)
@@ -74,7 +76,7 @@ def rate(place: Place, table: Table) -> None:
             f"{size / 2**30:.4g} GiB {way}, of the pinned peak {peak[way] / 1e9:.1f} GB/s",
             f"{value / 1e9:.1f} GB/s: {value / peak[way]:.3f} (counted by the scheduler {told / peak[way]:.3f})",
             ">= 0.97",
-            f"{wrong} wrong bytes of the first row's touch" if wrong else "0 wrong bytes",
+            f"{wrong} wrong bytes",
             {"peak": peak, "rates": measured, "counted": counted, "wrong": wrong},
         )
 
@@ -95,10 +97,12 @@ def handover(place: Place, table: Table) -> None:
     second.ask("write", value=TWOS)
     before = scheduler.moved()
     for program in (first, second):
-        program.send("repeat", seconds=45 if not place.simulated else 20, kernel_ns=1_000_000)
+        program.send("repeat", seconds=15 if place.simulated else 40, kernel_ns=1_000_000)
     waits = {program.name: program.answer()["waits"] for program in (first, second)}
     moved = scheduler.moved().since(before)
     taken = list(changes(waits["first"], waits["second"]))
+    if not taken:
+        raise ProgramError(f"the device never changed hands: {waits}")
     wrong = sum(one.ask("wrong_bytes", value=value)["wrong"] for one, value in ((first, ONES), (second, TWOS)))
     middle = statistics.median(taken)
     table.row(
@@ -113,16 +117,18 @@ def handover(place: Place, table: Table) -> None:
 
 
 def idle(place: Place, table: Table) -> None:
-    """From the request of a program that another one pushed out to its first kernel's end."""
+    """From the request of a program that another one, idle by now, pushed out to its first kernel's end."""
     size = (20_000_000_000 >> 30) * place.unit if place.simulated else 20_000_000_000 >> 21 << 21
     scheduler, first, second = two(place, size, size + place.unit // 4, 30)
     alone, against = [], []
     for _ in range(ROUNDS):
         second.ask("hold", size=size)
         second.ask("write", value=TWOS)
+        time.sleep(IDLE_SECONDS)
         against.append(seconds(touched := first.ask("touch"), touched))
         second.ask("write", value=TWOS)
         second.ask("release")
+        time.sleep(IDLE_SECONDS)
         alone.append(seconds(touched := first.ask("touch"), touched))
     wrong = first.ask("wrong_bytes", value=ONES)["wrong"]
     for what, taken in (("the other has freed its own", alone), ("the other's as much has to leave", against)):

@@ -51,9 +51,9 @@ class Torch:
         torch, side = self._torch, self._side
         count = size // (2 * side * side) - 1
         vector = torch.randn(side, 1, generator=torch.Generator().manual_seed(1))
-        vector /= vector.norm()
-        reflection = torch.eye(side) - 2 * vector @ vector.T
-        self._factor = reflection.to(torch.bfloat16).to(self._device)
+        vector = (vector / vector.norm()).to(torch.bfloat16).to(self._device)
+        self._factor = torch.eye(side, dtype=torch.bfloat16, device=self._device)
+        self._factor.addmm_(vector, vector.T, alpha=-2)
         self._set = [torch.empty(side, side, dtype=torch.bfloat16, device=self._device) for _ in range(max(2, count))]
 
     def fill(self) -> None:

@@ -29,7 +29,7 @@ def mlp(kind: str) -> Training:
     import torch
 
     gpu = torch.cuda.is_available()
-    device, width = ("cuda", 4096) if gpu else ("cpu", 64)
+    device, width = ("cuda", 3072) if gpu else ("cpu", 64)
     torch.manual_seed(7)
     layers = [module for _ in range(LAYERS) for module in (torch.nn.Linear(width, width), torch.nn.GELU())]
     model = torch.nn.Sequential(*layers).to(device)
@@ -99,7 +99,7 @@ def jax(_: str) -> Training:
     import jax
     import jax.numpy as jnp
 
-    width = 4096 if jax.default_backend() == "gpu" else 64
+    width = 3072 if jax.default_backend() == "gpu" else 64
     keys = jax.random.split(jax.random.PRNGKey(7), LAYERS + 2)
     weights = [jax.random.normal(key, (width, width)) / width**0.5 for key in keys[:LAYERS]]
     data, target = (jax.random.normal(key, (BATCH, width)) for key in keys[LAYERS:])
