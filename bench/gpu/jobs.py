@@ -121,18 +121,25 @@ def makespan(place: Place, table: Table) -> None:
 
 
 def many(place: Place, table: Table) -> None:
-    """Four jobs, then eight, each of half of the memory, quantum 2 s, by both policies."""
+    """Four jobs, then eight, each of half of the memory, quantum 2 s, by both policies.
+
+    All have their contexts from the beginning, so the memory is the same.
+    """
     data = 8 * place.unit
     size = int(data / 2 - OVERHEAD * place.unit)
     place.hog(left_for(data, 8) + CONTEXT_BYTES)
     single = place.ready("alone", "job.py", place.environment, kind(place), 0)
     one = alone(single, size, 2 if place.simulated else 8)
     scheduler = place.scheduler(0.5 if place.simulated else 2, "exclusive")
+    waiting = start_jobs(place, scheduler, [f"job{number}" for number in range(8)], size // 8)
+    for job in waiting:
+        job.ask("release")
     jobs: list[Program] = []
     results = []
     for steps in (one.steps, one.steps // 2):
-        names = [f"job{number}" for number in range(len(jobs), len(jobs) + 4)]
-        jobs += start_jobs(place, scheduler, names, size)
+        jobs, waiting = jobs + waiting[:4], waiting[4:]
+        for job in jobs[-4:]:
+            job.ask("hold", size=size)
         for policy in ("exclusive", "auto"):
             scheduler.set_policy(policy)
             before = scheduler.moved()
