@@ -33,7 +33,7 @@ SAME_RESULTS = {
 ALONE_SECONDS = 6.0
 """Of each training."""
 NEWCOMERS = 16
-NO_MEMORY = re.compile(r"out of memory|OUT_OF_MEMORY|\b(?:answered|:) 2\b")
+NO_MEMORY = re.compile(r"out of memory|OUT_OF_MEMORY")
 
 
 @contextmanager
@@ -168,8 +168,7 @@ def start(place: Place, table: Table) -> None:
     programs = [
         place.start(f"newcomer{number}", "job.py", scheduler.clients, kind(place), 0) for number in range(count)
     ]
-    failed = []
-    began = []
+    failed, began, retried = [], [], 0
     for program in programs:
         try:
             place.there(program)
@@ -180,9 +179,10 @@ def start(place: Place, table: Table) -> None:
         if program.process.poll() is None:
             try:
                 began.append(program.answer())
+                retried += program.ask("refusals")["count"]
             except ProgramError as error:
                 failed.append(str(error))
-    refused = sum(bool(NO_MEMORY.search(program.said())) for program in programs)
+    refused = retried + sum(bool(NO_MEMORY.search(program.said())) for program in programs)
     wrong = sum(filler.ask("wrong_bytes", value=7)["wrong"] for filler in idle)
     moved = scheduler.moved()
     table.row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from place import CONTEXT_BYTES, Place, Scheduler, left_for
+from place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
 from program import Answer, Program
 from rows import Table
 
@@ -85,9 +85,9 @@ def report(
     )
 
 
-def moved_text(scheduler: Scheduler, before: object) -> str:
+def moved_text(scheduler: Scheduler, before: Moved) -> str:
     """What the scheduler counted since."""
-    moved = scheduler.moved().since(before)  # type: ignore[arg-type]
+    moved = scheduler.moved().since(before)
     return (
         f"{moved.out_bytes / 2**30:.1f} GiB out, {moved.in_bytes / 2**30:.1f} in, {moved.stalls} stalls of "
         f"{1000 * moved.stall_seconds / max(1, moved.stalls):.0f} ms, {moved.prefetched} prefetched"

@@ -30,6 +30,7 @@ class Work(Protocol):
     def submit(self, number: int) -> None: ...
     def synchronize(self) -> None: ...
     def digest(self) -> str: ...
+    def refusals(self) -> int: ...
     def release(self) -> None: ...
 
 
@@ -74,6 +75,10 @@ class Torch:
         first = self._set[0].flatten()[:4096].view(self._torch.int16)
         parts = [*self._torch.stack(sums).tolist(), *first.tolist()]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def refusals(self) -> int:
+        counts = self._torch.cuda.memory_stats(self._device)
+        return int(counts.get("num_alloc_retries", 0) + counts.get("num_ooms", 0))
 
     def release(self) -> None:
         self._set.clear()
@@ -124,6 +129,9 @@ class Plain:
             result.update(self._driver.read(self._address + begin, self.PIECE_BYTES))
         return result.hexdigest()[:16]
 
+    def refusals(self) -> int:
+        return 0
+
     def release(self) -> None:
         self._driver.free(self._address)
 
@@ -168,6 +176,10 @@ class Job:
         """Of all of the working set."""
         return {"digest": self._work.digest()}
 
+    def refusals(self) -> Answer:
+        """How often memory was refused, also where the framework tried again and the program did not notice."""
+        return {"count": self._work.refusals()}
+
     def release(self) -> None:
         """Frees the working set."""
         self._work.release()
@@ -183,5 +195,5 @@ class Job:
 if __name__ == "__main__":
     kinds = {"torch": Torch, "driver": Plain}
     job = Job(kinds[sys.argv[1]](int(sys.argv[2])))
-    orders = (job.hold, job.fill, job.calibrate, job.run, job.digest, job.release)
+    orders = (job.hold, job.fill, job.calibrate, job.run, job.digest, job.refusals, job.release)
     serve({order.__name__: order for order in orders})
