@@ -156,8 +156,7 @@ def equal_jobs(place: Place, table: Table) -> None:
 
 def start(place: Place, table: Table) -> None:
     """Programs that start at the same moment on a device that idle programs' memory and the hog fill."""
-    count, fillers = (8, 2) if place.simulated else (NEWCOMERS, 3)
-    each = 8 * place.unit
+    count, fillers, each = (4, 4, 36 * place.unit) if place.simulated else (NEWCOMERS, 3, 8 * place.unit)
     place.hog(left_for(fillers * each + place.unit // 4, fillers))
     scheduler = place.scheduler(2)
     idle = [place.start(f"filler{number}", "device.py", scheduler.clients, 0) for number in range(fillers)]

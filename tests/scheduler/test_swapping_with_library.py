@@ -80,7 +80,12 @@ def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Sta
             command = [sys.executable, "-c", PROGRAM, str(mebibytes), str(rounds), str(ordinal)]
             pipe = subprocess.PIPE
             process = subprocess.Popen(
-                [*command, *(["asked"] if asked else [])], env=variables, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+                [*command, *(["asked"] if asked else [])],
+                env=variables,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                text=True,
             )
             stack.enter_context(process)
             stack.callback(process.kill)
