@@ -51,10 +51,11 @@ class SwapMachine(RuleBasedStateMachine):
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
-        host_bytes=st.sampled_from((0, 6 * GIB, 100 * GIB)),
+        host_bytes=st.sampled_from((6 * GIB, 100 * GIB, 100 * GIB)),
+        sizes=st.lists(SIZES, min_size=2, max_size=SLOTS - 1),
     )
-    def start(self, policy: Policy, host_bytes: int) -> None:
-        """One device that nothing else uses."""
+    def start(self, policy: Policy, host_bytes: int, sizes: list[int]) -> None:
+        """Some processes have their memory already, and all of them want to compute."""
         self.settings = Settings(
             policy=policy,
             assumed_pinned_bytes=PINNED,
@@ -64,6 +65,11 @@ class SwapMachine(RuleBasedStateMachine):
         )
         self.core = Core(self.settings)
         self.handle(DeviceSeen(DEVICE, TOTAL))
+        for slot, size in enumerate(sizes):
+            self.grow(slot, 0)
+            self.grow(slot, size)
+            self.ask([slot])
+        self.deliver_all()
 
     @rule(slot=SLOT, size=SIZES)
     def come(self, slot: int, size: int) -> None:

@@ -107,6 +107,7 @@ class Residency:
             charge, arena_bytes = swap.charge_bytes, swap.arena_bytes + swap.arena_asked_bytes
         self._departed[client.number] = charge + account.fixed_bytes, arena_bytes
         self._ledger.depart(charge + account.fixed_bytes)
+        self._host.departed_bytes += arena_bytes
         self.deadline = None
 
     def has_departed(self, number: int) -> bool:
@@ -118,6 +119,7 @@ class Residency:
         departed_bytes, arena_bytes = self._departed.pop(number, (0, 0))
         self._ledger.depart(-departed_bytes)
         self._host.used_bytes -= arena_bytes
+        self._host.departed_bytes -= arena_bytes
 
     def free_all(self) -> None:
         """The device is forgotten."""
@@ -282,7 +284,7 @@ class Residency:
             self._room -= self.needed_bytes(client)
             return True
         footprint = swap.footprint_bytes
-        goal = min(footprint, swap.charge_bytes + max(0, self._room_for(client)))
+        goal = min(footprint, swap.charge_bytes + self._room_for(client))
         if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
             self._allot(client, goal)
         if swap.allotted_bytes < footprint:
@@ -311,6 +313,7 @@ class Residency:
         self._pending -= swap.leaving_bytes
         before = swap.charge_bytes
         self._actions.append(swap.evict(allotted_bytes, self._now))
+        self._wake_at(self._now + self._grace_seconds)
         self._charge(swap, before)
 
     def _charge(self, swap: Swap, before: int) -> None:
