@@ -58,6 +58,17 @@ def test_old_orders_may_keep_a_client_out() -> None:
     assert table.has("A", 10, 10) == ["grant A"]
 
 
+def test_what_was_allotted_counts_until_the_client_goes_by_less() -> None:
+    """B has nothing on the device, but may be bringing in all of it: A gets nothing of that before B has read."""
+    table = Table()
+    table.comes("B", 10, 0)
+    table.comes("A", 4)
+    assert table.asks("A") == ["grant A"]
+    assert table.grows("A", 8) == ["evict B 7"]
+    assert table.has("B", 10, 0, order=0) == []
+    assert "allot A 8 as 1" in table.has("B", 10, 0)
+
+
 def test_the_first_waiter_comes_in_as_others_leave() -> None:
     """A leaves what B lacks when it is asked to leave, and each chunk that left is B's at once."""
     table = two_that_do_not_fit()
@@ -139,7 +150,7 @@ def test_a_growth_of_a_holder_is_answered_when_the_room_is_there() -> None:
 def test_a_growth_of_another_client_needs_no_room() -> None:
     """B does not hold: what it allocates has no device memory until its turn."""
     table = Table(Policy.EXCLUSIVE)
-    table.comes("A", 14)
+    table.comes("A", 14.5)
     table.asks("A")
     table.comes("B", 1)
     assert table.grows("B", 9) == ["allot B 1 as 1"]
@@ -254,6 +265,29 @@ def test_who_can_never_fit_is_passed_over() -> None:
     line = table.core.line(ord("B"), table.now)
     assert line is not None
     assert line.too_large
+
+
+def test_who_is_passed_over_leaves_for_others() -> None:
+    """B can't fit any more and keeps nobody out: what it has on the device makes room for C."""
+    table = Table()
+    table.comes("B", 12, 6)
+    table.asks("B")
+    table.comes("C", 6)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 6 * GIB))
+    said = table.asks("C") + table.has("B", 12, 3) + table.has("C", 6, 6)
+    assert said[-1] == "grant C"
+
+
+def test_a_context_that_was_refused_is_charged_no_more() -> None:
+    """A would not fit beside another context; when that is refused A can go on, and the next attempt counts again."""
+    table = Table(pinned=1)
+    table.comes("A", 14.5)
+    assert table.asks("A") + table.has("A", 14.5, 14.5) == ["allot A 14.5", "grant A"]
+    table.comes("B")
+    assert table.core.snapshot(0.0)[0].clients[1].pinned_bytes == GIB
+    assert "refuse B 1" in table.grows("B", 0)
+    assert table.core.snapshot(0.0)[0].clients[1].pinned_bytes == 0
+    assert "refuse B 2" in table.grows("B", 0)
 
 
 def test_who_does_not_leave_in_time_is_not_waited_for() -> None:

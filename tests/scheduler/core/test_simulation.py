@@ -62,7 +62,7 @@ def test_the_farthest_turn_moves_one_client_a_hand_over() -> None:
 @pytest.mark.parametrize("clients", [2, 3, 5, 16, 64])
 def test_everyone_is_served(clients: int) -> None:
     """Any number of clients takes turns fairly, and no holder is ever told to leave memory."""
-    simulation, _ = run(clients, {16: 0.3, 64: 0.05}.get(clients, 0.7), 2.0, Policy.EXCLUSIVE, 4.0)
+    simulation, _ = run(clients, {16: 0.3, 64: 0.05}.get(clients, 0.7), 1.0, Policy.EXCLUSIVE, 2.0)
     turns = [program.turns for program in simulation.programs.values()]
     assert max(turns) - min(turns) <= 1
 

@@ -116,13 +116,7 @@ class Device:
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
         client.advance(Step.REQUESTED)
-        if not client.account.pinned_measured and client.account.pinned_bytes == 0:
-            # It was assumed to have no context; but whoever wants to work has one.
-            account = client.account
-            assumed = self.ledger.assumed_pinned_bytes(
-                account.backend, self._settings.assumed_pinned_bytes, account.claimed_total_bytes
-            )
-            self.ledger.pin(client.account, assumed, measured=False)
+        self._assume_context(client)
         client.since = now
         if client.swap is not None:
             client.swap.progress_at = now
@@ -154,6 +148,7 @@ class Device:
 
     def grow(self, client: Client, swap: Swap, event: GrowthRequested) -> None:
         """A client that swaps wants to be admitted so much."""
+        self._assume_context(client)
         swap.growth = event
         self.residency.growing[client.number] = client
         if client.state is ClientState.HOLDING and self.residency.refusal(swap) is None:
@@ -245,8 +240,7 @@ class Device:
         ahead = (*self._holders.unresponsive, *self._holders.leaving, *self._blocking.clients)
         behind = tuple(Turn(client.number, now - client.since) for client in ahead)
         for position, client in enumerate(self._waiting.values(), start=1):
-            too_large = self.residency.never_fits(client)
-            seconds = now - client.since
+            too_large, seconds = self.residency.never_fits(client), now - client.since
             yield client, Line(position, len(self._waiting), seconds, behind, self.awaited > 0, too_large)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
@@ -340,9 +334,8 @@ class Device:
         for client in self._blocking.clients:
             left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two):
-            if self.residency.clients and not self._is_ready(client, now):
-                continue
-            self._grant(client, now, new_grant, actions)
+            if not self.residency.clients or self._is_ready(client, now):
+                self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
         for client in self._blocking.clients:
@@ -355,9 +348,15 @@ class Device:
             return self._holders.squeezed[0]
         return first
 
+    def _assume_context(self, client: Client) -> None:
+        """It was assumed to have no context, or was refused one; but whoever wants to work has one."""
+        account = client.account
+        if not account.pinned_measured and account.pinned_bytes == 0:
+            most, claim = self._settings.assumed_pinned_bytes, account.claimed_total_bytes
+            self.ledger.pin(account, self.ledger.assumed_pinned_bytes(account.backend, most, claim), measured=False)
+
     def _vacate(self, now: float) -> None:
-        holders = self._holders
-        if self.residency.clients and self._waiting and not holders.count:
+        if self.residency.clients and self._waiting and not self._holders.count:
             self.residency.traffic.vacant(now)
 
     def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:

@@ -263,6 +263,8 @@ class Residency:
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
         swap.growth = None
         swap.growing_bytes = 0
+        if not swap.has_context:
+            self._ledger.pin(client.account, 0, measured=False)
         del self.growing[client.number]
         self.refused.append(client)
         self.traffic.refused += 1
@@ -338,7 +340,10 @@ class Residency:
                 lacking -= unused
         if lacking <= 0:
             return
-        idle = [client for client in others if client.state is ClientState.IDLE]
+        # Who waits and is passed over leaves like one that is idle.
+        waits = {client.number for client in self._waiting}
+        resting = (ClientState.IDLE, ClientState.WAITING)
+        idle = [client for client in others if client.state in resting and client.number not in waits]
         idle.sort(key=lambda client: client.since)
         leaving = [client for client in others if client.state is ClientState.LEAVING]
         for client in (*idle, *leaving, *behind):

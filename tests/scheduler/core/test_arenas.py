@@ -1,0 +1,43 @@
+"""How host memory is shared out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nvshare.scheduler.core.arenas import GRANULE_BYTES, Arena, can_leave, fill
+
+MIB = 1 << 20
+GIB = 1 << 30
+ARENAS = st.lists(
+    st.builds(
+        lambda have, useful: Arena(have * GRANULE_BYTES, useful * GRANULE_BYTES), st.integers(0, 60), st.integers(0, 99)
+    ),
+    max_size=8,
+)
+
+
+@given(ARENAS, st.integers(0, 800).map(lambda granules: granules * GRANULE_BYTES))
+def test_the_level(arenas: list[Arena], budget_bytes: int) -> None:
+    """None shrinks, none grows past what is of use or past the budget, and no granule more would be possible."""
+    filled = fill(arenas, budget_bytes)
+    grown = [after.bytes - before.bytes for before, after in zip(arenas, filled, strict=True)]
+    assert all(more >= 0 for more in grown)
+    assert all(
+        after.bytes <= max(after.useful_bytes, before.bytes) for before, after in zip(arenas, filled, strict=True)
+    )
+    had = sum(arena.bytes for arena in arenas)
+    assert sum(arena.bytes for arena in filled) <= max(had, budget_bytes)
+    level = max((after.bytes for more, after in zip(grown, filled, strict=True) if more), default=0)
+    below = [arena for arena in filled if arena.bytes < arena.useful_bytes]
+    assert all(arena.bytes >= level for arena in below), "somebody got more than one who could use it as well"
+    if below:
+        lowest = min(arena.bytes for arena in below)
+        one_more = sum(arena.bytes == lowest for arena in below)
+        assert sum(arena.bytes for arena in filled) + one_more * GRANULE_BYTES > budget_bytes
+
+
+def test_what_can_leave_for_the_one_with_the_largest_arena() -> None:
+    """Its own arena is of no use then, and neither is more than a client has."""
+    assert can_leave([Arena(4 * GIB, 8 * GIB), Arena(2 * GIB, 2 * GIB), Arena(9 * GIB, GIB)]) == 3 * GIB
+    assert can_leave([]) == 0

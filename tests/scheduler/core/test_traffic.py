@@ -1,0 +1,53 @@
+"""What is known of transfers from what clients tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvshare.scheduler.core.traffic import ASSUMED_BYTES_PER_SECOND, Traffic
+
+CHUNK = 64 << 20
+
+
+def test_the_rate_of_a_transfer() -> None:
+    """Chunk after chunk at 10 ms: the first one began nobody knows when."""
+    traffic = Traffic()
+    for number in range(10):
+        traffic.told(1, (0, 0), (CHUNK * number, CHUNK * (number + 1)), number * 0.01)
+    seen = traffic.snapshot()
+    assert seen.out_bytes == 10 * CHUNK
+    assert seen.out_seconds == pytest.approx(0.09)
+    assert seen.out_bytes_per_second == pytest.approx(CHUNK / 0.01)
+    assert traffic.seconds(CHUNK) == pytest.approx(0.01)
+
+
+def test_before_anything_was_measured() -> None:
+    """A rate that is rather too low: too long a quantum costs nobody anything."""
+    assert Traffic().seconds(int(ASSUMED_BYTES_PER_SECOND)) == 1.0
+
+
+def test_what_was_freed_did_not_come_in() -> None:
+    """Half of what is copied out no more was freed."""
+    traffic = Traffic()
+    traffic.told(1, (4 * CHUNK, 3 * CHUNK), (2 * CHUNK, 0), 0.0)
+    assert traffic.snapshot().in_bytes == CHUNK
+
+
+def test_a_pause_is_no_transfer() -> None:
+    """Two transfers of one client, a second apart, are not one slow one."""
+    traffic = Traffic()
+    for moment in (0.0, 0.01, 1.0, 1.01):
+        traffic.told(1, (0, 0), (0, CHUNK), moment)
+    assert traffic.snapshot().out_bytes_per_second == pytest.approx(CHUNK / 0.01)
+
+
+def test_hand_overs() -> None:
+    """One that waited 0.2 s, one for which all was there, and one to a client that does not swap."""
+    traffic = Traffic()
+    for gap, swaps in ((0.2, True), (0.0, True), (1.0, False)):
+        traffic.vacant(5.0)
+        traffic.granted(5.0 + gap, swaps=swaps)
+    traffic.granted(9.0, swaps=True)
+    seen = traffic.snapshot()
+    assert (seen.stalls, seen.prefetched) == (2, 1)
+    assert seen.stall_seconds == pytest.approx(0.2)
