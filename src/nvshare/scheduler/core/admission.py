@@ -35,7 +35,12 @@ class Host:
     budget_bytes: int
     used_bytes: int = 0
     departed_bytes: int = 0
-    """Of it, of clients that are gone: it is waited for, not missed."""
+    """Of it, what clients had that are gone; it will be free."""
+
+    @property
+    def available_bytes(self) -> int:
+        """What may be made, now or when the memory of those that are gone is free."""
+        return self.budget_bytes - self.used_bytes + self.departed_bytes
 
     def snapshot(self) -> HostMemory:
         """What can be seen of it."""
@@ -53,7 +58,7 @@ class Admission:
 
     def capacity_bytes(self, swap: Swap) -> int:
         """The most that a client's footprint could be admitted now."""
-        return max(swap.admitted_bytes, self._ledger.lasting_bytes - self._ledger.headroom_bytes)
+        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes)
 
     def refusal(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> str | None:
         """Why a growth is not possible; None: it is, maybe not at once."""
@@ -67,17 +72,13 @@ class Admission:
             if growth.footprint_bytes > most:
                 return f"{growth.footprint_bytes // MIB} MiB do not fit the device, {max(0, most) // MIB} MiB would"
         if fixed or not swap.has_context:
-            most = left if fixed else left + ledger.reserve_bytes
+            left += self._reserve(swap, growth)
             for other in clients:
-                if other.admitted_bytes > most:
+                if other.admitted_bytes > left:
                     return f"client {other.number} with its {other.admitted_bytes // MIB} MiB would not fit any more"
         arenas, lacking = self._arenas(swap, growth, left, clients)
         own = sum(arena.bytes for arena in arenas)
-        host = self._host
-        if (
-            lacking > 0
-            and can_leave(fill(arenas, host.budget_bytes - host.used_bytes + host.departed_bytes + own)) < lacking
-        ):
+        if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
             return f"the host has not {lacking // MIB} MiB to swap into"
         return None
 
@@ -85,7 +86,9 @@ class Admission:
         """Whether there is the host memory for a growth that is possible."""
         if _is_had(swap, growth):
             return True
-        left = self._left(swap, clients) - max(0, growth.fixed_bytes - swap.fixed_bytes)
+        fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
+        left = self._left(swap, clients) - fixed
+        left += self._reserve(swap, growth)
         arenas, lacking = self._arenas(swap, growth, left, clients)
         return lacking <= 0 or can_leave(arenas) >= lacking
 
@@ -101,16 +104,13 @@ class Admission:
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
-        lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.lasting_bytes
+        lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
         asked = (client.arena_asked_bytes for client in clients)
-        found_for = (
-            self._host.budget_bytes - self._host.used_bytes,
-            *(number for arena in arenas for number in (arena.bytes, arena.useful_bytes)),
-            *asked,
-        )
+        sizes = (size for arena in arenas for size in (arena.bytes, arena.useful_bytes))
+        found_for = (self._host.budget_bytes - self._host.used_bytes, *sizes, *asked)
         if found_for == self._arenas_for:
             return []
         self._arenas_for = found_for
@@ -127,10 +127,18 @@ class Admission:
         return made
 
     def _left(self, swap: Swap, clients: Collection[Swap]) -> int:
-        """What is left for what can move, without the contexts that are not admitted yet, but for its own."""
+        """What is left for what can move, without the contexts that are not admitted yet, but for its own.
+
+        What the gone had will be free.
+        """
         waiting = (other.account.pinned_bytes for other in clients if not other.has_context)
         own = 0 if swap.has_context else swap.account.pinned_bytes
-        return self._ledger.lasting_bytes + sum(waiting) - own
+        return self._ledger.left_bytes + self._ledger.departed_bytes + sum(waiting) - own
+
+    def _reserve(self, swap: Swap, growth: GrowthRequested) -> int:
+        """What of the reserve counts for a growth: all of it if that is nothing but a context."""
+        more = growth.footprint_bytes > swap.admitted_bytes or growth.fixed_bytes > swap.fixed_bytes
+        return 0 if more or swap.has_context else self._ledger.reserve_bytes
 
     def _arenas(
         self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap]

@@ -106,8 +106,8 @@ class Residency:
             self._ledger.charged_bytes -= swap.charge_bytes
             charge, arena_bytes = swap.charge_bytes, swap.arena_bytes + swap.arena_asked_bytes
         self._departed[client.number] = charge + account.fixed_bytes, arena_bytes
-        self._host.departed_bytes += arena_bytes
         self._ledger.depart(charge + account.fixed_bytes)
+        self._host.departed_bytes += arena_bytes
         self.deadline = None
 
     def has_departed(self, number: int) -> bool:
@@ -154,7 +154,7 @@ class Residency:
         """Whether a client would not be wholly in if it were alone."""
         if client.swap is None:
             return False
-        return client.swap.footprint_bytes > self._ledger.lasting_bytes + self._ledger.reserve_bytes
+        return client.swap.footprint_bytes > self._ledger.left_bytes + self._ledger.reserve_bytes
 
     def has_room_for(self, client: Client, paging_bytes: int) -> bool:
         """Whether there is what a waiter needs that does not swap; ``paging_bytes`` as for ``plan``."""
@@ -204,6 +204,14 @@ class Residency:
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+        for client in self.clients.values():
+            swap = client.swap
+            assert swap is not None
+            # What it was given on top of what it asked for is taken back where contexts have come since.
+            most = max(swap.footprint_bytes, self._ledger.left_bytes)
+            if swap.admitted_bytes > most and swap.reported and swap.growth is None:
+                swap.admitted_bytes = most
+                self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
         # Each answers whether those behind it may have room.
         for client in list(self.growing.values()):
             if not self._let_grow(client):
@@ -276,7 +284,7 @@ class Residency:
             self._room -= self.needed_bytes(client)
             return True
         footprint = swap.footprint_bytes
-        goal = min(footprint, swap.charge_bytes + max(0, self._room_for(client)))
+        goal = min(footprint, swap.charge_bytes + self._room_for(client))
         if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
             self._allot(client, goal)
         if swap.allotted_bytes < footprint:
@@ -305,6 +313,7 @@ class Residency:
         self._pending -= swap.leaving_bytes
         before = swap.charge_bytes
         self._actions.append(swap.evict(allotted_bytes, self._now))
+        self._wake_at(self._now + self._grace_seconds)
         self._charge(swap, before)
 
     def _charge(self, swap: Swap, before: int) -> None:

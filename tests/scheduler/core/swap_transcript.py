@@ -1,0 +1,137 @@
+"""A core with clients that swap, fed by hand: one line of a test is one event, and what it must be answered."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.core.actions import Action, Allot, Evict, Grant, GrowArena, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
+    ArenaGrown,
+    Backend,
+    ClaimedState,
+    ClientRegistered,
+    DeviceSeen,
+    Event,
+    GrowthRequested,
+    LockReleased,
+    LockRequested,
+    Policy,
+    ResidencyReported,
+)
+from nvshare.scheduler.core.settings import Settings
+
+DEVICE = "GPU-a"
+GIB = 1 << 30
+TOTAL = 16
+"""GiB of the device, of which one is the reserve; contexts take nothing here unless a test says so."""
+
+
+class Table:
+    """A core, and what its clients have been told. Sizes are GiB."""
+
+    def __init__(
+        self, policy: Policy = Policy.AUTO, *, pinned: float = 0, host: float = 1000, reserve: float = 1
+    ) -> None:
+        self.core = Core(
+            Settings(
+                policy=policy,
+                quantum_seconds=30.0,
+                assumed_pinned_bytes=int(pinned * GIB),
+                reserve_bytes=int(reserve * GIB),
+                host_bytes=int(host * GIB),
+            )
+        )
+        self.now = 0.0
+        self.orders: dict[str, int] = {}
+        self.requests: dict[str, int] = {}
+        self.grants: dict[str, int] = {}
+        self.arenas: dict[str, int] = {}
+        self.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+
+    def feed(self, event: Event) -> list[str]:
+        """What the core answers, in words; messages that are not of interest here are left out."""
+        return self._say(self.core.handle(event, self.now))
+
+    def timer(self) -> list[str]:
+        """The same, when the core wants to be woken."""
+        deadline = self.core.deadline()
+        assert deadline is not None
+        self.now = deadline
+        return self._say(self.core.handle_timer(self.now))
+
+    def comes(self, name: str, size: float = 0, resident: float | None = None, *, arena: float = 100) -> list[str]:
+        """A client registers and reports, with ``size`` and as much of it resident."""
+        said = self.feed(ClientRegistered(ord(name), DEVICE, int(size * GIB), ClaimedState.IDLE, backend=Backend.SWAP))
+        self.arenas[name] = int(arena * GIB)
+        return said + self.has(name, size, size if resident is None else resident)
+
+    def has(
+        self,
+        name: str,
+        size: float,
+        resident: float,
+        *,
+        order: int | None = None,
+        out: float | None = None,
+        fixed: float = 0,
+        lacking: float = 0,
+    ) -> list[str]:
+        """A client reports; unless said otherwise it goes by the newest order, and what is not resident is out."""
+        arena = self.arenas[name]
+        return self.feed(
+            ResidencyReported(
+                ord(name),
+                self.orders.get(name, 0) if order is None else order,
+                int(size * GIB),
+                int(resident * GIB),
+                fixed_bytes=int(fixed * GIB),
+                admitted_bytes=int(size * GIB),
+                arena_bytes=arena,
+                usable_bytes=arena,
+                out_bytes=int((size - resident if out is None else out) * GIB),
+                lacking_bytes=int(lacking * GIB),
+            )
+        )
+
+    def grows(self, name: str, size: float, fixed: float = 0) -> list[str]:
+        """A client wants to be admitted so much."""
+        self.requests[name] = self.requests.get(name, 0) + 1
+        return self.feed(GrowthRequested(ord(name), self.requests[name], int(size * GIB), int(fixed * GIB)))
+
+    def asks(self, name: str) -> list[str]:
+        """A client wants the lock."""
+        return self.feed(LockRequested(ord(name)))
+
+    def releases(self, name: str) -> list[str]:
+        """A client gives the lock back."""
+        return self.feed(LockReleased(ord(name), self.grants[name]))
+
+    def arena(self, name: str, segment: float) -> list[str]:
+        """A client gets host memory."""
+        self.arenas[name] += int(segment * GIB)
+        return self.feed(ArenaGrown(ord(name), int(segment * GIB)))
+
+    def _say(self, actions: list[Action]) -> list[str]:
+        return [text for action in actions if (text := self._text(action))]
+
+    def _text(self, action: Action) -> str:
+        name = chr(action.client)
+        match action:
+            case Grant(_, grant):
+                self.grants[name] = grant
+                return f"grant {name}"
+            case Revoke():
+                return f"revoke {name}"
+            case Allot(_, order, allotted_bytes, _, _, request):
+                self.orders[name] = order
+                return f"allot {name} {allotted_bytes / GIB:g}" + (f" as {request}" if request else "")
+            case Evict(_, order, allotted_bytes):
+                self.orders[name] = order
+                return f"evict {name} {allotted_bytes / GIB:g}"
+            case RefuseGrowth(_, request, _):
+                return f"refuse {name} {request}"
+            case GrowArena(_, segment_bytes):
+                return f"arena {name} {segment_bytes / GIB:g}"
+            case TellWaiters():
+                return ""
+            case _:
+                return f"{action}"
