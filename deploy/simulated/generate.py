@@ -18,8 +18,9 @@ FOLDER = Path(__file__).resolve().parent
 DEPLOY = FOLDER.parent
 HEADER = "# Made by generate.py from ../{name}; change that one.\n"
 
-DEVICES = "2x16GiB"
-# Short turns, so that one sees them; the simulated GPUs swap nothing.
+# Small ones: what programs swap out takes real host memory.
+DEVICES = "2x1GiB/32MiB"
+# Short turns, so that one sees them.
 QUANTUM_SECONDS = 2
 HOST_LIBRARIES = "/var/lib/nvshare"
 HOST_STATE = "/var/run/nvshare-simulated"

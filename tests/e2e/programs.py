@@ -17,7 +17,7 @@ NEXT_IMAGE = "nvshare/nvshare:next"
 ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000
 BLOCKS = 4
-BLOCK_BYTES = 3 << 30
+BLOCK_BYTES = 192 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[s
 
 
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
-    """A program that keeps a GPU busy, needs 12 GiB of it, and checks its result after its last step."""
+    """A program that keeps a GPU busy, needs three quarters of its memory, and checks its result after its last step."""
     plan = {
         "name": "e2e",
         "ordinal": 0,

@@ -18,7 +18,7 @@ TWO_GPUS = "deploy/simulated/examples/two-gpus.yaml"
 
 
 def test_four_pods_on_two_gpus_take_turns(simulated: Node) -> None:
-    """The example's four pods of 12 GiB: two on each GPU of 16 GiB, never both at once, and every result is right."""
+    """The example's four pods of 768 MiB: two on each GPU of 1 GiB, never both at once, and every result is right."""
     since = simulated.clock_ns()
     kubectl("apply", "--namespace", TESTS, "--filename", FOUR_PODS)
     eventually("the example's pods end", lambda: get("job", "four-pods")["status"].get("completionTime"), 120)

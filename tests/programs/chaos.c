@@ -3,10 +3,10 @@
  * A GPU program without end, for the chaos tests: chaos KERNELS.PTX PAGE SEED DEVICE...
  *
  * Round by round it does something that the seed chooses, on one of the devices, and checks the
- * result: kernels on several streams and threads, captures, forks, contexts that come and go, and
- * work that waits for what is submitted later. PAGE is a file of struct page, which it shares with
- * the test. Exit status 0: it was told to stop, and every result was right. Anything else is told
- * on stderr.
+ * result: kernels on several streams and threads, captures, forks, contexts that come and go,
+ * memory that is kept, and work that waits for what is submitted later. PAGE is a file of struct
+ * page, which it shares with the test. Exit status 0: it was told to stop, and every result was
+ * right. Anything else is told on stderr.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "belongings.h"
 #include "program.h"
 
 #define ELEMENTS 1024
@@ -39,11 +40,12 @@ struct place {
 	CUcontext context;
 	CUdevice device;
 	CUfunction fill, axpy, spin;
+	struct belongings belongings;
 };
 
 /* One strand of work: a thread has one, with its own numbers. */
 struct strand {
-	const struct place *place;
+	struct place *place;
 	uint64_t random;
 	CUstream stream;
 	CUdeviceptr x, y;
@@ -269,10 +271,34 @@ static void fork_beside(struct strand *strand)
 	exit(1);
 }
 
+/* Only the program's first thread does this, and the threads of the other deeds have ended. */
+static void keep(struct strand *strand)
+{
+	struct belongings *all = &strand->place->belongings;
+
+	CHECK(cuCtxSetCurrent(strand->place->context));
+	all->fill = strand->place->fill;
+	CHECK(cuStreamCreate(&all->stream, CU_STREAM_NON_BLOCKING));
+	for (uint32_t left = 1 + below(&strand->random, 6); left; left--) {
+		exchange(all, below(&strand->random, UINT32_MAX));
+		use(all, below(&strand->random, UINT32_MAX));
+	}
+	CHECK(cuStreamDestroy_v2(all->stream));
+}
+
 static void (*const deeds[])(struct strand *) = {
-	compute,	  compute,	    compute_in_threads, compute_for_long,
-	compute_by_graph, wait_for_a_value, wait_for_a_mutex,	compute_in_a_context_of_its_own,
+	compute,
+	compute,
+	compute_in_threads,
+	compute_for_long,
+	compute_by_graph,
+	wait_for_a_value,
+	wait_for_a_mutex,
+	compute_in_a_context_of_its_own,
 	fork_beside,
+	keep,
+	keep,
+	keep,
 };
 
 static struct page *page_of(const char *path)
