@@ -32,7 +32,7 @@ struct nvs_block {
 	uint64_t mapping_bytes;
 	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
 	unsigned long long id, mapping_id;
-	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
+	bool sync_memops; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as the program set it */
 };
 
 /* The block that the address lies in, at its start or inside. False: none of ours. */
@@ -56,8 +56,8 @@ void nvs_blocks_context_gone(CUcontext context);
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
-/* False: no such block. */
-bool nvs_block_set_async(CUdeviceptr address, bool async);
+/* Of plain memory. False: no such block. */
+bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops);
 
 /*
  * The chunks of a plain block that these addresses lie in can't move from now on; the caller has
