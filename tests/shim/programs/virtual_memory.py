@@ -19,6 +19,7 @@ MIB = 1 << 20
 FLOATS = 1024
 """That are looked at in one place."""
 
+POSIX_FD = 1
 device: Device
 
 
@@ -104,7 +105,7 @@ def grows() -> None:
 def segments() -> None:
     """As an allocator whose segments expand: small handles side by side, unmapped and mapped anew."""
     base = int(call("cuMemAddressReserve", 128 * MIB, 0, 0, 0))
-    handles = [create(20 * MIB) for _ in range(3)] + [create(2 * MIB) for _ in range(3)]
+    handles = [create(20 * MIB, POSIX_FD) for _ in range(3)] + [create(2 * MIB) for _ in range(3)]
     sizes = [20 * MIB] * 3 + [2 * MIB] * 3
     places = [base + sum(sizes[:number]) for number in range(6)]
     for handle, size, place in zip(handles, sizes, places, strict=True):
@@ -227,6 +228,28 @@ def questions() -> None:
     call("cuMemUnmap", base + 2 * MIB, size)
     call("cuMemRelease", handle)
     call("cuMemAddressFree", base, 512 * MIB)
+
+
+def exported() -> None:
+    """A handle that others get to know, here this process itself."""
+    base, size = int(call("cuMemAddressReserve", 256 * MIB, 0, 0, 0)), 100 * MIB
+    handle, other = create(size, POSIX_FD), create(4 * MIB)
+    call("cuMemMap", base, size, 0, handle, 0)
+    call("cuMemSetAccess", base, size, access(), 1)
+    write(base + 90 * MIB, 1.0)
+    kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    descriptor = call("cuMemExportToShareableHandle", handle, kind, 0)
+    print(driver.cuMemExportToShareableHandle(other, kind, 0)[0].name, flush=True)
+    imported = call("cuMemImportFromShareableHandle", descriptor, kind)
+    call("cuMemMap", base + 128 * MIB, size, 0, imported, 0)
+    call("cuMemSetAccess", base + 128 * MIB, size, access(), 1)
+    check(base + 218 * MIB, 1.0)
+    write(base + 218 * MIB, 2.0)
+    check(base + 90 * MIB, 2.0)
+    call("cuMemUnmap", base, 256 * MIB)
+    for one in (handle, other, imported):
+        call("cuMemRelease", one)
+    call("cuMemAddressFree", base, 256 * MIB)
 
 
 def managed() -> None:
@@ -366,7 +389,7 @@ def look(function: str, *arguments: Any) -> None:
     show(function, *arguments)
 
 
-CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, managed, pooled, graphs, looks, shared, peers)
+CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, exported, managed, pooled, graphs, looks, shared, peers)
 
 
 def main(case: str) -> None:
