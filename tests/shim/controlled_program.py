@@ -90,7 +90,7 @@ class ControlledProgram:
 
     def descriptors(self) -> list[str]:
         """Its open files, but for sockets, which come and go."""
-        links = [os.readlink(entry) for entry in Path(f"/proc/{self.pid}/fd").iterdir()]
+        links = [str(entry.readlink()) for entry in Path(f"/proc/{self.pid}/fd").iterdir()]
         return [link for link in links if not link.startswith("socket:")]
 
     def end(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-
 from pathlib import Path
 
 import pytest
@@ -132,7 +131,6 @@ def test_the_lock_is_asked_back_before_everything_is_in(start: Start, scheduler:
     peer.grant()
     grow = peer.expect(wire.Grow)
     peer.take_back()
-    program.client_waits(peer.peer)
     assert not program.answered()
     peer.allot(2 * CHUNK, 4 * CHUNK, grow.request)
     peer.grant()

@@ -394,7 +394,7 @@ CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, question
 
 def main(case: str) -> None:
     """Runs one case."""
-    global device  # noqa: PLW0603
+    global device
     device = Device.open()
     step()
     next(function for function in CASES if function.__name__ == case)()
