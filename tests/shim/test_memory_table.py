@@ -50,7 +50,6 @@ OURS = {
     "cuMemGetAccess": "a mapping of ours",
     "cuMemAddressReserve": "noted",
     "cuMemAddressFree": "refused while something of ours is mapped there",
-    "cuMemGetAddressRange": "a block of ours",
     "cuMemGetAddressRange_v2": "a block of ours",
     "cuPointerGetAttribute": "a block of ours",
     "cuPointerGetAttributes": "a block of ours",
@@ -83,6 +82,7 @@ LOOKS = {
 """Wait at the gate in a body of their own, those of class LOOK in a generated one."""
 
 HARMLESS = {
+    "cuMemGetAddressRange": "addresses of 32 bits, which only the driver gives",
     "cuExternalMemoryGetMappedBuffer": "memory of others, which does not move",
     "cuGraphAddExternalSemaphoresSignalNode": "semaphores",
     "cuGraphAddExternalSemaphoresWaitNode": "semaphores",

@@ -6,12 +6,12 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from nvshare import paths
 from tests.conftest import Libraries
+from tests.polling import poll_until
 from tests.shim.children import PROGRAMS, ROOT, Children
 from tests.shim.swap_scheduler import MIB, SwapScheduler
 
@@ -19,10 +19,11 @@ PROGRAM = PROGRAMS / "virtual_memory.py"
 
 
 def cases() -> list[str]:
-    """The names in the program's table."""
+    """The names in the program's table, without those that have a test of their own."""
     for node in ast.parse(PROGRAM.read_text()).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CASES":
-            return [name.id for name in ast.walk(node.value or node) if isinstance(name, ast.Name)]
+            names = [name.id for name in ast.walk(node.value or node) if isinstance(name, ast.Name)]
+            return [name for name in names if name not in ("looks", "shared", "peers")]
     raise AssertionError
 
 
@@ -41,11 +42,17 @@ def scheduler(run_dir: paths.RunDir) -> Iterator[SwapScheduler]:
 
 def lines_of(output: str) -> list[str]:
     """Without the steps."""
-    return [line for line in output.splitlines() if line != "step"]
+    return [line for line in output.splitlines() if line not in ("step", "look")]
 
 
-def run_stepping(environment: dict[str, str], case: str, at_step: Callable[[], None]) -> list[str]:
-    """What the case prints when something happens at each of its steps."""
+def run_stepping(
+    environment: dict[str, str],
+    case: str,
+    at_step: Callable[[], None],
+    at_look: Callable[[], None] = lambda: None,
+    during_look: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """What the case prints when something happens at each of its steps, and before and during each look."""
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), case],
         env=environment,
@@ -60,10 +67,12 @@ def run_stepping(environment: dict[str, str], case: str, at_step: Callable[[], N
     lines = []
     try:
         for line in process.stdout:
-            if line == "step\n":
-                at_step()
+            if line in ("step\n", "look\n"):
+                (at_step if line == "step\n" else at_look)()
                 process.stdin.write("\n")
                 process.stdin.flush()
+                if line == "look\n":
+                    during_look()
             else:
                 lines.append(line.rstrip("\n"))
     except BaseException:
@@ -89,7 +98,8 @@ def test_taken_away_at_every_step(
         scheduler.open()
 
     assert run_stepping(environment, case, take_away) == expected
-    assert scheduler.evictions
+    assert scheduler.client.most_resident > 50 * MIB
+    assert scheduler.client.most_out > MIB or case in ("wrong", "questions"), "what was written is in host memory"
 
 
 @pytest.mark.timeout(180)
@@ -99,9 +109,64 @@ def test_nothing_taken_away(bare: dict[str, str], libraries: Libraries, schedule
     expected = lines_of(Children(bare).run_python(PROGRAM.name, case))
     environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
     assert run_stepping(environment, case, lambda: None) == expected
-    assert scheduler.memory.footprint_bytes < 2 * MIB + 1, "what was released is given back"
+    assert scheduler.client.memory.footprint_bytes < 2 * MIB + 1, "what was released is given back"
 
 
-def test_program_is_there() -> None:
-    """The cases are found."""
-    assert {"grows", "segments", "twice", "wrong", "questions"} <= set(cases()), Path(PROGRAM)
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("case", ["wrong", "questions"])
+def test_answers_without_the_lock(
+    bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler, case: str
+) -> None:
+    """Making, mapping and asking submit nothing: they are answered while another process has its turn."""
+    expected = lines_of(Children(bare).run_python(PROGRAM.name, case))
+    environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+    assert run_stepping(environment, case, scheduler.evict) == expected
+
+
+@pytest.mark.timeout(180)
+def test_looks_wait_for_the_lock(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler) -> None:
+    """What looks at device memory waits for the lock and for its memory, as submissions do."""
+    expected = lines_of(Children(bare).run_python(PROGRAM.name, "looks"))
+    environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+    waited = []
+
+    def until_it_waits() -> None:
+        waited.append(poll_until(lambda: scheduler.client.wants, "the call waits for the lock"))
+        scheduler.open()
+
+    assert run_stepping(environment, "looks", lambda: None, scheduler.evict, until_it_waits) == expected
+    assert len(waited) == 6
+
+
+def test_no_cuda_ipc(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler) -> None:
+    """Memory that moves can't be opened by another process: refused, and said once, with what to do about it."""
+    environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+    printed = subprocess.run(
+        [sys.executable, str(PROGRAM), "shared"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert lines_of(printed.stdout)[:3] == [
+        "cuIpcGetMemHandle CUDA_ERROR_NOT_SUPPORTED",
+        "cuIpcGetMemHandle CUDA_ERROR_NOT_SUPPORTED",
+        "cuIpcGetMemHandle CUDA_ERROR_INVALID_VALUE",
+    ]
+    assert printed.stderr.count("NVSHARE_MEMORY=native") == 1
+    assert any("NVSHARE_MEMORY=native" in notice for notice in scheduler.client.notices)
+
+
+def test_other_devices(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler) -> None:
+    """Kernels of one GPU use another one's memory, plain and mapped, before and after it was taken away."""
+    expected = lines_of(Children(bare).run_python(PROGRAM.name, "peers"))
+    environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+
+    def take_away() -> None:
+        scheduler.evict()
+        scheduler.open()
+
+    assert run_stepping(environment, "peers", take_away) == expected
+    assert len(scheduler.clients) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -43,11 +43,16 @@ class Clients:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start(self, code: str) -> subprocess.Popen[str]:
-        """Starts Python code, and waits until it has printed its first line."""
+    def start(self, code: str, descriptors: Sequence[int] = ()) -> subprocess.Popen[str]:
+        """Starts Python code that keeps these descriptors, and waits until it has printed its first line."""
         command = [sys.executable, "-c", code]
         process = subprocess.Popen(
-            command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=descriptors,
         )
         self._started.append(process)
         assert process.stdout is not None

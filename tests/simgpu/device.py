@@ -64,3 +64,30 @@ class Device:
 def allocate(size: int) -> int:
     """Device memory of the current context."""
     return int(call("cuMemAlloc", size))
+
+
+def map_memory(
+    size: int, handle: Any = None, rights: Any = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+) -> int:
+    """Device memory of the VMM calls, new unless a handle is given, in a reservation of its own."""
+    address = int(call("cuMemAddressReserve", size, 0, 0, 0))
+    handle = create_memory(size) if handle is None else handle
+    call("cuMemMap", address, size, 0, handle, 0)
+    call("cuMemRelease", handle)
+    access = driver.CUmemAccessDesc()
+    access.location, access.flags = _properties(driver.CUmemAllocationHandleType(0)).location, rights
+    call("cuMemSetAccess", address, size, [access], 1)
+    return address
+
+
+def create_memory(size: int, exportable: bool = False) -> Any:
+    """A handle of device memory of device 0."""
+    return call("cuMemCreate", size, _properties(driver.CUmemAllocationHandleType(int(exportable))), 0)
+
+
+def _properties(handle_type: Any) -> Any:
+    properties = driver.CUmemAllocationProp()
+    properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    properties.requestedHandleTypes = handle_type
+    return properties

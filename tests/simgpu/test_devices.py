@@ -73,7 +73,10 @@ def test_visible_devices(clients: Clients, visible: str, places: list[int]) -> N
     assert clients.run(NVML_LIST, **variables).split() == [names[place] for place in places]
 
 
-@pytest.mark.parametrize("text", ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB"])
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
+)
 def test_text_that_is_not_understood(clients: Clients, text: str) -> None:
     """No device, and one line that has the value and what is allowed."""
     done = clients.fail(INIT, NVSHARE_SIMGPU_DEVICES=text)
@@ -157,3 +160,21 @@ def test_kernels_compute(clients: Clients) -> None:
         "call('cuStreamSynchronize', two)\n"
         "assert (answer[0][0], answer[1][0]) == (7.0 * n, 3), (answer[0][0], answer[1][0])\n"
     )
+
+
+def test_the_first_launch_takes_memory(clients: Clients) -> None:
+    """A context grows at its first launch, as the text says; where there is no room, that launch is out of memory."""
+    free = clients.run(
+        "from tests.simgpu.device import *\n"
+        "device, before = Device.open(), call('cuMemGetInfo')[0]\n"
+        "held = allocate(before - (96 << 20))\n"
+        "module = call('cuModuleGetFunction', device.module, b'nvs_spin')\n"
+        "spin = (module, 1, 1, 1, 32, 1, 1, 0, 0, ((0,), (ctypes.c_uint64,)), 0)\n"
+        "assert error('cuLaunchKernel', *spin) == 'CUDA_ERROR_OUT_OF_MEMORY'\n"
+        "call('cuMemFree', held)\n"
+        "for _ in range(2): device.spin(0)\n"
+        "call('cuCtxSynchronize')\n"
+        "print(before - call('cuMemGetInfo')[0])\n",
+        NVSHARE_SIMGPU_DEVICES="1GiB/64MiB+128MiB",
+    )
+    assert int(free) == 128 << 20

@@ -8,7 +8,8 @@ from pathlib import Path
 from nvshare.simgpu import record
 from nvshare.simgpu.turns import overlaps, turns
 from tests.polling import poll_until
-from tests.simgpu.conftest import Clients
+from tests.programs.hog import hog
+from tests.simgpu.conftest import ROOT, Clients
 
 GIB = 1 << 30
 HOLD = """
@@ -116,3 +117,14 @@ def test_the_record_tells_who_ran_when(clients: Clients, state_dir: Path) -> Non
     assert overlaps(spans)
     assert len(turns(spans)) == 2
     assert record.read(state_dir, 1) == []
+
+
+def test_a_hog_makes_a_device_small(clients: Clients, environment: dict[str, str]) -> None:
+    """The test program that holds most of a device leaves what it is told to, and gives it back when it is told to."""
+    start = free_bytes(clients)
+    code = "import sys\nfrom tests.simgpu.device import *\nDevice.open()\nprint(error('cuMemAlloc', 1 << 30))"
+    with hog(environment | {"PYTHONPATH": str(ROOT)}, 1 << 30) as running:
+        assert clients.run(code).strip() == "CUDA_ERROR_OUT_OF_MEMORY"
+        assert running.leave(2 << 30) == 2 << 30
+        assert clients.run(code).strip() == "CUDA_SUCCESS"
+        assert running.leave_all() == start

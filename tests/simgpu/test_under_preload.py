@@ -36,11 +36,13 @@ print(error("cuMemcpyDtoH", ctypes.addressof(back), memory, 16))
 """
 
 
-@pytest.fixture
-def shared(libraries: Libraries, start_scheduler: Callable[..., Scheduler]) -> dict[str, str]:
-    """What a program gets to share the GPU: a scheduler that answers, the preload, unchanged allocations."""
+@pytest.fixture(params=["native", "swap"])
+def shared(
+    libraries: Libraries, start_scheduler: Callable[..., Scheduler], request: pytest.FixtureRequest
+) -> dict[str, str]:
+    """What a program gets to share the GPU: a scheduler that answers, the preload, memory that stays or that moves."""
     start_scheduler("--policy", "exclusive")
-    return {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "native"}
+    return {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: request.param}
 
 
 @pytest.mark.timeout(180)

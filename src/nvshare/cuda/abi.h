@@ -274,7 +274,8 @@ enum { /* CUdriverProcAddressQueryResult */
 	CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
 };
 
-enum { /* memory: flags */
+enum { /* memory: flags, and the host where a device is meant */
+	CU_DEVICE_CPU = -1,
 	CU_MEM_ATTACH_GLOBAL = 1,
 	CU_MEM_ATTACH_HOST = 2,
 	CU_MEM_ATTACH_SINGLE = 4,

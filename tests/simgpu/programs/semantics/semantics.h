@@ -75,7 +75,11 @@ CUmemAccessDesc_v1 all_rights(void);
 	X(capture_beside_query) X(capture_beside_query_relaxed) X(capture_beside_context_sync) \
 	X(capture_beside_wait) X(capture_beside_record) X(capture_beside_free_async) \
 	X(capture_beside_alloc_async) X(capture_callback) X(capture_managed) \
-	X(capture_host_register) X(capture_destroy_stream) X(capture_unload_module)
+	X(capture_host_register) X(capture_destroy_stream) X(capture_unload_module) \
+	X(mapped_attributes) X(allocated_attributes) X(mapped_handles) X(unmapped_before_kernel) \
+	X(unmapped_before_memset) X(unmapped_before_copy_out) X(unmapped_before_copy_in) \
+	X(unmapped_before_graph) X(unmapped_at_call) X(unmapped_under_kernel) \
+	X(no_rights_under_kernel) X(read_only_kernel) X(registering_files)
 /* clang-format on */
 
 #define DECLARE_CASE(name) void name(void);

@@ -12,6 +12,7 @@
 #include "memory/arrays.h"
 #include "memory/memory.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/unified.h"
 
 static CUcontext current_context(void)
 {
@@ -140,15 +141,19 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 NVS_HOOK(cuMemAllocManaged, CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int flags)
 {
 	struct nvs_device *device = nvs_device_of(NULL);
+	uint64_t moving, rest;
 	CUresult result;
 
 	if (!device || !dptr || !bytesize)
 		return NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
-	if (!nvs_memory_reserve(device, bytesize))
+	moving = nvs_unified_moving(device, bytesize, flags);
+	rest = bytesize - moving;
+	if (!nvs_memory_reserve(device, rest))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
-	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
-		      bytesize, bytesize, false);
+	result = moving ? nvs_unified_alloc(device, dptr, bytesize, flags, moving)
+			: NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
+	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0, rest,
+		      rest, false);
 }
 
 NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
@@ -171,7 +176,7 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	if (known && entry.plain)
 		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
 				&entry);
-	return released(NVS_CALL(cuMemFree_v2, dptr), known, &entry);
+	return released(nvs_unified_free(dptr), known, &entry);
 }
 
 /*
@@ -180,13 +185,16 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 #define CREATE_ARRAY(kind, handle, bytes, call)                                                    \
 	struct nvs_device *device = nvs_device_of(NULL);                                           \
 	uint64_t size = handle && device ? (bytes) : 0;                                            \
+	unsigned int tries = 0;                                                                    \
 	CUresult result;                                                                           \
                                                                                                    \
 	if (!size)                                                                                 \
 		return call;                                                                       \
 	if (!nvs_memory_reserve(device, size))                                                     \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
-	result = call;                                                                             \
+	do {                                                                                       \
+		result = call;                                                                     \
+	} while (nvs_memory_may_come(device, result, size, tries++));                              \
 	return commit(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
 		      size, false)
 

@@ -11,6 +11,7 @@
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "memory/pools.h"
+#include "memory/swap/blocks.h"
 
 static bool is_captured(CUstream stream)
 {
@@ -69,13 +70,16 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 /* `handle`: NULL for the present pool of the stream's device. */
 #define ALLOCATE(stream, handle, call)                                                         \
 	struct nvs_device *device = nvs_device_of(stream);                                     \
+	unsigned int tries = 0;                                                                \
 	CUresult result;                                                                       \
                                                                                                \
 	if (!is_counted(device, dptr, stream))                                                 \
 		return call;                                                                   \
 	if (!nvs_memory_reserve(device, bytesize))                                             \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                               \
-	result = call;                                                                         \
+	do {                                                                                   \
+		result = call;                                                                 \
+	} while (nvs_memory_may_come(device, result, bytesize, tries++));                      \
 	if (result == CUDA_SUCCESS)                                                            \
 		enter(device, *dptr, bytesize, (handle) ? (handle) : pool_of(device), stream); \
 	else                                                                                   \
@@ -106,11 +110,15 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 		 NVS_CALL(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream));
 }
 
+/* Plain memory, which the driver lets be freed like this as well; its own waits for all work too.
+ */
 #define FREE(stream, call)                                                                      \
 	struct nvs_entry entry;                                                                 \
 	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
-	CUresult result = call;                                                                 \
+	CUresult result;                                                                        \
                                                                                                 \
+	if (!nvs_block_free(dptr, &result))                                                     \
+		result = call;                                                                  \
 	if (known && result == CUDA_SUCCESS)                                                    \
 		nvs_memory_discharge(&entry);                                                   \
 	else if (known)                                                                         \

@@ -39,6 +39,7 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 {
 	struct nvs_device *device = device_of(prop);
 	struct nvs_entry entry = { .kind = NVS_ENTRY_BLOCK, .bytes = size, .holds = 1 };
+	unsigned int tries = 0;
 	CUresult result;
 
 	if (!device || !handle)
@@ -47,7 +48,9 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		return nvs_handle_create(device, size, prop, handle);
 	if (!nvs_memory_reserve(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
+	do {
+		result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
+	} while (nvs_memory_may_come(device, result, size, tries++));
 	if (result != CUDA_SUCCESS) {
 		nvs_memory_release(device, size);
 		return result;

@@ -11,10 +11,12 @@
 #include "gate/device.h"
 #include "memory/footprint.h"
 #include "memory/pools.h"
+#include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/peers.h"
+#include "memory/swap/unified.h"
 #include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
@@ -94,6 +96,13 @@ bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
 }
 
+bool nvs_memory_may_come(struct nvs_device *device, CUresult result, uint64_t bytes,
+			 unsigned int tries)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY && nvs_memory_of(device)->swaps &&
+	       nvs_room_lacking(device, bytes, tries);
+}
+
 void nvs_memory_release(struct nvs_device *device, uint64_t reserved)
 {
 	nvs_footprint_commit(device, reserved, 0);
@@ -120,6 +129,7 @@ void nvs_memory_context_gone(CUcontext context)
 		return;
 	nvs_account_sweep(context, nvs_memory_discharge);
 	nvs_blocks_context_gone(context);
+	nvs_unified_context_gone(context);
 }
 
 void nvs_memory_graphs_ran(struct nvs_device *device)
@@ -142,4 +152,5 @@ void nvs_memory_forked(void)
 	nvs_handles_forked();
 	nvs_virtual_forked();
 	nvs_peers_forked();
+	nvs_unified_forked();
 }

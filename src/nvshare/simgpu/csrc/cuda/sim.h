@@ -60,6 +60,7 @@ struct CUctx_st {
 	unsigned int api_version;
 	unsigned int retained; /* primary contexts: how often */
 	bool is_primary;
+	bool launched;	   /* a kernel, and took the memory for it */
 	_Atomic int error; /* sticky: what every later call answers */
 	uint64_t id;
 	struct CUstream_st *streams; /* all, the legacy one and those of threads included */

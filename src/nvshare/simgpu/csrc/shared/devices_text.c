@@ -8,7 +8,9 @@
 
 #define DEFAULT_NAME "NVIDIA Simulated GPU"
 #define DEFAULT_CONTEXT_BYTES (256ull << 20)
+#define DEFAULT_BUS_BYTES_PER_SECOND 12000000000ull
 #define MAX_SIZE_BYTES (1ull << 40)
+#define MAX_RATE_MEGABYTES 1000000u
 
 static bool is_digit(char c)
 {
@@ -53,6 +55,23 @@ static bool parse_size(const char **cursor, uint64_t *bytes)
 	return false;
 }
 
+static bool parse_rate(const char **cursor, uint64_t *bytes_per_second)
+{
+	uint64_t number, unit;
+
+	if (!parse_number(cursor, MAX_RATE_MEGABYTES, &number))
+		return false;
+	if (strncmp(*cursor, "MB/s", 4) == 0)
+		unit = 1000000;
+	else if (strncmp(*cursor, "GB/s", 4) == 0)
+		unit = 1000000000;
+	else
+		return false;
+	*cursor += 4;
+	*bytes_per_second = number * unit;
+	return number > 0;
+}
+
 /*
  * "4x" in front of an item; a name may begin with a digit too, so only digits right before an x
  * count.
@@ -84,6 +103,14 @@ static bool parse_name(const char **cursor, char name[SIM_NAME_BYTES])
 	return true;
 }
 
+static bool skip(const char **cursor, char expected)
+{
+	if (**cursor != expected)
+		return false;
+	(*cursor)++;
+	return true;
+}
+
 static bool parse_item(const char **cursor, uint64_t *count, struct sim_device_text *device)
 {
 	memset(device, 0, sizeof(*device));
@@ -91,11 +118,15 @@ static bool parse_item(const char **cursor, uint64_t *count, struct sim_device_t
 	if (!parse_name(cursor, device->name) || !parse_size(cursor, &device->total_bytes))
 		return false;
 	device->context_bytes = DEFAULT_CONTEXT_BYTES;
-	if (**cursor == '/') {
-		(*cursor)++;
+	device->bus_bytes_per_second = DEFAULT_BUS_BYTES_PER_SECOND;
+	if (skip(cursor, '/')) {
 		if (!parse_size(cursor, &device->context_bytes))
 			return false;
+		if (skip(cursor, '+') && !parse_size(cursor, &device->launch_bytes))
+			return false;
 	}
+	if (skip(cursor, '@') && !parse_rate(cursor, &device->bus_bytes_per_second))
+		return false;
 	return *count > 0 && device->context_bytes < device->total_bytes;
 }
 

@@ -4,11 +4,13 @@
  * "Fast:16GiB,8GiB/128MiB".
  *
  *   devices := item { "," item }
- *   item    := [ COUNT "x" ] [ NAME ":" ] SIZE [ "/" SIZE ]
+ *   item    := [ COUNT "x" ] [ NAME ":" ] SIZE [ "/" SIZE [ "+" SIZE ] ] [ "@" RATE ]
  *   SIZE    := digits ( "KiB" | "MiB" | "GiB" )
+ *   RATE    := digits ( "MB/s" | "GB/s" )
  *
- * The first size is the device's memory, the second what each context takes of it. Pure: no state,
- * no I/O.
+ * The first size is the device's memory, the second what each context takes of it, the third what a
+ * context takes more at its first launch. The rate is that of the bus between the device and the
+ * host, in one direction and for registered memory. Pure: no state, no I/O.
  */
 #ifndef SIM_DEVICES_TEXT_H
 #define SIM_DEVICES_TEXT_H
@@ -19,14 +21,16 @@
 #define SIM_NAME_BYTES 64
 #define SIM_UUID_TEXT_BYTES 41
 #define SIM_DEFAULT_DEVICES "2x16GiB"
-#define SIM_DEVICES_FORM                                                                      \
-	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE],... with sizes like 16GiB or 512MiB, at most 32 " \
-	"devices"
+#define SIM_DEVICES_FORM                                                                     \
+	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE[+LAUNCH_SIZE]][@RATE],... with sizes like 16GiB " \
+	"or 512MiB and rates like 12GB/s or 800MB/s, at most 32 devices"
 
 struct sim_device_text {
 	char name[SIM_NAME_BYTES];
 	uint64_t total_bytes;
 	uint64_t context_bytes;
+	uint64_t launch_bytes;
+	uint64_t bus_bytes_per_second;
 };
 
 /* Returns how many devices the text describes, or -1 if it has not that form. */

@@ -18,7 +18,7 @@
 
 #include "visible.h"
 
-#define MAGIC 0x315550474d495300ull
+#define MAGIC 0x325550474d495300ull
 #define TABLE_LOCK_BYTE 0
 #define SLOT_LOCK_BYTE 4096
 
@@ -102,6 +102,82 @@ bool sim_state_join(struct sim_state *state)
 	return joined;
 }
 
+static uint64_t sum_managed(const struct sim_state *state, int device)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < SIM_MAX_PROCESSES; i++)
+		sum += state->shared->processes[i].managed_bytes[state->place[device]];
+	return sum;
+}
+
+/* The process whose managed memory was not touched for the longest; NULL: there is none. */
+static struct sim_process *least_recent(struct sim_state *state, int device)
+{
+	unsigned int place = state->place[device];
+	struct sim_process *found = NULL;
+
+	for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
+		struct sim_process *process = &state->shared->processes[i];
+
+		if (process->managed_bytes[place] > 0 &&
+		    (!found ||
+		     process->managed_touched_ns[place] < found->managed_touched_ns[place]))
+			found = process;
+	}
+	return found;
+}
+
+/* Managed memory goes until all that is on the device fits; returns how much went. */
+static uint64_t give_way(struct sim_state *state, int device)
+{
+	uint64_t total = sim_state_device(state, device)->total_bytes;
+	uint64_t there = sum_used(state, device) + sum_managed(state, device);
+	uint64_t gone = 0;
+
+	while (there > total) {
+		struct sim_process *process = least_recent(state, device);
+		uint64_t bytes = process->managed_bytes[state->place[device]];
+
+		if (bytes > there - total)
+			bytes = there - total;
+		process->managed_bytes[state->place[device]] -= bytes;
+		there -= bytes;
+		gone += bytes;
+	}
+	return gone;
+}
+
+uint64_t sim_state_page_in(struct sim_state *state, int device, uint64_t bytes)
+{
+	uint64_t gone;
+
+	lock_table(state);
+	reap(state);
+	state->shared->processes[state->slot].managed_bytes[state->place[device]] += bytes;
+	gone = give_way(state, device);
+	unlock_table(state);
+	return gone;
+}
+
+void sim_state_page_out(struct sim_state *state, int device, uint64_t bytes)
+{
+	_Atomic uint64_t *own =
+		&state->shared->processes[state->slot].managed_bytes[state->place[device]];
+
+	lock_table(state);
+	*own -= bytes < *own ? bytes : *own;
+	unlock_table(state);
+}
+
+uint64_t sim_state_touch_managed(struct sim_state *state, int device, uint64_t now_ns)
+{
+	struct sim_process *own = &state->shared->processes[state->slot];
+
+	own->managed_touched_ns[state->place[device]] = now_ns;
+	return own->managed_bytes[state->place[device]];
+}
+
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 {
 	const struct sim_shared_device *shared = sim_state_device(state, device);
@@ -115,8 +191,10 @@ bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes)
 		fits = bytes <= shared->total_bytes &&
 		       sum_used(state, device) <= shared->total_bytes - bytes;
 	}
-	if (fits)
+	if (fits) {
 		state->shared->processes[state->slot].used_bytes[state->place[device]] += bytes;
+		(void)give_way(state, device);
+	}
 	unlock_table(state);
 	return fits;
 }
@@ -268,6 +346,8 @@ static bool fill(const char *folder, int fd)
 		memcpy(shared->devices[i].name, devices[i].name, SIM_NAME_BYTES);
 		shared->devices[i].total_bytes = devices[i].total_bytes;
 		shared->devices[i].context_bytes = devices[i].context_bytes;
+		shared->devices[i].launch_bytes = devices[i].launch_bytes;
+		shared->devices[i].bus_bytes_per_second = devices[i].bus_bytes_per_second;
 	}
 	if (write_devices_text(folder, text))
 		shared->magic = MAGIC;

@@ -35,6 +35,10 @@ struct sim_shared_device {
 	char name[SIM_NAME_BYTES];
 	uint64_t total_bytes;
 	uint64_t context_bytes;
+	uint64_t launch_bytes;
+	uint64_t bus_bytes_per_second;
+	/* device/bus.c: until when each direction is taken, CLOCK_MONOTONIC */
+	_Atomic uint64_t bus_taken_until_ns[2];
 };
 
 struct sim_process {
@@ -42,6 +46,9 @@ struct sim_process {
 	uint32_t pid;	 /* in the process's own pid namespace */
 	uint32_t contexts[SIM_MAX_DEVICES];
 	uint64_t used_bytes[SIM_MAX_DEVICES];
+	/* managed memory that is on the device now; it gives way to what needs the room */
+	_Atomic uint64_t managed_bytes[SIM_MAX_DEVICES];
+	_Atomic uint64_t managed_touched_ns[SIM_MAX_DEVICES];
 };
 
 struct sim_shared {
@@ -72,8 +79,7 @@ bool sim_state_open(struct sim_state *state);
 bool sim_state_join(struct sim_state *state);
 
 /* A visible device as all processes know it. */
-static inline const struct sim_shared_device *sim_state_device(const struct sim_state *state,
-							       int device)
+static inline struct sim_shared_device *sim_state_device(const struct sim_state *state, int device)
 {
 	return &state->shared->devices[state->place[device]];
 }
@@ -81,6 +87,15 @@ static inline const struct sim_shared_device *sim_state_device(const struct sim_
 /* Takes bytes of a device's memory for this process; false: there are not that many left. */
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);
 void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes);
+
+/*
+ * Managed memory. Bytes of this process come to the device, and those that were not touched for the
+ * longest go, this process's own last; returns how many go.
+ */
+uint64_t sim_state_page_in(struct sim_state *state, int device, uint64_t bytes);
+void sim_state_page_out(struct sim_state *state, int device, uint64_t bytes);
+/* How much of this process's is still there; notes that it was touched. */
+uint64_t sim_state_touch_managed(struct sim_state *state, int device, uint64_t now_ns);
 
 /* Counts this process's contexts of a device. */
 void sim_state_count_context(struct sim_state *state, int device, int change);

@@ -73,8 +73,11 @@ static void release(struct nvs_chunk *chunk)
 
 CUresult nvs_chunk_make_memory(struct nvs_chunk *chunk)
 {
-	CUresult result = NVS_CALL(cuMemCreate, &chunk->handle, chunk->bytes, &chunk->prop, 0);
+	CUresult result;
 
+	if (nvs_chunk_is_managed(chunk))
+		return CUDA_SUCCESS;
+	result = NVS_CALL(cuMemCreate, &chunk->handle, chunk->bytes, &chunk->prop, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (const struct nvs_mapping *mapping = chunk->mappings; mapping;

@@ -73,6 +73,15 @@ struct nvs_chunk {
 };
 
 /*
+ * Managed memory of the program's own: it has its addresses without any call of ours, and moves by
+ * being prefetched.
+ */
+static inline bool nvs_chunk_is_managed(const struct nvs_chunk *chunk)
+{
+	return chunk->prop.type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+}
+
+/*
  * These change the mappings; what is out is mapped so when it comes in. A mapping is of the whole
  * chunk, and nobody may reach it before nvs_chunk_set_access; `plain`: the device and those that
  * nvs_chunks_allow named may, from the start.

@@ -10,6 +10,7 @@
 #include "driver/driver.h"
 #include "gate/context_list.h"
 #include "gate/contexts.h"
+#include "gate/device.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunk.h"
 
@@ -104,14 +105,15 @@ void nvs_copies_end(struct nvs_copies *copies)
 	copies->pinned = NULL;
 }
 
-CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, bool out,
-			   unsigned int slot)
+static CUresult submit(struct nvs_chunk *chunk, bool out, CUstream stream)
 {
-	CUstream stream = out ? copies->out : copies->in;
 	CUdeviceptr address = nvs_chunk_address(chunk);
 	CUresult result = address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	uint64_t bytes;
 
+	if (nvs_chunk_is_managed(chunk))
+		return NVS_CALL(cuMemPrefetchAsync, address, chunk->bytes,
+				out ? CU_DEVICE_CPU : chunk->device->ordinal, stream);
 	for (uint64_t offset = 0; result == CUDA_SUCCESS && offset < chunk->bytes;
 	     offset += bytes) {
 		void *place = nvs_arena_place(chunk, offset, &bytes);
@@ -121,6 +123,15 @@ CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, b
 			    : NVS_CALL(cuMemcpyHtoDAsync_v2, address + offset, place, bytes,
 				       stream);
 	}
+	return result;
+}
+
+CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, bool out,
+			   unsigned int slot)
+{
+	CUstream stream = out ? copies->out : copies->in;
+	CUresult result = submit(chunk, out, stream);
+
 	if (result == CUDA_SUCCESS)
 		result = NVS_CALL(cuEventRecord, copies->events[slot], stream);
 	/* What was submitted before that must not go on when the chunk's memory is another's. */

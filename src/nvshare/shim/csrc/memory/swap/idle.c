@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "gate/capture.h"
+#include "gate/contexts.h"
 #include "process/thread.h"
 
 /*
@@ -26,8 +27,14 @@ static CUresult ask_event(void)
 
 CUresult nvs_idle_check(CUcontext context)
 {
+	unsigned int version;
+
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	/* One that was destroyed may still be current. */
+	if (nvs_context_ordinal(context) < 0 &&
+	    NVS_CALL(cuCtxGetApiVersion, context, &version) != CUDA_SUCCESS)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return nvs_captures_going_on() ? ask_event() : CUDA_SUCCESS;
 }
 

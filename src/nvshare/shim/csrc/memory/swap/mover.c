@@ -126,7 +126,8 @@ static bool begin_out(struct mover *mover)
 		return false;
 	nvs_room_leave(mover->device, chunk->bytes);
 	clean = nvs_chunk_is_clean(chunk);
-	ready = (clean && !chunk->host_copy) || nvs_arena_hold(chunk);
+	ready = (clean && !chunk->host_copy) || nvs_chunk_is_managed(chunk) ||
+		nvs_arena_hold(chunk);
 	/* From here on the copy is half an old one and half a new one. */
 	chunk->host_copy &= clean;
 	if (ready && take_off(mover, chunk, true, !clean))

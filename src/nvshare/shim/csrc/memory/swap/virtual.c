@@ -14,6 +14,7 @@
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
 #include "memory/swap/spans.h"
 #include "process/thread.h"
 
@@ -216,15 +217,16 @@ static bool device_exists(int ordinal)
 	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
 }
 
-/* What the driver would say of one device's access. */
+/* What the driver says of one device's access. */
 static CUresult check_access(const CUmemAccessDesc_v1 *desc)
 {
-	if ((desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
-	    desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
-	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A device that can't reach another one's memory: the driver could say it of what is here only. */
@@ -279,9 +281,23 @@ static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc
 	return result;
 }
 
+/* The devices that may reach memory of the owners now have to wait for these ones' turns too. */
+static void note_users(uint64_t owners, const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	uint64_t users = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			users |= 1ULL << desc[i].location.id;
+	for (int ordinal = 0; owners; ordinal++, owners >>= 1)
+		if (owners & 1)
+			nvs_peers_reach(nvs_device_known(ordinal), users);
+}
+
 CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc_v1 *desc,
 				size_t count)
 {
+	uint64_t owners = 0;
 	CUresult result = desc && count && bytes && start + bytes > start
 				  ? CUDA_SUCCESS
 				  : CUDA_ERROR_INVALID_VALUE;
@@ -297,9 +313,13 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 		const struct nvs_span *span = nvs_spans_at(&mappings, at);
 
 		result = set_access_of(span, desc, count);
+		if (span->of)
+			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
 		at += span->bytes;
 	}
 	give();
+	if (result == CUDA_SUCCESS)
+		note_users(owners, desc, count);
 	return result;
 }
 

@@ -1,23 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executes copies. Device memory that nobody has written takes no host memory, before and after a
- * copy; a copy between host and device takes as long as a bus would need. Owns nothing; the memory
- * is pinned meanwhile.
+ * copy; a copy between host and device moves at the pace of the bus. Owns nothing; the memory is
+ * pinned meanwhile.
  */
 #include "copy/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/bus.h"
 #include "memory/range.h"
 
-#define BUS_BYTES_PER_MICROSECOND 12000u
 #define PIECE SIM_GRANULARITY
 #define SPARSE_FROM_BYTES SIM_KIB(64)
+#define ZERO_STEP 512u
 
 static bool is_zero(const unsigned char *at, uint64_t bytes)
 {
-	return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
+	uint64_t done = 0;
+
+	for (; done + ZERO_STEP <= bytes; done += ZERO_STEP) {
+		uint64_t words[ZERO_STEP / sizeof(uint64_t)], any = 0;
+
+		memcpy(words, at + done, ZERO_STEP);
+		for (size_t i = 0; i < ZERO_STEP / sizeof(uint64_t); i++)
+			any |= words[i];
+		if (any)
+			return false;
+	}
+	for (; done < bytes; done++) {
+		if (at[done])
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -52,14 +68,22 @@ static void copy_piece(uint64_t dst, uint64_t src, uint64_t bytes)
 		memmove(sim_reach(dst), sim_reach(src), bytes);
 }
 
-static void copy_row(uint64_t dst, uint64_t src, uint64_t bytes)
+/* The transfer is NULL for a copy that needs no bus. */
+static void copy_row(uint64_t dst, uint64_t src, uint64_t bytes, struct sim_transfer *transfer)
 {
-	if (bytes < SPARSE_FROM_BYTES || (dst < src + bytes && src < dst + bytes)) {
-		memmove(sim_reach(dst), sim_reach(src), bytes);
-		return;
+	bool overlaps = dst < src + bytes && src < dst + bytes;
+
+	for (uint64_t done = 0; done < bytes;) {
+		uint64_t piece = overlaps || bytes - done < PIECE ? bytes - done : PIECE;
+
+		if (overlaps || bytes < SPARSE_FROM_BYTES)
+			memmove(sim_reach(dst + done), sim_reach(src + done), piece);
+		else
+			copy_piece(dst + done, src + done, piece);
+		if (transfer)
+			sim_transfer_more(transfer, piece);
+		done += piece;
 	}
-	for (uint64_t done = 0; done < bytes; done += PIECE)
-		copy_piece(dst + done, src + done, bytes - done < PIECE ? bytes - done : PIECE);
 }
 
 /* How many bytes a side spans, from the first that it touches to the last. */
@@ -82,7 +106,7 @@ static void flatten(struct sim_copy *copy)
 	}
 }
 
-static void copy_rows(const struct sim_copy *given)
+static void copy_rows(const struct sim_copy *given, struct sim_transfer *transfer)
 {
 	struct sim_copy copy = *given;
 
@@ -91,13 +115,22 @@ static void copy_rows(const struct sim_copy *given)
 		for (uint64_t y = 0; y < copy.height; y++)
 			copy_row(copy.dst.address + z * copy.dst.slice + y * copy.dst.pitch,
 				 copy.src.address + z * copy.src.slice + y * copy.src.pitch,
-				 copy.width);
+				 copy.width, transfer);
 	}
+}
+
+static void copy_over_bus(int device, const struct sim_copy *copy)
+{
+	struct sim_transfer transfer = sim_transfer_begin(
+		device, copy->route == SIM_ROUTE_TO_HOST ? SIM_TO_HOST : SIM_TO_DEVICE,
+		copy->pageable ? SIM_CARGO_PAGEABLE : SIM_CARGO_PINNED);
+
+	copy_rows(copy, &transfer);
+	sim_transfer_end(&transfer);
 }
 
 CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 {
-	uint64_t start = sim_now_ns();
 	struct sim_copy source = *copy;
 	uint64_t src_extent, dst_extent;
 	CUresult result;
@@ -108,17 +141,18 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 		source.src.address = (uint64_t)(uintptr_t)copy->staged;
 	src_extent = extent(&source.src, copy);
 	dst_extent = extent(&source.dst, copy);
+	/* a copy that finds its memory gone fails otherwise than a kernel does */
 	result = sim_pin(context, source.src.address, src_extent, SIM_READ, copy->src.host, true);
 	if (result != CUDA_SUCCESS)
-		return result;
+		return CUDA_ERROR_LAUNCH_FAILED;
 	result = sim_pin(context, source.dst.address, dst_extent, SIM_WRITE, copy->dst.host, true);
 	if (result == CUDA_SUCCESS) {
-		copy_rows(&source);
-		sim_unpin(source.dst.address, dst_extent);
+		if (copy->route == SIM_ROUTE_NO_BUS)
+			copy_rows(&source, NULL);
+		else
+			copy_over_bus(context->device, &source);
+		sim_unpin(context, source.dst.address, dst_extent);
 	}
-	sim_unpin(source.src.address, src_extent);
-	if (result == CUDA_SUCCESS && copy->over_bus)
-		sim_sleep_until_ns(start + copy->width * copy->height * copy->depth * 1000 /
-						   BUS_BYTES_PER_MICROSECOND);
-	return result;
+	sim_unpin(context, source.src.address, src_extent);
+	return result == CUDA_ERROR_ILLEGAL_ADDRESS ? CUDA_ERROR_LAUNCH_FAILED : result;
 }

@@ -10,10 +10,12 @@ enum sim_home {
 	SIM_HOME_DEVICE,
 	SIM_HOME_PINNED,
 	SIM_HOME_PAGEABLE,
-	/* a device address that is nobody's, or too near the end of its allocation */
+	/* a device address that is nobody's, or too near the end of what it is in */
 	SIM_HOME_BEYOND
 };
 
+/* Notes in a copy which way it goes. */
+void sim_copy_route(struct sim_copy *copy, enum sim_home dst, enum sim_home src);
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes);
 /*
  * Submits a copy. Where the program may change or read its host memory after the call, the copy's

@@ -24,6 +24,14 @@ static bool is_accessible_locked(const struct sim_range *range)
 	return context && range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
+/* A copy from one registered piece of host memory into the next is refused. */
+static bool crosses_locked(const struct sim_range *range, uint64_t address, uint64_t bytes)
+{
+	const struct sim_range *behind = sim_range_next_locked(range->start + range->span);
+
+	return behind && behind->start < address + bytes;
+}
+
 enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 {
 	enum sim_home home = SIM_HOME_DEVICE;
@@ -34,13 +42,22 @@ enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 	if (!range)
 		home = sim_window_contains(address) ? SIM_HOME_BEYOND : SIM_HOME_PAGEABLE;
 	else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED)
-		home = SIM_HOME_PINNED;
+		home = crosses_locked(range, address, bytes) ? SIM_HOME_BEYOND : SIM_HOME_PINNED;
 	else if (range->kind == SIM_RANGE_MAPPED && !is_accessible_locked(range))
 		home = SIM_HOME_BEYOND;
 	else if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)
 		home = SIM_HOME_BEYOND;
 	sim_unlock();
 	return home;
+}
+
+void sim_copy_route(struct sim_copy *copy, enum sim_home dst, enum sim_home src)
+{
+	if ((dst == SIM_HOME_DEVICE) == (src == SIM_HOME_DEVICE))
+		copy->route = SIM_ROUTE_NO_BUS;
+	else
+		copy->route = dst == SIM_HOME_DEVICE ? SIM_ROUTE_TO_DEVICE : SIM_ROUTE_TO_HOST;
+	copy->pageable = dst == SIM_HOME_PAGEABLE || src == SIM_HOME_PAGEABLE;
 }
 
 static bool fits(enum side side, enum sim_home home)
@@ -118,8 +135,8 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 		.width = bytes,
 		.height = 1,
 		.depth = 1,
-		.over_bus = (dst_home == SIM_HOME_DEVICE) != (src_home == SIM_HOME_DEVICE),
 	};
+	sim_copy_route(&op.u.copy, dst_home, src_home);
 	return sim_copy_submit(&op, stream, asynchronous, dst_home, src_home);
 }
 

@@ -101,7 +101,7 @@ CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy
 	if (result == CUDA_SUCCESS)
 		result = make_place(&to, copy, &op->u.copy.dst, dst);
 	if (result == CUDA_SUCCESS)
-		op->u.copy.over_bus = (*dst == SIM_HOME_DEVICE) != (*src == SIM_HOME_DEVICE);
+		sim_copy_route(&op->u.copy, *dst, *src);
 	return result;
 }
 

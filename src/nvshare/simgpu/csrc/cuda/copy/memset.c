@@ -44,8 +44,15 @@ CUresult sim_memset_run(struct CUctx_st *context, const struct sim_memset *set)
 			fill_row(set->address + y * set->pitch, set->width, set->value,
 				 set->element_bytes);
 	}
-	sim_unpin(set->address, extent);
+	sim_unpin(context, set->address, extent);
 	return CUDA_SUCCESS;
+}
+
+static bool is_writable_locked(const struct sim_range *range)
+{
+	const struct CUctx_st *context = sim_current_locked();
+
+	return context && range->access[context->device] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
 CUresult sim_memset_check(const struct sim_memset *set)
@@ -61,9 +68,10 @@ CUresult sim_memset_check(const struct sim_memset *set)
 		return CUDA_SUCCESS;
 	sim_lock();
 	range = sim_range_live_locked(set->address);
-	if (range &&
-	    (range->kind == SIM_RANGE_MAPPED ||
-	     (set->height - 1) * set->pitch + row <= range->start + range->bytes - set->address))
+	if (range && range->kind == SIM_RANGE_MAPPED)
+		result = is_writable_locked(range) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	else if (range && ((set->height - 1) * set->pitch + row <=
+			   range->start + range->bytes - set->address))
 		result = CUDA_SUCCESS;
 	sim_unlock();
 	return result;

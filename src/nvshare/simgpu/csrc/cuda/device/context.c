@@ -75,6 +75,8 @@ static CUresult create_locked(int device, unsigned int flags, struct CUctx_st **
 
 static void destroy_locked(struct CUctx_st *context)
 {
+	const struct sim_shared_device *device = sim_state_device(&sim.state, context->device);
+
 	sim_context_idle_locked(context);
 	sim_forget_locked(context);
 	sim_module_free_context_locked(context);
@@ -82,7 +84,7 @@ static void destroy_locked(struct CUctx_st *context)
 		sim_stream_close_locked(context->streams);
 	sim_range_drop_context_locked(context);
 	sim_state_uncharge(&sim.state, context->device,
-			   sim_state_device(&sim.state, context->device)->context_bytes);
+			   device->context_bytes + (context->launched ? device->launch_bytes : 0));
 	sim_state_count_context(&sim.state, context->device, -1);
 	/*
 	 * The object stays: threads may still have it on their stacks, and its streams' threads

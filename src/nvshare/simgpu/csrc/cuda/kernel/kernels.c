@@ -10,6 +10,11 @@
  *   nvs_reduce_sum_f32(ptr x, ptr sum, u64 n)  *sum += x[0] + ... + x[n - 1], in double
  *   nvs_increment_u64(ptr p)                   *p += 1, once a launch
  *   nvs_spin(u64 ns)                           occupies the device for that time
+ *   nvs_touch(ptr p, u64 bytes, u64 ns)        the same, and reads that memory all the time
+ *   nvs_stamp_u64(ptr p, u64 seed, u64 n, u64 stride)
+ *                                              p[i * stride] = seed xor (i * an odd constant)
+ *   nvs_count_wrong_u64(ptr p, u64 seed, u64 n, u64 stride, ptr wrong)
+ *                                              *wrong += how many of these are not so
  *
  * Owns nothing; the memory is pinned meanwhile.
  */
@@ -18,6 +23,8 @@
 #include <string.h>
 
 #include "memory/range.h"
+
+#define STAMP_FACTOR 0x9e3779b97f4a7c15ull
 
 /* The parameters may be unaligned. */
 static uint64_t get_u64(const unsigned char *at)
@@ -75,9 +82,9 @@ static CUresult axpy(struct CUctx_st *context, const unsigned char *parameters)
 
 			y[i] += product;
 		}
-		sim_unpin(y_address, n * sizeof(float));
+		sim_unpin(context, y_address, n * sizeof(float));
 	}
-	sim_unpin(x_address, n * sizeof(float));
+	sim_unpin(context, x_address, n * sizeof(float));
 	return result;
 }
 
@@ -93,7 +100,7 @@ static CUresult fill(struct CUctx_st *context, const unsigned char *parameters)
 		return result;
 	for (uint64_t i = 0; i < n; i++)
 		p[i] = value;
-	sim_unpin(address, n * sizeof(uint32_t));
+	sim_unpin(context, address, n * sizeof(uint32_t));
 	return CUDA_SUCCESS;
 }
 
@@ -115,9 +122,9 @@ static CUresult reduce_sum(struct CUctx_st *context, const unsigned char *parame
 		for (uint64_t i = 0; i < n; i++)
 			partial += (double)x[i];
 		*sum += partial;
-		sim_unpin(sum_address, sizeof(double));
+		sim_unpin(context, sum_address, sizeof(double));
 	}
-	sim_unpin(x_address, n * sizeof(float));
+	sim_unpin(context, x_address, n * sizeof(float));
 	return result;
 }
 
@@ -130,7 +137,7 @@ static CUresult increment(struct CUctx_st *context, const unsigned char *paramet
 	if (result != CUDA_SUCCESS)
 		return result;
 	atomic_fetch_add(p, 1);
-	sim_unpin(address, sizeof(uint64_t));
+	sim_unpin(context, address, sizeof(uint64_t));
 	return CUDA_SUCCESS;
 }
 
@@ -141,6 +148,76 @@ static CUresult spin(struct CUctx_st *context, const unsigned char *parameters)
 	return CUDA_SUCCESS;
 }
 
+static CUresult touch(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t start = sim_now_ns();
+	uint64_t address = get_u64(parameters);
+	uint64_t bytes = get_u64(parameters + 8);
+	CUresult result = take(context, address, bytes, 1, SIM_READ);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_sleep_until_ns(start + get_u64(parameters + 16));
+	sim_unpin(context, address, bytes);
+	return CUDA_SUCCESS;
+}
+
+/* How many bytes n words span that are `stride` words apart; UINT64_MAX: more than there are. */
+static uint64_t strided_bytes(uint64_t n, uint64_t stride)
+{
+	uint64_t bytes;
+
+	if (n == 0)
+		return 0;
+	if (__builtin_mul_overflow(n - 1, stride, &bytes) ||
+	    __builtin_add_overflow(bytes, 1, &bytes) ||
+	    __builtin_mul_overflow(bytes, sizeof(uint64_t), &bytes))
+		return UINT64_MAX;
+	return bytes;
+}
+
+static CUresult stamp(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t address = get_u64(parameters);
+	uint64_t seed = get_u64(parameters + 8);
+	uint64_t n = get_u64(parameters + 16);
+	uint64_t stride = get_u64(parameters + 24);
+	uint64_t bytes = strided_bytes(n, stride);
+	uint64_t *p = sim_reach(address);
+	CUresult result = take(context, address, bytes / 8, sizeof(uint64_t), SIM_WRITE);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint64_t i = 0; i < n; i++)
+		p[i * stride] = seed ^ (i * STAMP_FACTOR);
+	sim_unpin(context, address, bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult count_wrong(struct CUctx_st *context, const unsigned char *parameters)
+{
+	uint64_t address = get_u64(parameters);
+	uint64_t seed = get_u64(parameters + 8);
+	uint64_t n = get_u64(parameters + 16);
+	uint64_t stride = get_u64(parameters + 24);
+	uint64_t wrong_address = get_u64(parameters + 32);
+	uint64_t bytes = strided_bytes(n, stride);
+	_Atomic uint64_t *wrong = sim_reach(wrong_address);
+	const uint64_t *p = sim_reach(address);
+	CUresult result = take(context, address, bytes / 8, sizeof(uint64_t), SIM_READ);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = take(context, wrong_address, 1, sizeof(uint64_t), SIM_WRITE);
+	if (result == CUDA_SUCCESS) {
+		for (uint64_t i = 0; i < n; i++)
+			atomic_fetch_add(wrong, p[i * stride] != (seed ^ (i * STAMP_FACTOR)));
+		sim_unpin(context, wrong_address, sizeof(uint64_t));
+	}
+	sim_unpin(context, address, bytes);
+	return result;
+}
+
 static const struct sim_kernel kernels[] = {
 	{ "nvs_axpy", 4, { 4, 8, 8, 8 }, axpy },
 	{ "nvs_fill_f32", 3, { 8, 4, 8 }, fill },
@@ -148,6 +225,9 @@ static const struct sim_kernel kernels[] = {
 	{ "nvs_reduce_sum_f32", 3, { 8, 8, 8 }, reduce_sum },
 	{ "nvs_increment_u64", 1, { 8 }, increment },
 	{ "nvs_spin", 1, { 8 }, spin },
+	{ "nvs_touch", 3, { 8, 8, 8 }, touch },
+	{ "nvs_stamp_u64", 4, { 8, 8, 8, 8 }, stamp },
+	{ "nvs_count_wrong_u64", 5, { 8, 8, 8, 8, 8 }, count_wrong },
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name)

@@ -61,6 +61,16 @@ static CUresult check_shape(const unsigned int grid[3], const unsigned int block
 		       : CUDA_SUCCESS;
 }
 
+/* The first launch takes memory, as a driver that loads code lazily does. */
+static CUresult load_locked(struct CUctx_st *context)
+{
+	if (!context->launched)
+		context->launched = sim_state_charge(
+			&sim.state, context->device,
+			sim_state_device(&sim.state, context->device)->launch_bytes);
+	return context->launched ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request,
 			    struct sim_op *op)
 {
@@ -76,6 +86,8 @@ CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_re
 	if (result == CUDA_SUCCESS)
 		result =
 			check_shape(request->grid, request->block, request->shared_bytes, function);
+	if (result == CUDA_SUCCESS)
+		result = load_locked(context);
 	if (result == CUDA_SUCCESS) {
 		memset(op, 0, sizeof(*op));
 		op->kind = SIM_OP_KERNEL;

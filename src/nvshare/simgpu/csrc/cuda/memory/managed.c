@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice about managed memory, and prefetches of it. Queries answer with what was said last; it
+ * Advice about managed memory, and prefetches of it. Queries answer with what was said last; advice
  * has no other effect.
  */
 #include <string.h>
 
+#include "memory/paging.h"
 #include "memory/range.h"
 #include "stream/stream.h"
 
@@ -46,7 +47,8 @@ static CUmemLocation_v1 location_of(CUdevice device)
 CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location,
 				   unsigned int flags, CUstream hStream)
 {
-	struct sim_op op = { .kind = SIM_OP_PREFETCH, .u.memory = { devPtr, count } };
+	struct sim_op op = { .kind = SIM_OP_PREFETCH,
+			     .u.memory = { devPtr, count, is_host(location) ? -1 : location.id } };
 	struct sim_range *range;
 	CUresult result = flags != 0 ? CUDA_ERROR_INVALID_VALUE : check_location(location);
 
@@ -65,6 +67,23 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr_v2 devPtr, size_t count, CUmemLoc
 			is_host(location) ? (CUmemLocation_v1){ location.type, -1 } : location;
 	sim_unlock();
 	return result;
+}
+
+void sim_prefetch_run(const struct sim_op *op)
+{
+	uint64_t start = op->u.memory.address;
+	uint64_t end = start + op->u.memory.bytes;
+	int device = op->u.memory.device;
+	struct sim_paging paging;
+
+	sim_lock();
+	if (device >= 0)
+		paging = sim_paging_touch_locked(device, start, end);
+	else
+		paging = sim_paging_leave_locked(start, end, &device);
+	sim_unlock();
+	if (device >= 0)
+		sim_paging_wait(device, paging, SIM_CARGO_PREFETCHED);
 }
 
 CUresult sim_cuMemPrefetchAsync(CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice,

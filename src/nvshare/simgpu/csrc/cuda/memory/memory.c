@@ -3,9 +3,12 @@
  * Device, managed and host memory: making and freeing it. The ranges are range.c's; protected by
  * sim.lock.
  */
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "capture/capture.h"
+#include "device/bus.h"
+#include "memory/paging.h"
 #include "memory/range.h"
 #include "stream/stream.h"
 
@@ -24,6 +27,7 @@ static CUresult begin(struct CUctx_st **context)
 
 CUresult sim_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 {
+	uint64_t start = sim_now_ns();
 	struct CUctx_st *context;
 	struct sim_range *range;
 	CUresult result = begin(&context);
@@ -37,6 +41,8 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 	if (result == CUDA_SUCCESS)
 		*dptr = range->start;
 	sim_unlock();
+	if (result == CUDA_SUCCESS)
+		sim_call_takes(start, sim_call_ns(SIM_CALL_ALLOC, 1, bytesize));
 	return result;
 }
 
@@ -94,6 +100,7 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned i
 	sim_lock();
 	result = add_host_memory_locked(context, SIM_RANGE_MANAGED, bytesize, flags, &range);
 	if (result == CUDA_SUCCESS) {
+		sim_paging_begin_locked(range);
 		range->advice.preferred.id = -2;
 		range->advice.prefetched.id = -2;
 		*dptr = range->start;
@@ -104,6 +111,7 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned i
 
 CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
+	uint64_t start = sim_now_ns();
 	struct CUctx_st *context;
 	struct sim_range *range;
 	CUresult result = begin(&context);
@@ -122,6 +130,8 @@ CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)(uintptr_t)range->start;
 	sim_unlock();
+	if (result == CUDA_SUCCESS)
+		sim_call_takes(start, sim_call_ns(SIM_CALL_HOST_ALLOC, 1, bytesize));
 	return result;
 }
 
@@ -132,11 +142,13 @@ CUresult sim_cuMemAllocHost_v2(void **pp, size_t bytesize)
 
 /* Frees the range that starts at an address, after all work that may use it. */
 static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_range_kind kind),
-			   CUresult if_unknown)
+			   CUresult if_unknown, enum sim_call call)
 {
 	struct CUctx_st *current;
 	struct sim_range *range;
 	CUresult result = begin(&current);
+	uint64_t start = 0;
+	uint64_t ns = 0;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -146,13 +158,17 @@ static CUresult free_range(uint64_t address, bool (*is_right_kind)(enum sim_rang
 		sim_context_idle_locked(range->context);
 		range = sim_range_live_locked(address);
 	}
-	if (!range)
+	if (!range) {
 		result = if_unknown;
-	else if (range->start == address && is_right_kind(range->kind))
+	} else if (range->start == address && is_right_kind(range->kind)) {
+		start = sim_now_ns();
+		ns = sim_call_ns(call, 1, range->requested_bytes);
 		sim_range_drop_locked(range);
-	else
+	} else {
 		result = CUDA_ERROR_INVALID_VALUE;
+	}
 	sim_unlock();
+	sim_call_takes(start, ns);
 	return result;
 }
 
@@ -177,23 +193,44 @@ CUresult sim_cuMemFree_v2(CUdeviceptr_v2 dptr)
 
 	if (dptr == 0)
 		return sim_current(&context);
-	return free_range(dptr, is_device_or_managed, CUDA_ERROR_INVALID_VALUE);
+	return free_range(dptr, is_device_or_managed, CUDA_ERROR_INVALID_VALUE, SIM_CALL_FREE);
 }
 
 CUresult sim_cuMemFreeHost(void *p)
 {
-	return free_range((uint64_t)(uintptr_t)p, is_host, CUDA_ERROR_INVALID_VALUE);
+	return free_range((uint64_t)(uintptr_t)p, is_host, CUDA_ERROR_INVALID_VALUE,
+			  SIM_CALL_HOST_FREE);
 }
 
 CUresult sim_cuMemHostUnregister(void *p)
 {
 	return free_range((uint64_t)(uintptr_t)p, is_registered,
-			  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+			  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, SIM_CALL_HOST_UNREGISTER);
+}
+
+/* Whether all of it is memory of the process, with the rights that registering it needs. */
+static bool is_mapped(uint64_t start, uint64_t end, bool read_only)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long long from, to;
+	char line[512], rights[8];
+
+	while (maps && start < end && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3 || to <= start)
+			continue;
+		if (from > start || rights[0] != 'r' || (rights[1] != 'w' && !read_only))
+			break;
+		start = to;
+	}
+	if (maps)
+		fclose(maps);
+	return start >= end;
 }
 
 CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
 	uint64_t start = (uint64_t)(uintptr_t)p;
+	uint64_t start_ns = sim_now_ns();
 	const struct sim_range *other;
 	struct sim_range *range;
 	struct CUctx_st *context;
@@ -202,7 +239,8 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || bytesize == 0 || Flags & ~15u || start + bytesize < start ||
-	    sim_window_contains(start))
+	    sim_window_contains(start) ||
+	    !is_mapped(start, start + bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	other = sim_range_next_locked(start);
@@ -213,9 +251,11 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 		range->requested_bytes = bytesize;
 		range->device = context->device;
 		range->context = context;
-		range->flags = Flags;
+		range->flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP;
 	}
 	sim_unlock();
+	if (result == CUDA_SUCCESS)
+		sim_call_takes(start_ns, sim_call_ns(SIM_CALL_HOST_REGISTER, 1, bytesize));
 	return result;
 }
 

@@ -98,6 +98,21 @@ static struct answer access_flags(const struct sim_range *range, const struct CU
 							  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
+static bool has_rights(const struct sim_range *range, const struct CUctx_st *context)
+{
+	return range->kind != SIM_RANGE_MAPPED ||
+	       range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+/* What the driver calls the range of an address: for a mapping the reservation that it is in. */
+static const struct sim_range *whole_locked(const struct sim_range *range)
+{
+	const struct sim_range *reservation =
+		range->kind == SIM_RANGE_MAPPED ? sim_reservation_find_locked(range->start) : NULL;
+
+	return reservation ? reservation : range;
+}
+
 static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t address,
 				      const struct CUctx_st *context)
 {
@@ -113,7 +128,7 @@ static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t ad
 							 : CU_MEMORYTYPE_DEVICE)
 			     : refuse(4);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return range ? answer_u64(address) : refuse(8);
+		return range && has_rights(range, context) ? answer_u64(address) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		return host_pointer(range, address);
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -127,20 +142,24 @@ static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t ad
 		return range ? (struct answer){ .value.i32 = range->device, .bytes = 4 }
 			     : refuse(4);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		return range ? answer_u64(whole_locked(range)->start) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		return range ? answer_u64(range->start) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		return range ? answer_u64(range->requested_bytes) : refuse(8);
+		return range ? answer_u64(whole_locked(range)->requested_bytes) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		return range ? answer_u64(range->span) : refuse(8);
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		return answer_bool(range != NULL);
+		return range ? answer_bool(true) : refuse(1);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		return answer_u64(range && range->physical
-					  ? (uint64_t)range->physical->properties.handle_types
-					  : 0);
+		if (!range)
+			return refuse(8);
+		return answer_u64(
+			range->physical ? (uint64_t)range->physical->properties.handle_types : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		return range ? answer_bool(range->kind == SIM_RANGE_DEVICE && !range->pool)
+			     : refuse(1);
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		return answer_bool(false);
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -210,10 +229,12 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	range = sim_range_live_locked(ptr);
-	if (range)
-		range->sync_memops = *(const int *)value != 0;
-	else
+	if (!range)
 		result = CUDA_ERROR_INVALID_VALUE;
+	else if (range->kind == SIM_RANGE_MAPPED)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	else
+		range->sync_memops = *(const int *)value != 0;
 	sim_unlock();
 	return result;
 }

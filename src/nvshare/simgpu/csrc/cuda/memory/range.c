@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "graph/graph_memory.h"
+#include "memory/paging.h"
 #include "memory/pool.h"
 
 struct table {
@@ -109,7 +110,11 @@ struct sim_range *sim_range_next_locked(uint64_t address)
 
 struct sim_range *sim_reservation_add_locked(uint64_t start, uint64_t bytes)
 {
-	return add_to(&reservations, SIM_RANGE_RESERVED, start, bytes, bytes);
+	struct sim_range *reservation =
+		add_to(&reservations, SIM_RANGE_RESERVED, start, bytes, bytes);
+
+	reservation->requested_bytes = bytes;
+	return reservation;
 }
 
 struct sim_range *sim_reservation_find_locked(uint64_t address)
@@ -158,6 +163,8 @@ void sim_range_drop_locked(struct sim_range *range)
 	range->going = true;
 	while (range->pins > 0)
 		pthread_cond_wait(&sim.changed, &sim.lock);
+	if (range->kind == SIM_RANGE_MANAGED)
+		sim_paging_end_locked(range);
 	remove_from(&ranges, range);
 	switch (range->kind) {
 	case SIM_RANGE_DEVICE:
@@ -225,11 +232,14 @@ static bool may_touch(const struct CUctx_st *context, const struct sim_range *ra
 	return false;
 }
 
-static void unpin_locked(uint64_t address, uint64_t end)
+static void unpin_locked(struct CUctx_st *context, uint64_t address, uint64_t end)
 {
 	for (struct sim_range *range = sim_range_next_locked(address); range && range->start < end;
-	     range = sim_range_next_locked(range->start + range->span))
+	     range = sim_range_next_locked(range->start + range->span)) {
 		range->pins--;
+		if (range->lost)
+			atomic_store(&context->error, CUDA_ERROR_ILLEGAL_ADDRESS);
+	}
 	pthread_cond_broadcast(&sim.changed);
 }
 
@@ -248,7 +258,7 @@ static bool is_right(const struct CUctx_st *context, const struct sim_range *ran
  * Pins one range after another until the end; between them there may be host memory that was not
  * registered.
  */
-static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uint64_t end,
+static CUresult pin_locked(struct CUctx_st *context, uint64_t address, uint64_t end,
 			   enum sim_access access, bool host_allowed, bool any_device)
 {
 	uint64_t at = address;
@@ -262,7 +272,7 @@ static CUresult pin_locked(const struct CUctx_st *context, uint64_t address, uin
 		}
 		if (!range || range->start > at ||
 		    !is_right(context, range, at, end, access, any_device)) {
-			unpin_locked(address, at);
+			unpin_locked(context, address, at);
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
 		range->pins++;
@@ -275,18 +285,22 @@ CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enu
 		 bool host_allowed, bool any_device)
 {
 	CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS;
+	struct sim_paging paging = { 0, 0 };
 
 	sim_lock();
 	if (address + bytes >= address)
 		result = pin_locked(context, address, address + bytes, access, host_allowed,
 				    any_device);
+	if (result == CUDA_SUCCESS)
+		paging = sim_paging_touch_locked(context->device, address, address + bytes);
 	sim_unlock();
+	sim_paging_wait(context->device, paging, SIM_CARGO_PAGES);
 	return result;
 }
 
-void sim_unpin(uint64_t address, uint64_t bytes)
+void sim_unpin(struct CUctx_st *context, uint64_t address, uint64_t bytes)
 {
 	sim_lock();
-	unpin_locked(address, address + bytes);
+	unpin_locked(context, address, address + bytes);
 	sim_unlock();
 }

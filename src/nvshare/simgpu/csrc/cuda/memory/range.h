@@ -6,8 +6,8 @@
  * programs are given addresses in the first, which nobody can read or write (a program that
  * dereferences a device pointer crashes, as on hardware), and the simulator reaches the same bytes
  * in the second, a constant distance away. Memory made by cuMemAlloc and the like lies in the file
- * where it lies in the window; memory of the VMM calls lies behind that and is mapped where the
- * program asks.
+ * where it lies in the window; memory of the VMM calls lies behind that, or in a file of its own if
+ * it may be exported to other processes, and is mapped where the program asks.
  *
  * Managed and pinned host memory is ordinary memory of the process, outside the windows.
  */
@@ -33,11 +33,15 @@ enum sim_range_kind {
 struct sim_physical {
 	unsigned int references; /* the handle's, and one for each mapping */
 	int device;		 /* -1: host memory */
-	uint64_t offset;	 /* in the memory file */
+	int file;		 /* of its own, if it may be exported; -1: the memory file */
+	uint64_t offset;	 /* in the file */
 	uint64_t bytes;
+	bool charged; /* to this process; what was imported is its maker's */
 	CUmemAllocationProp_v1 properties;
 	unsigned int handles; /* how often it was handed out and not released */
 };
+
+struct sim_block;
 
 struct sim_range {
 	uint64_t start;
@@ -45,6 +49,7 @@ struct sim_range {
 	uint64_t span;	/* of address space */
 	uint64_t requested_bytes;
 	bool going;	  /* being freed, once nobody has it pinned */
+	bool lost;	  /* mapped memory: unmapped, or its rights gone, while it was pinned */
 	bool free_queued; /* a stream will free it */
 	bool of_graph;	  /* an allocation node's */
 	enum sim_range_kind kind;
@@ -60,7 +65,8 @@ struct sim_range {
 	unsigned char access[SIM_MAX_DEVICES];
 	struct CUmemPoolHandle_st *pool;
 	int sync_memops;
-	struct { /* managed ranges: what cuMemAdvise and prefetches said last */
+	struct sim_block *blocks; /* managed ranges: paging.h */
+	struct {		  /* managed ranges: what cuMemAdvise and prefetches said last */
 		int read_mostly;
 		CUmemLocation preferred;
 		CUmemLocation prefetched;
@@ -83,7 +89,8 @@ void *sim_reach(uint64_t address);
 /* Space in the part of the memory file that is behind the window's. */
 uint64_t sim_file_take_locked(uint64_t bytes);
 void sim_file_give_locked(uint64_t offset, uint64_t bytes);
-bool sim_file_map(uint64_t address, uint64_t bytes, uint64_t offset);
+/* Maps a part of a file, -1 meaning the memory file, at addresses of the window. */
+bool sim_file_map(uint64_t address, uint64_t bytes, int from, uint64_t offset);
 void sim_file_unmap(uint64_t address, uint64_t bytes);
 
 struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
@@ -110,7 +117,20 @@ void sim_reservation_remove_locked(struct sim_range *reservation);
 CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
 				  struct sim_range **range);
 /* vmm.c */
-void sim_physical_unref_locked(struct sim_physical *physical);
+struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
+					     uint64_t bytes);
+/* Returns how many bytes became free by it: 0 while somebody else has it. */
+uint64_t sim_physical_unref_locked(struct sim_physical *physical);
+
+struct sim_op;
+
+/* managed.c */
+void sim_prefetch_run(const struct sim_op *op);
+
+/* sharing.c */
+
+/* A file for memory that may be exported; -1: the system has none. */
+int sim_sharing_new_file(const CUmemAllocationProp_v1 *properties, uint64_t bytes);
 
 enum sim_access {
 	SIM_READ = 1,
@@ -119,12 +139,14 @@ enum sim_access {
 
 /*
  * Pins the memory behind addresses that an operation on a device touches, until sim_unpin. Memory
+ * that the program unmaps meanwhile, or takes the rights of, stays until then, and the context ends
+ * with CUDA_ERROR_ILLEGAL_ADDRESS, as it does on a device whose kernel finds it gone. Memory
  * without access rights or without an allocation is CUDA_ERROR_ILLEGAL_ADDRESS; `host_allowed` says
  * that an address nobody allocated is ordinary host memory.
  */
 CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
 		 bool host_allowed, bool any_device);
-void sim_unpin(uint64_t address, uint64_t bytes);
+void sim_unpin(struct CUctx_st *context, uint64_t address, uint64_t bytes);
 
 /*
  * The first byte from an address on that was ever written, at most `bytes` away; only device memory

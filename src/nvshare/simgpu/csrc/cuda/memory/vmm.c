@@ -5,7 +5,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "device/bus.h"
 #include "memory/range.h"
 
 static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
@@ -13,15 +15,21 @@ static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
 	return (struct sim_physical *)(uintptr_t)handle;
 }
 
-void sim_physical_unref_locked(struct sim_physical *physical)
+uint64_t sim_physical_unref_locked(struct sim_physical *physical)
 {
+	uint64_t bytes = physical->bytes;
+
 	if (--physical->references > 0)
-		return;
+		return 0;
 	sim_forget_locked(physical);
-	sim_file_give_locked(physical->offset, physical->bytes);
-	if (physical->device >= 0)
+	if (physical->file >= 0)
+		close(physical->file);
+	else if (physical->offset != 0)
+		sim_file_give_locked(physical->offset, physical->bytes);
+	if (physical->charged)
 		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
 	free(physical);
+	return bytes;
 }
 
 /*
@@ -48,8 +56,9 @@ static CUresult check_properties(const CUmemAllocationProp_v1 *prop)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (device == -3)
 		return CUDA_ERROR_INVALID_DEVICE;
-	return prop->handle_types == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS
-							     : CUDA_ERROR_NOT_SUPPORTED;
+	return prop->handle_types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+		       ? CUDA_ERROR_NOT_SUPPORTED
+		       : CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp_v1 *prop,
@@ -66,12 +75,37 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 	return result;
 }
 
+struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
+					     uint64_t bytes)
+{
+	struct sim_physical *physical = calloc(1, sizeof(*physical));
+
+	physical->references = 1;
+	physical->handles = 1;
+	physical->device = device;
+	physical->file = -1;
+	physical->bytes = bytes;
+	physical->properties = *properties;
+	sim_register_locked(physical, SIM_PHYSICAL);
+	return physical;
+}
+
+static bool find_place_locked(struct sim_physical *physical)
+{
+	if (physical->properties.handle_types == CU_MEM_HANDLE_TYPE_NONE) {
+		physical->offset = sim_file_take_locked(physical->bytes);
+		return physical->offset != 0;
+	}
+	physical->file = sim_sharing_new_file(&physical->properties, physical->bytes);
+	return physical->file >= 0;
+}
+
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			 const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
-	struct sim_physical *physical;
+	struct sim_physical *physical = NULL;
+	uint64_t start = sim_now_ns();
 	CUresult result;
-	uint64_t offset;
 	int device;
 
 	if (!handle || !prop || size == 0 || size % SIM_GRANULARITY != 0 || flags != 0)
@@ -81,43 +115,39 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		return result;
 	device = device_of(prop);
 	sim_lock();
-	if (!sim_state_join(&sim.state) ||
-	    (device >= 0 && !sim_state_charge(&sim.state, device, size))) {
-		sim_unlock();
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (sim_state_join(&sim.state) &&
+	    (device < 0 || sim_state_charge(&sim.state, device, size))) {
+		physical = sim_physical_add_locked(prop, device, size);
+		physical->charged = device >= 0;
+		if (!find_place_locked(physical)) {
+			sim_physical_unref_locked(physical);
+			physical = NULL;
+		}
 	}
-	offset = sim_file_take_locked(size);
-	if (offset == 0) {
-		if (device >= 0)
-			sim_state_uncharge(&sim.state, device, size);
-		sim_unlock();
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	physical = calloc(1, sizeof(*physical));
-	physical->references = 1;
-	physical->handles = 1;
-	physical->device = device;
-	physical->offset = offset;
-	physical->bytes = size;
-	physical->properties = *prop;
-	sim_register_locked(physical, SIM_PHYSICAL);
-	*handle = (uint64_t)(uintptr_t)physical;
 	sim_unlock();
+	if (!physical)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*handle = (uint64_t)(uintptr_t)physical;
+	sim_call_takes(start, sim_call_ns(SIM_CALL_CREATE, 1, size));
 	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 {
 	struct sim_physical *physical = physical_of(handle);
-	CUresult result = CUDA_SUCCESS;
+	uint64_t start = sim_now_ns();
+	uint64_t freed = 0;
 
 	sim_lock();
-	if (!sim_is_locked(physical, SIM_PHYSICAL) || physical->handles == 0)
-		result = CUDA_ERROR_INVALID_VALUE;
-	else if (--physical->handles == 0)
-		sim_physical_unref_locked(physical);
+	if (!sim_is_locked(physical, SIM_PHYSICAL) || physical->handles == 0) {
+		sim_unlock();
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (--physical->handles == 0)
+		freed = sim_physical_unref_locked(physical);
 	sim_unlock();
-	return result;
+	sim_call_takes(start, sim_call_ns(SIM_CALL_RELEASE, 1, freed));
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
@@ -159,6 +189,7 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop
 CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignment,
 				 CUdeviceptr_v2 addr, unsigned long long flags)
 {
+	uint64_t start_ns = sim_now_ns();
 	uint64_t start;
 
 	if (!ptr || size == 0 || size % SIM_GRANULARITY != 0 || alignment & (alignment - 1) ||
@@ -173,6 +204,7 @@ CUresult sim_cuMemAddressReserve(CUdeviceptr_v2 *ptr, size_t size, size_t alignm
 		*ptr = start;
 	}
 	sim_unlock();
+	sim_call_takes(start_ns, sim_call_ns(SIM_CALL_RESERVE, 1, size));
 	return start != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -221,6 +253,7 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 {
 	struct sim_physical *physical = physical_of(handle);
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	uint64_t start = sim_now_ns();
 	struct sim_range *range;
 
 	if (size == 0 || size % SIM_GRANULARITY != 0 || ptr % SIM_GRANULARITY != 0 || flags != 0 ||
@@ -231,8 +264,9 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		result = CUDA_ERROR_NOT_SUPPORTED; /* handles are mapped whole */
 	else if (sim_is_locked(physical, SIM_PHYSICAL) && is_reserved_locked(ptr, size) &&
 		 is_free_locked(ptr, size))
-		result = sim_file_map(ptr, size, physical->offset) ? CUDA_SUCCESS
-								   : CUDA_ERROR_OUT_OF_MEMORY;
+		result = sim_file_map(ptr, size, physical->file, physical->offset)
+				 ? CUDA_SUCCESS
+				 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		range = sim_range_add_locked(SIM_RANGE_MAPPED, ptr, size, size);
 		range->requested_bytes = size;
@@ -241,22 +275,9 @@ CUresult sim_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		physical->references++;
 	}
 	sim_unlock();
+	if (result == CUDA_SUCCESS)
+		sim_call_takes(start, sim_call_ns(SIM_CALL_MAP, 1, size));
 	return result;
-}
-
-/* Whether [start, start + bytes) is covered by whole mappings. */
-static bool is_mapped_locked(uint64_t start, uint64_t bytes)
-{
-	uint64_t at = start;
-
-	while (at < start + bytes) {
-		const struct sim_range *range = sim_range_live_locked(at);
-
-		if (!range || range->kind != SIM_RANGE_MAPPED || range->start != at)
-			return false;
-		at += range->span;
-	}
-	return bytes > 0 && at == start + bytes;
 }
 
 /* Whether no mapping reaches over either end of [start, start + bytes). */
@@ -271,7 +292,10 @@ static bool cuts_no_mapping_locked(uint64_t start, uint64_t bytes)
 
 CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 {
+	uint64_t start = sim_now_ns();
 	struct sim_range *range;
+	uint64_t freed = 0;
+	uint64_t count = 0;
 
 	if (size == 0 || ptr % SIM_GRANULARITY != 0 || size % SIM_GRANULARITY != 0 ||
 	    ptr + size < ptr)
@@ -282,66 +306,14 @@ CUresult sim_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	while ((range = sim_range_next_locked(ptr)) != NULL && range->start < ptr + size &&
-	       !range->going)
+	       !range->going) {
+		range->lost = range->pins > 0;
+		freed += range->physical->references == 1 ? range->span : 0;
+		count++;
 		sim_range_drop_locked(range);
-	sim_unlock();
-	return CUDA_SUCCESS;
-}
-
-static CUresult check_access(const CUmemAccessDesc_v1 *desc)
-{
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return sim_device_exists(desc->location.id) ? CUDA_SUCCESS
-							    : CUDA_ERROR_INVALID_DEVICE;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
-			    size_t count)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (!desc || count == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check_access(&desc[i]);
-	if (result != CUDA_SUCCESS)
-		return result;
-	sim_lock();
-	if (!is_mapped_locked(ptr, size))
-		result = CUDA_ERROR_INVALID_VALUE;
-	for (uint64_t at = ptr; result == CUDA_SUCCESS && at < ptr + size;) {
-		struct sim_range *range = sim_range_find_locked(at);
-
-		while (range->pins > 0)
-			pthread_cond_wait(&sim.changed, &sim.lock);
-		for (size_t i = 0; i < count; i++)
-			range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
-		at += range->span;
 	}
 	sim_unlock();
-	return result;
-}
-
-CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
-			    CUdeviceptr_v2 ptr)
-{
-	const struct sim_range *range;
-	CUresult result = CUDA_SUCCESS;
-
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !sim_device_exists(location->id))
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	range = sim_range_live_locked(ptr);
-	if (range && range->kind == SIM_RANGE_MAPPED)
-		*flags = range->access[location->id];
-	else
-		result = CUDA_ERROR_INVALID_VALUE;
-	sim_unlock();
-	return result;
+	sim_call_takes(start, sim_call_ns(SIM_CALL_UNMAP, count, 0) +
+				      sim_call_ns(SIM_CALL_RELEASE, 0, freed));
+	return CUDA_SUCCESS;
 }

@@ -149,9 +149,9 @@ uint64_t sim_file_take_locked(uint64_t bytes)
 	return 0;
 }
 
-static void punch(uint64_t offset, uint64_t bytes)
+static void punch(int from, uint64_t offset, uint64_t bytes)
 {
-	(void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+	(void)fallocate(from, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 			(off_t)bytes);
 }
 
@@ -161,7 +161,7 @@ void sim_file_give_locked(uint64_t offset, uint64_t bytes)
 	struct hole *before = NULL;
 	struct hole *after;
 
-	punch(offset, bytes);
+	punch(file, offset, bytes);
 	while (*link && (*link)->offset < offset) {
 		before = *link;
 		link = &(*link)->next;
@@ -183,26 +183,28 @@ void sim_file_give_locked(uint64_t offset, uint64_t bytes)
 	}
 }
 
-bool sim_file_map(uint64_t address, uint64_t bytes, uint64_t offset)
+bool sim_file_map(uint64_t address, uint64_t bytes, int from, uint64_t offset)
 {
 	return mmap(sim_reach(address), bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, (off_t)offset) != MAP_FAILED;
+		    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, from < 0 ? file : from,
+		    (off_t)offset) != MAP_FAILED;
 }
 
 void sim_file_unmap(uint64_t address, uint64_t bytes)
 {
-	(void)sim_file_map(address, bytes, address - program_window);
+	(void)sim_file_map(address, bytes, -1, address - program_window);
 }
 
 /*
- * Where the byte at an address is in the file, and how many bytes from there on lie beside each
- * other.
+ * In which file the byte at an address is and where, and how many bytes from there on lie beside
+ * each other. The file stays open while the memory is pinned.
  */
-static uint64_t locate(uint64_t address, uint64_t *bytes)
+static uint64_t locate(uint64_t address, uint64_t *bytes, int *from)
 {
 	const struct sim_range *range;
 	uint64_t offset = address - program_window;
 
+	*from = file;
 	sim_lock();
 	range = sim_range_find_locked(address);
 	if (range) {
@@ -210,9 +212,12 @@ static uint64_t locate(uint64_t address, uint64_t *bytes)
 
 		if (*bytes > rest)
 			*bytes = rest;
-		if (range->kind == SIM_RANGE_MAPPED)
+		if (range->kind == SIM_RANGE_MAPPED) {
 			offset = range->physical->offset + range->physical_offset +
 				 (address - range->start);
+			if (range->physical->file >= 0)
+				*from = range->physical->file;
+		}
 	}
 	sim_unlock();
 	return offset;
@@ -224,8 +229,9 @@ uint64_t sim_next_data(uint64_t address, uint64_t bytes)
 
 	while (address < end) {
 		uint64_t piece = end - address;
-		uint64_t offset = locate(address, &piece);
-		off_t data = lseek(file, (off_t)offset, SEEK_DATA);
+		int from;
+		uint64_t offset = locate(address, &piece, &from);
+		off_t data = lseek(from, (off_t)offset, SEEK_DATA);
 
 		if (data >= 0 && (uint64_t)data < offset + piece)
 			return address + ((uint64_t)data - offset);
@@ -236,16 +242,17 @@ uint64_t sim_next_data(uint64_t address, uint64_t bytes)
 
 void sim_discard_in_place(uint64_t address, uint64_t bytes)
 {
-	punch(address - program_window, bytes);
+	punch(file, address - program_window, bytes);
 }
 
 void sim_discard(uint64_t address, uint64_t bytes)
 {
 	while (bytes > 0) {
 		uint64_t piece = bytes;
-		uint64_t offset = locate(address, &piece);
+		int from;
+		uint64_t offset = locate(address, &piece, &from);
 
-		punch(offset, piece);
+		punch(from, offset, piece);
 		address += piece;
 		bytes -= piece;
 	}

@@ -40,7 +40,7 @@ static CUresult look(const struct sim_op *op, uint64_t *value)
 	else
 		*value = __atomic_load_n((uint64_t *)sim_reach(op->u.word.address),
 					 __ATOMIC_ACQUIRE);
-	sim_unpin(op->u.word.address, op->u.word.bytes);
+	sim_unpin(op->context, op->u.word.address, op->u.word.bytes);
 	return CUDA_SUCCESS;
 }
 
@@ -73,7 +73,7 @@ CUresult sim_write_value_run(const struct sim_op *op)
 	else
 		__atomic_store_n((uint64_t *)sim_reach(op->u.word.address), op->u.word.value,
 				 __ATOMIC_RELEASE);
-	sim_unpin(op->u.word.address, op->u.word.bytes);
+	sim_unpin(op->context, op->u.word.address, op->u.word.bytes);
 	return CUDA_SUCCESS;
 }
 

@@ -31,6 +31,13 @@ enum sim_op_kind {
 	SIM_OP_GRAPH
 };
 
+/* What a copy takes the time of: the bus to one of its ends, or none. */
+enum sim_route {
+	SIM_ROUTE_NO_BUS,
+	SIM_ROUTE_TO_DEVICE,
+	SIM_ROUTE_TO_HOST
+};
+
 /* One side of a copy, as addresses: rows of `pitch` bytes, slices of `slice` bytes. */
 struct sim_place {
 	uint64_t address;
@@ -46,8 +53,9 @@ struct sim_copy {
 	uint64_t width; /* in bytes */
 	uint64_t height;
 	uint64_t depth;
-	void *staged;  /* the source's bytes, taken at the call; freed with the operation */
-	bool over_bus; /* from or to host memory: takes the time that a bus would */
+	void *staged; /* the source's bytes, taken at the call; freed with the operation */
+	enum sim_route route;
+	bool pageable; /* a side is host memory that nobody registered */
 };
 
 struct sim_memset {
@@ -97,7 +105,8 @@ struct sim_op {
 		struct {
 			uint64_t address;
 			uint64_t bytes;
-		} memory; /* SIM_OP_ALLOC, SIM_OP_FREE, SIM_OP_PREFETCH */
+			int device; /* of a prefetch; -1: to the host */
+		} memory;	    /* SIM_OP_ALLOC, SIM_OP_FREE, SIM_OP_PREFETCH */
 		struct {
 			struct sim_steps *steps;
 			/* one a step: what its event's record completes; else NULL */

@@ -39,9 +39,12 @@ static CUresult run_kernel(const struct sim_op *op, uint64_t start)
 
 static CUresult run_copy(const struct sim_op *op, uint64_t start)
 {
+	static const char *const names[] = { [SIM_ROUTE_NO_BUS] = "copy",
+					     [SIM_ROUTE_TO_DEVICE] = "copy to device",
+					     [SIM_ROUTE_TO_HOST] = "copy to host" };
 	CUresult result = sim_copy_run(op->context, &op->u.copy);
 
-	note(op, SIM_RECORD_COPY, op->u.copy.over_bus ? "copy over the bus" : "copy", start);
+	note(op, SIM_RECORD_COPY, names[op->u.copy.route], start);
 	return result;
 }
 
@@ -63,6 +66,7 @@ static CUresult run_write(const struct sim_op *op, uint64_t start)
 
 static CUresult run_prefetch(const struct sim_op *op, uint64_t start)
 {
+	sim_prefetch_run(op);
 	note(op, SIM_RECORD_PREFETCH, "prefetch", start);
 	return CUDA_SUCCESS;
 }
