@@ -366,7 +366,19 @@ def look(function: str, *arguments: Any) -> None:
     show(function, *arguments)
 
 
-CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, managed, pooled, graphs, looks, shared, peers)
+CASES: tuple[Callable[[], None], ...] = (
+    grows,
+    segments,
+    twice,
+    wrong,
+    questions,
+    managed,
+    pooled,
+    graphs,
+    looks,
+    shared,
+    peers,
+)
 
 
 def main(case: str) -> None:
