@@ -72,6 +72,11 @@ class RunDir:
         return self.root / "holders"
 
     @property
+    def swapper_record(self) -> Path:
+        """Whose memory swaps, for the scheduler after this one."""
+        return self.root / "swappers"
+
+    @property
     def choices(self) -> Path:
         """What the operator set while a scheduler ran, for the scheduler after it."""
         return self.root / "choices.json"

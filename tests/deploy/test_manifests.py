@@ -13,10 +13,13 @@ import yaml
 
 from nvshare.deviceplugin.configuration import Configuration
 from nvshare.paths import KUBELET_DIR, POD_RESOURCES_SOCKET, SYSTEM_RUN_DIR
+from nvshare.scheduler.arenas.choice import size_of
+from nvshare.scheduler.arenas.limits import MARGIN_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+SCHEDULER_BYTES = 400 << 20
 STACKS = [DEPLOY, DEPLOY / "simulated"]
 stacks = pytest.mark.parametrize("folder", STACKS, ids=lambda folder: folder.name)
 
@@ -100,6 +103,17 @@ def test_no_more_rights_than_needed(folder: Path) -> None:
                 "capabilities": {"drop": ["ALL"]},
             }
             assert container["resources"]["limits"]["memory"]
+
+
+@stacks
+def test_the_schedulers_limit_pays_for_the_host_memory(folder: Path) -> None:
+    """Beside what the scheduler itself may need; with less it would not start, and none of it would be kept."""
+    (container,) = daemon_set(folder, "nvshare-scheduler")["spec"]["template"]["spec"]["containers"]
+    (wanted,) = [each.partition("=")[2] for each in container["args"] if each.startswith("--host-memory=")]
+    limit = container["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    assert int(limit[:-2]) << 20 == size_of(wanted) + SCHEDULER_BYTES
+    assert SCHEDULER_BYTES > 2 * MARGIN_BYTES
 
 
 def _places(folder: Path, name: str) -> set[str]:

@@ -65,6 +65,12 @@ def test_environment_in_full() -> None:
     assert configuration.run_dir == Path("/run/other")
 
 
+@pytest.mark.parametrize("backend", ["managed", "native", "swap"])
+def test_every_memory_backend_can_be_chosen(backend: str) -> None:
+    """It is for the containers' library to say what its device can't do."""
+    assert load({}, {"NVSHARE_MEMORY": backend}, None).memory == backend
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -87,8 +93,7 @@ def test_environment_in_full() -> None:
         ("require_distinct: sometimes", "require_distinct: 'sometimes' is wrong; allowed: true or false"),
         ("fail_requests_greater_than_one: 1", "fail_requests_greater_than_one: 1 is wrong; allowed: true or false"),
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
-        ("memory: disk", "memory: 'disk' is wrong; allowed: managed or native"),
-        ("memory: swap", "memory: 'swap' is wrong; allowed: managed or native"),
+        ("memory: disk", "memory: 'disk' is wrong; allowed: managed, native or swap"),
         ("on_missing: crash", "on_missing: 'crash' is wrong; allowed: run, wait or fail"),
         ("ignored_xids: [none]", "ignored_xids[0]: 'none' is wrong; allowed: a list of integers from 1 to 9999"),
         ("recovery_seconds: -1", "recovery_seconds: -1 is wrong; allowed: seconds from 0 to 86400"),

@@ -52,8 +52,10 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "recovery": {"core", "pods"},
     "registered_client": {"core", "pods", "recovery"},
     "dispatcher": {"core", "pods", "recovery", "registered_client"},
-    "gpus": {"core", "worker", "dispatcher"},
-    "clients": {"core", "worker", "pods", "recovery", "registered_client", "dispatcher", "gpus"},
+    "arenas": {"core", "worker", "registered_client"},
+    "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
+    "gpus": {"core", "worker", "recovery", "dispatcher"},
+    "clients": {"core", "worker", "pods", "recovery", "registered_client", "dispatcher", "swapping", "gpus"},
     "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "gpus", "clients"},
 }
 

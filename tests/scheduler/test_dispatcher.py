@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Policy
@@ -18,7 +18,7 @@ from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import HolderRecord
+from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.registered_client import RegisteredClient
 
 FIRST, SECOND, LATER = "GPU-a", "GPU-b", "GPU-c"
@@ -30,8 +30,8 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
     loop = asyncio.get_running_loop()
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     settings = Settings(policy=Policy.AUTO)
-    record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", settings, log)
-    dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None)
+    record, choices = Record(tmp_path / "holders", "holders", log), Choices(tmp_path / "choices.json", settings, log)
+    dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None, lambda _action: None)
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)
     return dispatcher
@@ -89,7 +89,7 @@ class Receiver:
     def __init__(self, said: list[str]) -> None:
         self._said = said
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         self._said.append(type(action).__name__)
 
     def set_scheduling(self, on: bool) -> None:

@@ -17,7 +17,7 @@ from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import translate
-from nvshare.scheduler.core.actions import Kill, ReportUnresponsive
+from nvshare.scheduler.core.actions import GrowArena, Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -99,7 +99,7 @@ class Pair:
         self.say(event, devices)
         expected = defaultdict(list)
         for action in actions:
-            assert not isinstance(action, ReportUnresponsive | Kill)
+            assert not isinstance(action, ReportUnresponsive | Kill | GrowArena)
             expected[action.client].append(translate.frame_of(action))
         for number, frames in expected.items():
             assert [self.clients[number].receive() for _ in frames] == frames

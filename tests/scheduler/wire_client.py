@@ -49,6 +49,8 @@ class _Socket:
             self.socket = end
         self._size = size
         self._received = b""
+        self.descriptors: list[int] = []
+        """What came with the messages and was not taken yet."""
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -59,7 +61,8 @@ class _Socket:
         while len(self._received) < self._size:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
             try:
-                data = self.socket.recv(65536)
+                data, descriptors, _flags, _address = socket.recv_fds(self.socket, 65536, 16, socket.MSG_CMSG_CLOEXEC)
+                self.descriptors += descriptors
             except ConnectionResetError:
                 data = b""
             if not data:
@@ -77,6 +80,9 @@ class _Socket:
 
     def close(self) -> None:
         self.socket.close()
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors.clear()
 
 
 class WireClient:
@@ -111,6 +117,11 @@ class WireClient:
         """Asks for the lock and waits for it; the answer is the grant."""
         self.send(wire.ReqLock())
         return self.expect(wire.LockOk).grant
+
+    def expect_arena(self) -> tuple[int, int]:
+        """The next frame, which is a segment of host memory: its size and its descriptor, which stays this client's."""
+        segment_bytes = self.expect(wire.Arena).segment_bytes
+        return segment_bytes, self.raw.descriptors[-1]
 
     def has_nothing(self) -> bool:
         """Whether no frame has come. Only meaningful after something that happened later was seen."""
@@ -159,8 +170,9 @@ class Scheduler:
         *arguments: str,
         environment: dict[str, str] | None = None,
         descriptors: int | None = None,
+        cgroup: Path | None = None,
     ) -> None:
-        """``descriptors``: the most that the process may have open."""
+        """``descriptors``: the most that the process may have open; ``cgroup``: the folder of the one that it joins."""
         self.run_dir = RunDir(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
@@ -169,6 +181,8 @@ class Scheduler:
         command += ["--pod-resources", os.fspath(root / "no-kubelet.sock")]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}", *command]
+        if cgroup is not None:
+            command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', os.fspath(cgroup), *command]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *arguments],

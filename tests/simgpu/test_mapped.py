@@ -94,6 +94,7 @@ EXPORT = """
 memory = create_memory(size, exportable=True)
 address = map_memory(size, memory)
 call("cuMemsetD8", address + size - 1, 7, 1)
+call("cuCtxSynchronize")
 handle = call("cuMemRetainAllocationHandle", address)
 kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 descriptor = call("cuMemExportToShareableHandle", handle, kind, 0)
@@ -131,6 +132,7 @@ def test_memory_that_another_process_maps(clients: Clients, tmp_path: Path) -> N
         "    return values[0]\n"
         "assert last() == 7\n"
         "call('cuMemsetD8', address, 9, 1)\n"
+        "call('cuCtxSynchronize')\n"
         "print('written', flush=True)\n"
         "input()\n"
         "assert last() == 7, 'the maker is gone'\n",

@@ -72,7 +72,7 @@ def serve(
     require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
     fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
     weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
-    memory: Annotated[str | None, _option("Memory backend in containers: managed or native.")] = None,
+    memory: Annotated[str | None, _option("Memory backend in containers: managed, native or swap.")] = None,
     on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
     ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,
     recovery_seconds: Annotated[

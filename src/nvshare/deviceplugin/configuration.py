@@ -151,7 +151,7 @@ class Configuration(BaseModel):
     require_distinct: StrictBool = Field(default=False, description=_BOOLEAN)
     fail_requests_greater_than_one: StrictBool = Field(default=False, description=_BOOLEAN)
     weigh_by_load: StrictBool = Field(default=False, description=_BOOLEAN)
-    memory: Literal["managed", "native"] | None = Field(default=None, description="managed or native")
+    memory: Literal["managed", "native", "swap"] | None = Field(default=None, description="managed, native or swap")
     on_missing: Literal["run", "wait", "fail"] | None = Field(default=None, description="run, wait or fail")
     ignored_xids: tuple[Annotated[StrictInt, Field(ge=1, le=9999)], ...] = Field(
         default=(), description=f"a list of integers from 1 to 9999 (always ignored: {sorted(APPLICATION_XIDS)})"

@@ -13,6 +13,7 @@ from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel, opened_log
 from nvshare.program import complain
 from nvshare.scheduler import server
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
@@ -62,6 +63,22 @@ def _grace(text: str | float) -> float:
     if not _SHORTEST_GRACE <= seconds <= _LONGEST_GRACE:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from {_SHORTEST_GRACE:g} to {_LONGEST_GRACE:g} s is")
     return seconds
+
+
+def _size(text: str) -> int:
+    try:
+        return size_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _host_memory(text: str | HostMemoryChoice) -> HostMemoryChoice:
+    if isinstance(text, HostMemoryChoice):
+        return text
+    try:
+        return host_memory_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _address(text: str) -> str:
@@ -119,6 +136,25 @@ def _scheduler(
             "kill: it is killed once somebody waits who can run only without it."
         ),
     ] = Unresponsive.REPORT,
+    host_memory: Annotated[
+        HostMemoryChoice,
+        typer.Option(
+            metavar="SIZE|PERCENT",
+            parser=_host_memory,
+            show_default=False,
+            help="Host memory for what is swapped out, of all programs together: 16GiB, or a share of what the machine "
+            "has free when this starts. Never more than this process's memory cgroup allows. [default: 50%]",
+        ),
+    ] = HALF,
+    reserve: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            parser=_size,
+            help="What stays free on each GPU where memory swaps, for contexts and modules, which the driver takes "
+            "unasked. [default: 512MiB, or 2% of the GPU if that is more]",
+        ),
+    ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
     legacy_device: Annotated[
@@ -152,12 +188,19 @@ def _scheduler(
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
     options = server.Options(
         chosen,
-        Settings(policy=policy, quantum_seconds=quantum, grace_seconds=grace, unresponsive=unresponsive),
+        Settings(
+            policy=policy,
+            quantum_seconds=quantum,
+            grace_seconds=grace,
+            unresponsive=unresponsive,
+            reserve_bytes=reserve,
+        ),
         legacy_device,
         exit_when_idle,
         version(),
         pod_resources,
         metrics_address,
+        host_memory,
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     try:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive
+from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -25,10 +25,10 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.recovery.record import Record, Recorded
 from nvshare.scheduler.registered_client import RegisteredClient
 
 _NOTICES = 4
@@ -56,14 +56,16 @@ class Dispatcher:
         core: Core,
         loop: asyncio.AbstractEventLoop,
         log: Log,
-        record: HolderRecord,
+        record: Record,
         choices: Choices,
         clients_changed: Callable[[int], None],
+        grow_arena: Callable[[GrowArena], None],
         observe: Observe | None = None,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
-        ``clients_changed`` is called with the number of clients whenever it changed.
+        ``clients_changed`` is called with the number of clients whenever it changed; ``grow_arena`` begins with what it
+        is asked for.
         """
         self._core = core
         self._loop = loop
@@ -71,6 +73,7 @@ class Dispatcher:
         self._record = record
         self._choices = choices
         self._clients_changed = clients_changed
+        self._grow_arena = grow_arena
         self._observe = observe
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
@@ -96,13 +99,17 @@ class Dispatcher:
         """Events that are set after every change; a watcher adds its own."""
         return self._watchers
 
-    def line(self, number: int) -> Line | None:
-        """Where a registered client waits now; None: it does not."""
-        return self._core.line(number, self._loop.time())
+    def client(self, number: int) -> ClientSnapshot:
+        """A registered client now."""
+        return self._core.client(number, self._loop.time())
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""
         return self._core.snapshot(self._loop.time())
+
+    def host_memory(self) -> HostMemory:
+        """The host memory of all clients' arenas now."""
+        return self._core.host_memory()
 
     def is_off(self, device: str) -> bool:
         """Whether the policy of a device is ``off``."""
@@ -147,12 +154,12 @@ class Dispatcher:
             if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING) and event.grant == event.recorded_grant:
                 client.recorded_grant = event.grant
             else:
-                self._record.released(event.recorded_grant)
+                self._record.erase(event.recorded_grant)
         welcome()
         self._follow(actions)
         self._clients_changed(len(self._clients))
 
-    def remove(self, number: int, lost: Callable[[Holder], bool]) -> RegisteredClient:
+    def remove(self, number: int, lost: Callable[[Recorded], bool]) -> RegisteredClient:
         """A client's connection ended; returns what was known of it.
 
         ``lost`` is asked about a holder: whether it may come back, so that its device waits until ``holder_died``.
@@ -164,7 +171,7 @@ class Dispatcher:
         if client.recorded_grant and lost(client.holder(client.recorded_grant)):
             self.feed(HolderRecorded(client.device, client.recorded_grant))
         else:
-            self._record.released(client.recorded_grant)
+            self._record.erase(client.recorded_grant)
         self.feed(ClientGone(number))
         del self._clients[number]
         self._clients_changed(len(self._clients))
@@ -172,7 +179,7 @@ class Dispatcher:
 
     def holder_died(self, grant: int) -> None:
         """A holder that is recorded, and was not back yet, runs no more."""
-        self._record.released(grant)
+        self._record.erase(grant)
         self.feed(HolderDied(grant))
 
     def described(self, number: int, description: Description) -> None:
@@ -300,6 +307,8 @@ class Dispatcher:
                     )
                 case Kill(number, grant):
                     self._kill(number, grant)
+                case GrowArena():
+                    self._grow_arena(action)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)
@@ -308,12 +317,12 @@ class Dispatcher:
                     self._clients[action.client].receiver.deliver(action)
 
     def _held(self, client: RegisteredClient, grant: int) -> None:
-        self._record.granted(client.holder(grant))
+        self._record.add(client.holder(grant))
         client.recorded_grant = grant
 
     def _released(self, client: RegisteredClient, grant: int) -> None:
         if grant == client.recorded_grant:
-            self._record.released(grant)
+            self._record.erase(grant)
             client.recorded_grant = 0
 
     def _kill(self, number: int, grant: int) -> None:

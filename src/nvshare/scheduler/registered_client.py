@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.recovery.record import Recorded
 
 
 class ActionReceiver(Protocol):
     """What brings the core's actions to one client."""
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
+
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+        """Give the client one more segment of its arena.
+
+        ``done`` is called once it is known whether the client's socket has it; the descriptor is the caller's to close
+        then.
+        """
 
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
@@ -31,7 +39,7 @@ class RegisteredClient:
     device: str
     protocol_version: int
     backend: str
-    """managed, native, or empty when the protocol does not say."""
+    """managed, native, swap, or empty when the protocol does not say."""
     pid: int
     """As the kernel says; 0 when it does not."""
     description: Description
@@ -44,6 +52,6 @@ class RegisteredClient:
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
 
-    def holder(self, grant: int) -> Holder:
+    def holder(self, grant: int) -> Recorded:
         """The client for the record of holders, as the holder of this grant."""
-        return Holder(self.device, grant, self.pid, self.started, self.description.command)
+        return Recorded(self.device, grant, self.pid, self.started, self.description.command)

@@ -24,6 +24,8 @@ from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
+from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.descriptions import Descriptions
@@ -34,12 +36,13 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.actions import Action, GrowArena
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import Event, HolderRecorded
+from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import names, queries
+from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
+from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
@@ -50,14 +53,13 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import Holder, HolderRecord
-from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.run_dir import Claim, claimed
+from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
-_NVML_SECONDS = 10.0
 _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
 _PUBLIC_CALLS = 16
@@ -79,6 +81,8 @@ class Options:
     """kubelet's socket; there need not be one."""
     metrics_address: str | None = None
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    host_memory: HostMemoryChoice = HALF
+    """What all clients' arenas together may have."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""
 
@@ -100,9 +104,9 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     nvml = Worker(loop, "nvml")
-    found = await _discover(nvml, log)
-    record = _open_record(options.run_dir, log)
-    running = _Running(options, claim, log, lines, loop, stop, found, nvml, record)
+    found = await discover(nvml, log)
+    records = open_records(options.run_dir, log)
+    running = _Running(options, claim, log, lines, loop, stop, found, nvml, records)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -114,6 +118,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
             run_dir=str(options.run_dir.root),
             policy=running.settings.policy.value,
             quantum_seconds=running.settings.quantum_seconds,
+            host_memory=display.size(running.settings.host_bytes),
             gpus=len(found),
         )
         await stop.wait()
@@ -121,31 +126,15 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
 
 
-def _open_record(run_dir: RunDir, log: Log) -> HolderRecord:
+def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits) -> int:
     try:
-        return HolderRecord(run_dir.holder_record, log)
-    except OSError as error:
-        raise RunDirError(
-            f"cannot write {run_dir.holder_record}: {error.strerror}; make room there or choose another --run-dir"
-        ) from error
+        return choice.budget_bytes(limits.available_bytes(), limits.cgroup_bytes())
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
     log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
-
-
-async def _discover(worker: Worker, log: Log) -> Mapping[bytes, Gpu]:
-    answer: asyncio.Future[tuple[Gpu, ...] | None] = asyncio.get_running_loop().create_future()
-    worker.submit(queries.discover, lambda found: None if answer.done() else answer.set_result(found))
-    try:
-        found = await asyncio.wait_for(answer, _NVML_SECONDS)
-    except TimeoutError:
-        log.warning("NVML does not answer; memory of other processes is not measured", seconds=_NVML_SECONDS)
-        return {}
-    if found is None:
-        log.info("no NVML here; memory of other processes is not measured")
-        return {}
-    return queries.by_bytes(found)
 
 
 class _ProbesServer(Protocol):
@@ -171,7 +160,7 @@ class _Running:
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
         nvml: Worker,
-        record: HolderRecord,
+        records: Records,
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
@@ -181,17 +170,36 @@ class _Running:
         self._log = log
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
-        self._record = record
-        choices = Choices(run_dir.choices, options.settings, log)
+        limits = MemoryLimits()
+        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits))
+        choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
         self._systemd = Systemd(options.notify_socket)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         observe = None if self._probes is None else self._probes.happened
         self._dispatcher = Dispatcher(
-            Core(self.settings), loop, log, record, choices, self._on_clients_changed, observe
+            Core(self.settings),
+            loop,
+            log,
+            records.holders,
+            choices,
+            self._on_clients_changed,
+            self._grow_arena,
+            observe,
         )
-        former = [holder for each in record.found if (holder := self._await(each, found)) is not None]
+        known = KnownGpus.of(found)
+        self._swapping = Swapping(
+            loop,
+            log,
+            self._dispatcher,
+            limits,
+            self.settings.host_bytes,
+            records.swappers,
+            tell_of_swappers(records.swappers, found, self._dispatcher, log),
+            known.by_uuid.__contains__,
+        )
+        former = tell_of_holders(records.holders, found, self._dispatcher, log)
         self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
@@ -202,7 +210,6 @@ class _Running:
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
         self._reading = FairReading(loop)
-        known = KnownGpus.of(found)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._registrar = Registrar(
             self._dispatcher,
@@ -214,13 +221,15 @@ class _Running:
             ),
             self._unregistered,
             self._awaited,
+            self._swapping,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid)
+        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed)
+        self._swapping.measure_soon = self._memory.ask_soon
         self._idle = (
             None
             if options.exit_when_idle is None
@@ -291,6 +300,7 @@ class _Running:
         for connection in self._registrar.room:
             connection.abandon()
         self._awaited.stop()
+        self._swapping.stop()
         if self._idle is not None:
             self._idle.close()
         await asyncio.gather(self._admin.stop(), self._public.stop())
@@ -324,20 +334,6 @@ class _Running:
         except AddressError as error:
             raise StartError(str(error)) from error
 
-    def _await(self, recorded: Holder, found: Mapping[bytes, Gpu]) -> Holder | None:
-        """Tells the core of a holder of the scheduler before this one, under its device's name of today."""
-        try:
-            device_uuid = names.device_bytes(recorded.device)
-            gpu = found.get(device_uuid)
-            device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
-            self._dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)
-        except ValueError as error:
-            self._log.warning("a recorded holder is not waited for", device=recorded.device, reason=str(error))
-            self._record.released(recorded.grant)
-            return None
-        self._dispatcher.feed(HolderRecorded(device, recorded.grant))
-        return replace(recorded, device=device)
-
     def _snapshot(self) -> SchedulerSnapshot:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
@@ -352,6 +348,9 @@ class _Running:
     def _crowded(self) -> str:
         room = self._registrar.room
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
+
+    def _grow_arena(self, action: GrowArena) -> None:
+        self._swapping.grow_arena(action)
 
     def _on_clients_changed(self, clients: int) -> None:
         if not self._telling:

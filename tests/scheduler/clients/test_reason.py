@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nvshare.protocol import wire
-from nvshare.scheduler.clients.reason import LONGEST, while_recovering, why
-from nvshare.scheduler.core.snapshot import Line
+from nvshare.scheduler.clients.reason import LONGEST, while_moving, while_recovering, why
+from nvshare.scheduler.core.snapshot import Line, SwapSnapshot
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity, Source
 
@@ -106,3 +106,17 @@ def test_after_a_restart(asker: Description, awaited: list[int], whom: str) -> N
     text = while_recovering(replace(SECOND, recovering=True), asker, awaited)
     assert text == f"2nd of 3 in line; the scheduler waits for {whom} to come back"
     assert len(text.encode()) <= LONGEST
+
+
+def test_memory_that_is_on_its_way() -> None:
+    """Nobody is in its way, but its memory is not all there."""
+    gib = 1 << 30
+    swap = SwapSnapshot(3 * gib, 9 * gib, 0, 12 * gib, 12 * gib, 12 * gib, 12 * gib, in_bytes=9 * gib)
+    assert while_moving(SECOND, 12 * gib, swap) == (
+        "2nd of 3 in line; its memory is being brought in: 3.0 GiB of 12.0 GiB"
+    )
+    assert while_moving(SECOND, 12 * gib, replace(swap, in_bytes=0)) == (
+        "2nd of 3 in line; no room for its memory yet: 3.0 GiB of 12.0 GiB are on the GPU"
+    )
+    assert while_moving(SECOND, 3 * gib, swap := replace(swap, in_bytes=0)) == "2nd of 3 in line"
+    assert len(while_moving(SECOND, 999 * gib, swap).encode()) <= LONGEST

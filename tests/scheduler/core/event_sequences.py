@@ -157,10 +157,12 @@ class Peers:
                 peer.waiting, peer.grant = False, grant
             case Revoke(_, grant):
                 peer.asked_to_leave = peer.grant == grant
-            case TellWaiters(_, waiters):
+            case TellWaiters(_, waiters, _):
                 peer.waiters = waiters
             case ReportUnresponsive() | Kill():
                 pass
+            case _:
+                raise AssertionError(f"{action} though nothing swaps")
 
     def _come(self, operation: Come) -> Event:
         self.last_number += 1
@@ -215,7 +217,7 @@ COMES = st.one_of(
         st.sampled_from(DEVICES),
         st.sampled_from(FOOTPRINTS),
         st.sampled_from(ClaimedState),
-        backend=st.sampled_from(Backend),
+        backend=st.sampled_from((Backend.MANAGED, Backend.NATIVE)),
         device_bytes=st.sampled_from((0, DEVICE_BYTES, DEVICE_BYTES, 12 * GIB, 1024 * GIB)),
         returns=st.booleans(),
         doubted=st.booleans(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
+from nvshare.scheduler.core.blocking import IDLE_SECONDS
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
@@ -99,7 +100,7 @@ class Oracle:
                 for device in self._chosen(uuid):
                     device.quantum_seconds = seconds
             case _:
-                assert_never(event)
+                raise AssertionError(f"{event} though nothing swaps")
 
     def answered(self, actions: list[Action], now: float) -> None:
         """What the core answered to the last event or timer: every action must be allowed in its turn."""
@@ -113,7 +114,8 @@ class Oracle:
                     self._granted(device, client, grant, now)
                 case Revoke(_, grant):
                     self._revoked(device, client, grant, now)
-                case TellWaiters(_, waiters):
+                case TellWaiters(_, waiters, idle_seconds):
+                    assert idle_seconds == (IDLE_SECONDS if waiters else 0.0)
                     turn = client.turn
                     assert turn is not None
                     assert turn.revoked_at is None, "a holder that must leave anyway is told of waiters"
@@ -137,7 +139,7 @@ class Oracle:
                     assert client in device.to_kill(), "a holder is killed though that helps nobody"
                     turn.killed = True
                 case _:
-                    assert_never(action)
+                    raise AssertionError(f"{action} though nothing swaps")
 
     def check(self, now: float, deadline: float | None, seen: tuple[DeviceSnapshot, ...]) -> None:
         """The rules that hold between events, for what the core shows and for when it wants to be woken."""
@@ -259,4 +261,4 @@ class Oracle:
             for client in device.clients:
                 if client.number == number:
                     return device, client
-        raise AssertionError(f"client {client} is not there, or not any more")
+        raise AssertionError(f"client {number} is not there, or not any more")

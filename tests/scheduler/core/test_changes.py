@@ -111,11 +111,11 @@ def test_devices_do_not_know_of_each_other() -> None:
         core.handle(ClientRegistered(client, device, GIB, ClaimedState.IDLE), 0.0)
     assert core.handle(LockRequested(0), 0.0) == [Grant(0, 1)]
     assert core.handle(LockRequested(2), 0.0) == [Grant(2, 2)]
-    assert core.handle(LockRequested(1), 1.0) == [TellWaiters(0, 1)]
-    assert core.handle(LockRequested(3), 1.0) == [TellWaiters(2, 1)]
+    assert core.handle(LockRequested(1), 1.0) == [TellWaiters(0, 1, 0.02)]
+    assert core.handle(LockRequested(3), 1.0) == [TellWaiters(2, 1, 0.02)]
     assert core.handle(QuantumSet(5.0, "GPU-b"), 1.0) == []
     assert core.deadline() == 5.0
-    assert core.handle(PolicySet(Policy.OFF, "GPU-a"), 1.0) == [Grant(1, 3), TellWaiters(0, 0)]
+    assert core.handle(PolicySet(Policy.OFF, "GPU-a"), 1.0) == [Grant(1, 3), TellWaiters(0, 0, 0.0)]
     core.handle(DeviceSeen("GPU-c", 16 * GIB), 1.0)
     assert [(device.policy, device.quantum_seconds) for device in core.snapshot(1.0)] == [
         (Policy.OFF, 30.0),

@@ -22,7 +22,6 @@ to be woken before; ``late timer`` comes when the deadline has passed.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
@@ -176,7 +175,7 @@ def _text(action: Action, grants: dict[int, int]) -> str:
         case Revoke(client, grant):
             assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
             return f"revoke {chr(client)}"
-        case TellWaiters(client, waiters):
+        case TellWaiters(client, waiters, _):
             return f"waiters {chr(client)} {waiters}"
         case ReportUnresponsive(client, grant, overdue_seconds):
             assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
@@ -185,7 +184,7 @@ def _text(action: Action, grants: dict[int, int]) -> str:
             assert grant == grants[client], f"{action} names another grant than the last one, {grants[client]}"
             return f"kill {chr(client)}"
         case _:
-            assert_never(action)
+            raise AssertionError(f"{action} though nothing swaps")
 
 
 def _name_in_text(word: str) -> str:

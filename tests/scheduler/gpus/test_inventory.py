@@ -18,7 +18,7 @@ from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.names import device_bytes, gpu_name
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.recovery.record import HolderRecord
+from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.worker import Worker
 from tests.conftest import Libraries
 from tests.polling import poll_until, until
@@ -34,8 +34,9 @@ TWO = bytes(15) + b"\2"
 async def dispatcher(tmp_path: Path) -> Dispatcher:
     """A dispatcher that knows no device."""
     log = structlog.wrap_logger(structlog.testing.CapturingLogger())
-    record, choices = HolderRecord(tmp_path / "holders", log), Choices(tmp_path / "choices.json", Settings(), log)
-    return Dispatcher(Core(Settings()), asyncio.get_running_loop(), log, record, choices, lambda _clients: None)
+    record, choices = Record(tmp_path / "holders", "holders", log), Choices(tmp_path / "choices.json", Settings(), log)
+    loop = asyncio.get_running_loop()
+    return Dispatcher(Core(Settings()), loop, log, record, choices, lambda _clients: None, lambda _action: None)
 
 
 async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:

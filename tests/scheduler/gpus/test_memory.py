@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured, Policy
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, Totals
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot, Totals
 from nvshare.scheduler.gpus.memory import Process, Usage, measured
 
 GIB = 1 << 30
@@ -139,3 +139,50 @@ def test_total_that_clients_claimed() -> None:
     """What NVML says is told even when it is the same, so that no later claim counts."""
     claimed = replace(device(), total_measured=False)
     assert measured(claimed, {}, Usage(TOTAL, 0, {})) == [DeviceSeen("GPU-0", TOTAL, 0)]
+
+
+def swapper(number: int, resident: int, fixed: int = 0, pinned: int = ASSUMED) -> ClientSnapshot:
+    """A client of 8 GiB whose memory swaps, as the core shows it."""
+    swap = SwapSnapshot(resident, 0, fixed, resident, 8 * GIB, 0, 0)
+    return replace(client(number, 8 * GIB, pinned, measured_before=pinned != ASSUMED), swap=swap)
+
+
+def test_client_whose_memory_swaps() -> None:
+    """Of its bytes those are pinned that are neither of what is in nor of what can't move."""
+    seen = device(swapper(1, 3 * GIB, fixed=GIB))
+    usage = Usage(TOTAL, 6 * GIB, {10: 4 * GIB + 500 * MIB, 99: GIB + 524 * MIB})
+    assert measured(seen, {1: Process(10, "swap")}, usage) == [
+        DeviceSeen("GPU-0", TOTAL, GIB + 524 * MIB),
+        PinnedMeasured(1, 500 * MIB),
+    ]
+
+
+def test_client_that_moved_during_the_measurement() -> None:
+    """What it pins can't be told; its process's bytes are not foreign all the same."""
+    seen = device(swapper(1, 3 * GIB), swapper(2, GIB))
+    usage = Usage(TOTAL, 7 * GIB, {10: 5 * GIB, 20: GIB + 400 * MIB})
+    processes = {1: Process(10, "swap"), 2: Process(20, "swap")}
+    assert measured(seen, processes, usage, moved={1}) == [
+        DeviceSeen("GPU-0", TOTAL, 624 * MIB),
+        PinnedMeasured(2, 400 * MIB),
+    ]
+
+
+def test_hidden_client_whose_memory_swaps() -> None:
+    """What is out is in nobody's way."""
+    seen = device(swapper(1, 3 * GIB, fixed=GIB))
+    usage = Usage(TOTAL, 4 * GIB + 300 * MIB, {})
+    assert measured(seen, {1: Process(0, "swap")}, usage) == [PinnedAssumed(1, 300 * MIB)]
+
+
+def test_memory_of_one_that_departed_is_not_foreign() -> None:
+    """It counts as that client's until it is free."""
+    usage = Usage(TOTAL, 5 * GIB, {30: 4 * GIB, 99: GIB})
+    assert measured(device(foreign=GIB), {}, usage, departed={30}) == []
+    assert measured(device(foreign=GIB), {}, usage) == [DeviceSeen("GPU-0", TOTAL, 5 * GIB)]
+
+
+def test_what_was_lacking_is_measured() -> None:
+    """The same as before is news where a client found less than there should have been."""
+    seen = replace(device(foreign=GIB), shortage_bytes=64 * MIB)
+    assert measured(seen, {}, Usage(TOTAL, GIB, {99: GIB})) == [DeviceSeen("GPU-0", TOTAL, GIB)]

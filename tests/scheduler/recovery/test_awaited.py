@@ -13,8 +13,9 @@ import structlog
 
 from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery import awaited as awaited_module
+from nvshare.scheduler.recovery import process_end
 from nvshare.scheduler.recovery.awaited import Awaited, Process, Standing
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.recovery.record import Recorded
 from tests.polling import until
 
 DEVICE = "GPU-a"
@@ -45,9 +46,9 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def holder_of(pid: int, grant: int = 7) -> Holder:
+def holder_of(pid: int, grant: int = 7) -> Recorded:
     """The process as the record has it."""
-    return Holder(DEVICE, grant, pid, start_time(pid), "test")
+    return Recorded(DEVICE, grant, pid, start_time(pid), "test")
 
 
 async def test_the_death_of_a_process_is_seen(make: Make, died: list[int], process: subprocess.Popen[bytes]) -> None:
@@ -63,7 +64,7 @@ async def test_the_death_of_a_process_is_seen(make: Make, died: list[int], proce
 async def test_a_pid_that_is_used_again_is_another_process(make: Make, died: list[int]) -> None:
     """This process runs, but it did not hold: it began at another time."""
     mine = holder_of(os.getpid())
-    make(Holder(DEVICE, 7, mine.pid, mine.started - 1, ""))
+    make(Recorded(DEVICE, 7, mine.pid, mine.started - 1, ""))
     await until(lambda: died == [7], "it is known to be dead")
 
 
@@ -101,7 +102,7 @@ async def test_one_that_cannot_be_seen_is_waited_for_a_while(
     """Its number proves who it is, as far as that goes; without a process to look at there must be an end."""
     monkeypatch.setattr(awaited_module, "_RETURN_SECONDS", 0.01)
     hidden = Process(DEVICE, 0, 0)
-    awaited = make(Holder(DEVICE, 7, 0, 0, ""), Holder(DEVICE, 8, 0, 0, ""))
+    awaited = make(Recorded(DEVICE, 7, 0, 0, ""), Recorded(DEVICE, 8, 0, 0, ""))
     assert awaited.standing(hidden, None) == NOBODY
     assert awaited.standing(hidden, 7) == Standing(7, doubted=False)
     await until(lambda: died == [8], "the other one is waited for no longer")
@@ -117,7 +118,7 @@ async def test_without_descriptors_it_is_looked_at_again(
         looked.append(pid)
         raise OSError(24, "too many open files")
 
-    monkeypatch.setattr(awaited_module, "_LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(process_end, "_LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(os, "pidfd_open", none_left)
     make(holder_of(process.pid))
     await until(lambda: len(looked) > 2, "it is looked at again")

@@ -11,10 +11,10 @@ import pytest
 import structlog
 
 from nvshare.scheduler.recovery import record as record_module
-from nvshare.scheduler.recovery.record import Holder, HolderRecord
+from nvshare.scheduler.recovery.record import Record, Recorded
 
-FIRST = Holder("GPU-a", 7, 100, 5000, "train.py")
-SECOND = Holder("GPU-b", 8, 101, 5001, "déjà vu")
+FIRST = Recorded("GPU-a", 7, 100, 5000, "train.py")
+SECOND = Recorded("GPU-b", 8, 101, 5001, "déjà vu")
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def lines() -> structlog.testing.CapturingLogger:
     return structlog.testing.CapturingLogger()
 
 
-def opened(path: Path, lines: structlog.testing.CapturingLogger) -> HolderRecord:
+def opened(path: Path, lines: structlog.testing.CapturingLogger) -> Record:
     """The record of a scheduler that starts."""
-    return HolderRecord(path, structlog.wrap_logger(lines, processors=[]))
+    return Record(path, "holders", structlog.wrap_logger(lines, processors=[]))
 
 
 @contextmanager
@@ -50,31 +50,31 @@ def test_who_was_written_is_found_without_a_clean_end(tmp_path: Path, lines: str
     """Those who released are not; places are used again."""
     record = opened(tmp_path / "holders", lines)
     for holder in (FIRST, SECOND):
-        record.granted(holder)
+        record.add(holder)
     assert opened(tmp_path / "holders", lines).found == (FIRST, SECOND)
-    record.released(FIRST.grant)
-    record.released(FIRST.grant)
-    third = Holder("GPU-a", 9, 102, 5002, "")
-    record.granted(third)
+    record.erase(FIRST.number)
+    record.erase(FIRST.number)
+    third = Recorded("GPU-a", 9, 102, 5002, "")
+    record.add(third)
     assert set(opened(tmp_path / "holders", lines).found) == {SECOND, third}
 
 
 def test_the_next_scheduler_goes_on_with_the_file(tmp_path: Path, lines: structlog.testing.CapturingLogger) -> None:
     """What it found keeps its place until it says that it is over."""
-    opened(tmp_path / "holders", lines).granted(FIRST)
+    opened(tmp_path / "holders", lines).add(FIRST)
     record = opened(tmp_path / "holders", lines)
-    record.granted(SECOND)
+    record.add(SECOND)
     assert opened(tmp_path / "holders", lines).found == (FIRST, SECOND)
-    record.released(FIRST.grant)
+    record.erase(FIRST.number)
     assert opened(tmp_path / "holders", lines).found == (SECOND,)
 
 
 def test_it_grows(tmp_path: Path, lines: structlog.testing.CapturingLogger) -> None:
     """Under policy off everybody holds."""
     record = opened(tmp_path / "holders", lines)
-    holders = [Holder("GPU-a", grant, grant, grant, "") for grant in range(1, 3000)]
+    holders = [Recorded("GPU-a", grant, grant, grant, "") for grant in range(1, 3000)]
     for holder in holders:
-        record.granted(holder)
+        record.add(holder)
     assert set(opened(tmp_path / "holders", lines).found) == set(holders)
 
 
@@ -85,13 +85,13 @@ def test_a_full_disk_stops_nobody(tmp_path: Path, lines: structlog.testing.Captu
     room = path.stat().st_size // 128 - 1
     with full_disk(path):
         for grant in range(1, room + 4):
-            record.granted(Holder("GPU-a", grant, grant, grant, ""))
+            record.add(Recorded("GPU-a", grant, grant, grant, ""))
         assert [call.args[0] if call.args else call.kwargs["event"] for call in lines.calls] == [
-            "cannot record a holder: after a crash the next scheduler does not wait for it"
+            "cannot write to a record: after a crash the next scheduler does not wait for whom it lacks"
         ]
-        record.released(1)
-        record.released(room + 2)
-        record.granted(Holder("GPU-a", room + 9, 1, 1, ""))
+        record.erase(1)
+        record.erase(room + 2)
+        record.add(Recorded("GPU-a", room + 9, 1, 1, ""))
     assert len(opened(path, lines).found) == room
 
 
@@ -102,8 +102,8 @@ def test_a_damaged_file_is_said(tmp_path: Path, lines: structlog.testing.Capturi
     assert opened(path, lines).found == ()
     assert len(lines.calls) == 1
     record = opened(path, lines)
-    record.granted(FIRST)
-    record.granted(SECOND)
+    record.add(FIRST)
+    record.add(SECOND)
     data = bytearray(path.read_bytes())
     data[128 + 10] ^= 1
     path.write_bytes(data)
@@ -119,9 +119,9 @@ def test_pids_of_another_boot_or_namespace_mean_nothing_here(
     name: str,
 ) -> None:
     """After a boot nobody holds; from another pid namespace somebody does who can't be seen."""
-    opened(tmp_path / "holders", lines).granted(FIRST)
+    opened(tmp_path / "holders", lines).add(FIRST)
     monkeypatch.setattr(record_module, name, {"this_boot": lambda: "another", "pid_namespace": lambda: 1}[name])
-    hidden = Holder(FIRST.device, FIRST.grant, 0, 0, FIRST.command)
+    hidden = Recorded(FIRST.device, FIRST.number, 0, 0, FIRST.command)
     assert opened(tmp_path / "holders", lines).found == (() if name == "this_boot" else (hidden,))
 
 

@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.recovery.record import Recorded
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -39,7 +39,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
         gpus: Mapping[str, Gpu],
         measured: Set[str],
-        awaited: Callable[[str], Sequence[Holder]],
+        awaited: Callable[[str], Sequence[Recorded]],
         version: str,
         started_at: float,
     ) -> None:

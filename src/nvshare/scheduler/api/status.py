@@ -9,7 +9,7 @@ from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.recovery.record import Recorded
 from nvshare.scheduler.registered_client import RegisteredClient
 
 
@@ -19,7 +19,7 @@ def device_message(
     measured: bool,
     clients: Mapping[int, RegisteredClient],
     unused: Iterable[Holding],
-    awaited: Iterable[Holder],
+    awaited: Iterable[Recorded],
 ) -> admin_pb2.Device:
     """A device, its clients, its ``unused`` holdings and the holders that it waits for.
 

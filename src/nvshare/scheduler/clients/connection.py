@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -16,13 +15,12 @@ from nvshare.protocol import legacy, wire
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.outbox import Outbox, Parcel
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.pods.kill import kill_peer
 from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
-_QUEUE_FRAMES = 64
-"""How many messages are kept for a peer that does not read, beside those in its socket's buffer."""
 
 
 class Session(Protocol):
@@ -55,8 +53,8 @@ class Connection:
         "_log",
         "_loop",
         "_message_bytes",
+        "_outbox",
         "_owner",
-        "_queue",
         "_reading",
         "_session",
         "_sessions",
@@ -88,7 +86,8 @@ class Connection:
         self._buffer = b""
         self._message_bytes = 0
         self._session: Session | None = None
-        self._queue: deque[bytes] | None = None
+        self._outbox: Outbox | None = None
+        """What the socket does not take yet; None: there is nothing."""
         self.resume()
 
     @property
@@ -96,26 +95,20 @@ class Connection:
         """False once the connection ended, from either side."""
         return self._fd >= 0
 
-    def send(self, message: bytes) -> None:
-        """Sends now, or as soon as the peer reads; a peer that reads too little is dropped a moment later."""
+    def send(self, message: bytes, parcel: Parcel | None = None) -> None:
+        """Sends now, or as soon as the peer reads; a peer that reads too little is dropped a moment later.
+
+        ``parcel`` goes with the message.
+        """
         if not self.is_open:
-            return
-        if self._queue is None:
-            try:
-                sent = self._socket.send(message)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            except OSError:
-                # Reading will find the end of the connection, after what the peer sent before.
-                return
-            if sent == len(message):
-                return
-            self._queue = deque((message[sent:],))
-            self._loop.add_writer(self._fd, self._on_writable)
-        elif len(self._queue) < _QUEUE_FRAMES:
-            self._queue.append(message)
-        else:
-            self._queue.clear()
+            if parcel is not None:
+                parcel.drop()
+        elif self._outbox is None:
+            outbox = Outbox(self._socket, message, parcel)
+            if not outbox.send():
+                self._outbox = outbox
+                self._loop.add_writer(self._fd, self._on_writable)
+        elif not self._outbox.add(message, parcel):
             self._loop.call_soon(self.drop, "it reads nothing of what it is sent", Fault.NOT_READING)
 
     def kill(self) -> None:
@@ -134,9 +127,10 @@ class Connection:
         if not self.is_open:
             return
         self._loop.remove_reader(self._fd)
-        if self._queue is not None:
+        if self._outbox is not None:
             self._loop.remove_writer(self._fd)
-            self._queue = None
+            self._outbox.clear()
+            self._outbox = None
         self._fd = -1
         self._socket.close()
         self._buffer = b""
@@ -214,22 +208,9 @@ class Connection:
         return self._session
 
     def _on_writable(self) -> None:
-        queue = self._queue
-        if queue is None:
-            return
-        try:
-            while queue:
-                sent = self._socket.send(queue[0])
-                if sent < len(queue[0]):
-                    queue[0] = queue[0][sent:]
-                    return
-                queue.popleft()
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            queue.clear()
-        self._queue = None
-        self._loop.remove_writer(self._fd)
+        if self._outbox is not None and self._outbox.send():
+            self._outbox = None
+            self._loop.remove_writer(self._fd)
 
 
 SessionFactory = Callable[[Connection], Session]

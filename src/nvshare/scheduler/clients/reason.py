@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nvshare import display
 from nvshare.protocol import wire
-from nvshare.scheduler.core.snapshot import Line
+from nvshare.scheduler.core.snapshot import Line, SwapSnapshot
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Source
 
@@ -42,6 +43,16 @@ def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> 
     whom = f"pid {seen[0]}" if seen else "a holder"
     more = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
     return _cut(f"{_start(line)}; the scheduler waits for {whom}{more} to come back")
+
+
+def while_moving(line: Line, footprint_bytes: int, swap: SwapSnapshot) -> str:
+    """The same for a client whose memory swaps, and that waits for no holder."""
+    there = f"{display.size(swap.resident_bytes)} of {display.size(footprint_bytes)}"
+    if swap.in_bytes:
+        return _cut(f"{_start(line)}; its memory is being brought in: {there}")
+    if swap.resident_bytes < footprint_bytes:
+        return _cut(f"{_start(line)}; no room for its memory yet: {there} are on the GPU")
+    return _cut(_start(line))
 
 
 def _start(line: Line) -> str:

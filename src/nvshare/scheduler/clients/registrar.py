@@ -24,6 +24,7 @@ from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery.awaited import Awaited, Process
 from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.swapping import Swapping
 
 
 class Registrar:
@@ -38,6 +39,7 @@ class Registrar:
         descriptions: Descriptions,
         unregistered: Deadlines[Connection],
         awaited: Awaited,
+        swapping: Swapping,
         log: PeerLog,
     ) -> None:
         self.epoch = epoch
@@ -48,6 +50,7 @@ class Registrar:
         self._descriptions = descriptions
         self._unregistered = unregistered
         self._awaited = awaited
+        self._swapping = swapping
         self._log = log
         self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
@@ -118,10 +121,13 @@ class Registrar:
         process = Process(device.name, client.pid, client.started)
         standing = self._awaited.standing(process, event.grant if holds else None)
         event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
+        self._swapping.comes(event.client, client)
         try:
             self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
         except IllegalEvent as error:
+            self._swapping.refused(event.client)
             raise PeerError(error.state) from error
+        self._swapping.came(client)
         self._unregistered.end(connection)
         self.room.registered(connection)
 
@@ -155,6 +161,7 @@ class Registrar:
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
         client = self._dispatcher.remove(number, self._awaited.lost)
+        self._swapping.left(number, client)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

@@ -20,6 +20,6 @@ class Registration:
     device: NamedDevice
     protocol_version: int
     backend: str
-    """managed, native, or empty when the protocol does not say."""
+    """managed, native, swap, or empty when the protocol does not say."""
     welcome: bytes
     """The message that tells the client that it is registered."""

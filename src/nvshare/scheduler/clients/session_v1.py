@@ -6,6 +6,7 @@ asking and says nothing; the core is told that it asked, so that it counts as a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from nvshare.protocol import legacy
@@ -14,7 +15,7 @@ from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
@@ -61,7 +62,7 @@ class SessionV1:
             case _:
                 assert_never(decoded.type)
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """See ``dispatcher.ActionReceiver``."""
         match action:
             case Grant(_, grant):
@@ -75,8 +76,14 @@ class SessionV1:
                 self._send(LegacyType.DROP_LOCK)
             case TellWaiters():
                 pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
+            case Allot() | Evict() | RefuseGrowth():
+                raise AssertionError("a version 1 client's memory does not swap")
             case _:
                 assert_never(action)
+
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client's memory does not swap")
 
     def set_scheduling(self, on: bool) -> None:
         """See ``dispatcher.ActionReceiver``."""

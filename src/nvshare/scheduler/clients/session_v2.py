@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import reason, translate
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
@@ -21,13 +23,14 @@ _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 class SessionV2:
     """One version 2 connection."""
 
-    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar")
+    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar", "_swaps")
 
     def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
         self._registrar = registrar
         self._dispatcher = dispatcher
         self._number = 0
+        self._swaps = False
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -46,7 +49,7 @@ class SessionV2:
             case wire.DrainReport() | wire.Notice() | wire.AskReason():
                 self._talk(frame)
             case wire.Grow() | wire.Resident():
-                raise PeerError(f"it sent {frame}, but its memory does not swap")
+                self._tell_memory(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena():
@@ -54,9 +57,13 @@ class SessionV2:
             case _:
                 assert_never(frame)
 
-    def deliver(self, action: Grant | Revoke | TellWaiters) -> None:
+    def deliver(self, action: ClientAction) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(translate.frame_of(action)))
+
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
 
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
@@ -81,7 +88,7 @@ class SessionV2:
             Hints(frame.pid, frame.command, pod=frame.name_hint),
             device,
             protocol_version=wire.VERSION,
-            backend=frame.backend.name.lower(),
+            backend=translate.backend(frame).value,
             welcome=wire.encode(wire.SchedOn(number, self._registrar.epoch)),
         )
         try:
@@ -90,16 +97,31 @@ class SessionV2:
             self._connection.send(wire.encode(wire.Refused(str(error))))
             raise
         self._number = number
+        self._swaps = frame.swaps
+
+    def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        if not self._swaps:
+            raise PeerError(f"it sent {frame}, but its memory does not swap")
+        if fault := translate.nonsense(frame):
+            raise PeerError(f"it sent {frame}: {fault}")
+        self._feed(frame)
 
     def _tell(self, frame: wire.ReqLock | wire.LockReleased | wire.Footprint) -> None:
         if not self._number:
             raise PeerError(f"it sent {frame} before REGISTER")
+        if self._swaps and isinstance(frame, wire.Footprint):
+            raise PeerError(f"it sent {frame}, but its memory swaps")
+        self._feed(frame)
+        if isinstance(frame, wire.LockReleased):
+            self._dispatcher.drain_reported(self._number, "")
+
+    def _feed(self, frame: translate.Told) -> None:
         try:
             self._dispatcher.feed(translate.event_of(frame, self._number))
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
-        if isinstance(frame, wire.LockReleased):
-            self._dispatcher.drain_reported(self._number, "")
 
     def _talk(self, frame: wire.DrainReport | wire.Notice | wire.AskReason) -> None:
         """What changes nothing but what people are shown."""
@@ -116,12 +138,15 @@ class SessionV2:
                 assert_never(frame)
 
     def _reason(self) -> str:
-        line = self._dispatcher.line(self._number)
+        shown = self._dispatcher.client(self._number)
+        line = shown.line
         if line is None:
             return ""
         clients = self._dispatcher.clients
         asker = clients[self._number]
         if line.recovering:
             return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
+        if not line.behind and shown.swap is not None:
+            return reason.while_moving(line, shown.footprint_bytes or 0, shown.swap)
         holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
         return reason.why(line, asker.description, holders)

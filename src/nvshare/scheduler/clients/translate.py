@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.core.actions import Grant, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
     ClientRegistered,
     FootprintChanged,
+    GrowthRequested,
     LockReleased,
     LockRequested,
+    ResidencyReported,
 )
-
-IDLE_HINT_MICROSECONDS: Final = 20_000
-"""How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -31,6 +30,32 @@ _BACKEND: Final = {
 }
 
 
+Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident
+"""The frames that are events, but for REGISTER."""
+
+_MOST_BYTES: Final = 1 << 50
+"""No memory is larger."""
+
+
+def backend(frame: wire.Register) -> Backend:
+    """The backend that a client means. A scheduler that does not know swapping reads another one."""
+    return Backend.SWAP if frame.swaps else _BACKEND[frame.backend]
+
+
+def nonsense(frame: wire.Grow | wire.Resident) -> str:
+    """What is wrong with the numbers of a frame whatever was said before; empty: nothing."""
+    if isinstance(frame, wire.Grow):
+        if not frame.request:
+            return "requests count from 1"
+        return "no memory is so large" if max(frame.footprint_bytes, frame.fixed_bytes) > _MOST_BYTES else ""
+    most = max(frame.footprint_bytes, frame.fixed_bytes, frame.admitted_bytes, frame.arena_bytes, frame.lacking_bytes)
+    if most > _MOST_BYTES:
+        return "no memory is so large"
+    if frame.resident_bytes > frame.footprint_bytes or frame.out_bytes > frame.footprint_bytes:
+        return "a part of the footprint is more than all of it"
+    return "more of the arena is usable than there is" if frame.usable_bytes > frame.arena_bytes else ""
+
+
 def registered(frame: wire.Register, client: int, device: str) -> ClientRegistered:
     """The event of a version 2 REGISTER, as client ``client`` on the device that is called ``device``."""
     return ClientRegistered(
@@ -39,14 +64,14 @@ def registered(frame: wire.Register, client: int, device: str) -> ClientRegister
         frame.footprint_bytes,
         _CLAIMED[frame.state],
         frame.grant,
-        backend=_BACKEND[frame.backend],
+        backend=backend(frame),
         device_bytes=frame.total_bytes,
     )
 
 
 def event_of(
-    frame: wire.ReqLock | wire.LockReleased | wire.Footprint, client: int
-) -> LockRequested | LockReleased | FootprintChanged:
+    frame: Told, client: int
+) -> LockRequested | LockReleased | FootprintChanged | GrowthRequested | ResidencyReported:
     """The event of any other frame of a client."""
     match frame:
         case wire.ReqLock():
@@ -55,18 +80,39 @@ def event_of(
             return LockReleased(client, grant)
         case wire.Footprint(footprint_bytes):
             return FootprintChanged(client, footprint_bytes)
+        case wire.Grow(request, footprint_bytes, fixed_bytes):
+            return GrowthRequested(client, request, footprint_bytes, fixed_bytes)
+        case wire.Resident():
+            return ResidencyReported(
+                client,
+                frame.order,
+                footprint_bytes=frame.footprint_bytes,
+                resident_bytes=frame.resident_bytes,
+                fixed_bytes=frame.fixed_bytes,
+                admitted_bytes=frame.admitted_bytes,
+                arena_bytes=frame.arena_bytes,
+                usable_bytes=frame.usable_bytes,
+                out_bytes=frame.out_bytes,
+                lacking_bytes=frame.lacking_bytes,
+            )
         case _:
             assert_never(frame)
 
 
-def frame_of(action: Grant | Revoke | TellWaiters) -> wire.SchedulerFrame:
+def frame_of(action: ClientAction) -> wire.SchedulerFrame:
     """What to send to the client that the action names."""
     match action:
         case Grant(_, grant):
             return wire.LockOk(grant)
         case Revoke(_, grant):
             return wire.DropLock(grant)
-        case TellWaiters(_, waiters):
-            return wire.Waiters(waiters, IDLE_HINT_MICROSECONDS if waiters else 0)
+        case TellWaiters(_, waiters, idle_seconds):
+            return wire.Waiters(waiters, round(idle_seconds * 1e6))
+        case Allot(_, order, allotted_bytes, admitted_bytes, capacity_bytes, request):
+            return wire.Allot(order, allotted_bytes, admitted_bytes, capacity_bytes, request)
+        case Evict(_, order, allotted_bytes):
+            return wire.Evict(order, allotted_bytes)
+        case RefuseGrowth(_, request, reason):
+            return wire.RefuseGrowth(request, reason)
         case _:
             assert_never(action)

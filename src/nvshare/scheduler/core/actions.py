@@ -31,6 +31,8 @@ class TellWaiters:
 
     client: int
     waiters: int
+    idle_seconds: float
+    """How long it is to be idle before it gives the lock back by itself: what the hand-over costs; 0 for no waiters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +52,50 @@ class Kill:
     grant: int
 
 
-Action = Grant | Revoke | TellWaiters | ReportUnresponsive | Kill
+@dataclass(frozen=True, slots=True)
+class Allot:
+    """Send ALLOT: of the client's memory so much may be resident, and its footprint may become so much unasked.
+
+    ``order`` counts up over the client's Allots and Evicts, from 1. Numbers are absolute: the newest counts.
+    """
+
+    client: int
+    order: int
+    allotted_bytes: int
+    admitted_bytes: int
+    capacity_bytes: int
+    """The most that could ever be admitted."""
+    request: int = 0
+    """The newest GrowthRequested that this grants; 0: none that was not granted before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Send EVICT: the client must bring what is resident down; one that holds does so when its drain is over."""
+
+    client: int
+    order: int
+    allotted_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseGrowth:
+    """Send REFUSE_GROWTH: the growth is not possible, now and as long as the others keep what they have."""
+
+    client: int
+    request: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowArena:
+    """Make a segment of host memory for the client and send it; answered by ArenaGrown. One a client at a time."""
+
+    client: int
+    segment_bytes: int
+
+
+ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth
+"""What is sent to the client as it is."""
+
+Action = ClientAction | ReportUnresponsive | Kill | GrowArena

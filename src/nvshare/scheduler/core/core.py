@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Revoke
+from nvshare.scheduler.core.admission import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    ArenaGrown,
+    Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
@@ -20,22 +23,30 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    GrowthRequested,
     HolderDied,
     HolderRecorded,
+    HostMemorySet,
     LockReleased,
     LockRequested,
+    MemoryFreed,
     PinnedAssumed,
     PinnedMeasured,
     Policy,
     PolicySet,
     QuantumSet,
+    ResidencyReported,
+    ResidentRecorded,
+    ResidentSettled,
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
+from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
-ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | PinnedAssumed | ClientGone
+SwapEvent = GrowthRequested | ResidencyReported | ArenaGrown
+ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | PinnedAssumed | SwapEvent | ClientGone
 
 
 class Core:
@@ -50,6 +61,11 @@ class Core:
         self._awaited: dict[int, Device] = {}
         """The devices of recorded holders that are not back, by grant."""
         self._deadlines: dict[str, float] = {}
+        self._host = Host(settings.host_bytes)
+        self._gone: dict[int, Device] = {}
+        """The devices of clients that are gone and may still have memory there."""
+        self._residents: dict[int, Device] = {}
+        """The devices of recorded clients that swap and are not back, by record."""
         self._last_grant = 0
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -64,6 +80,9 @@ class Core:
                 | FootprintChanged()
                 | PinnedMeasured()
                 | PinnedAssumed()
+                | GrowthRequested()
+                | ResidencyReported()
+                | ArenaGrown()
                 | ClientGone()
             ):
                 return self._handle_client(event, now)
@@ -79,6 +98,13 @@ class Core:
                 return self._forget_device(event)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
+            case ResidentRecorded() | ResidentSettled():
+                return self._await_resident(event, now)
+            case HostMemorySet():
+                self._host.budget_bytes = event.host_bytes
+                return self._reconcile_each(list(self._devices.values()), now)
+            case MemoryFreed():
+                return self._free(event, now)
             case _:
                 assert_never(event)
 
@@ -99,10 +125,14 @@ class Core:
         """Every device at ``now``, in the order in which they were first seen."""
         return tuple(device.snapshot(now) for device in self._devices.values())
 
-    def line(self, client: int, now: float) -> Line | None:
-        """Where a registered client waits at ``now``; None: it does not."""
+    def host_memory(self) -> HostMemory:
+        """The host memory of all clients' arenas."""
+        return self._host.snapshot()
+
+    def client(self, client: int, now: float) -> ClientSnapshot:
+        """A registered client at ``now``."""
         known, device = self._clients[client]
-        return device.line(known, now)
+        return known.snapshot(now, device.line(known, now))
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
@@ -135,14 +165,20 @@ class Core:
                 if not _release(client, device, event, now):
                     return []
             case FootprintChanged():
+                if client.swap is not None:
+                    raise IllegalEvent(f"client {event.client} swaps", event)
                 device.resize(client, event.footprint_bytes)
             case PinnedMeasured():
                 device.pin(client, event.pinned_bytes, measured=True)
             case PinnedAssumed():
                 device.pin(client, event.pinned_bytes, measured=False)
+            case GrowthRequested() | ResidencyReported() | ArenaGrown():
+                _handle_swap(event, client, device, now)
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]
+                if device.residency.has_departed(event.client):
+                    self._gone[event.client] = device
             case _:
                 assert_never(event)
         return self._reconcile(device, now)
@@ -169,6 +205,10 @@ class Core:
             client.grant, client.revoked_at = event.grant, now
             if event.grant != event.recorded_grant:
                 _disbelieve(client, event, actions)
+        if event.backend is Backend.SWAP:
+            footprint = event.footprint_bytes or 0
+            client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
+            client.swap.has_context = footprint > 0 or event.claimed is not ClaimedState.IDLE
         self._clients[event.client] = client, device
         device.add(client, revokes=len(actions))
         return actions + self._reconcile(device, now)
@@ -189,6 +229,30 @@ class Core:
         self._is_back(event.grant, device, event)
         return self._reconcile(device, now)
 
+    def _await_resident(self, event: ResidentRecorded | ResidentSettled, now: float) -> list[Action]:
+        match event:
+            case ResidentRecorded():
+                device = self._known(event.device, event)
+                if event.record in self._residents:
+                    raise IllegalEvent(f"record {event.record} is awaited already", event)
+                self._residents[event.record] = device
+                device.residency.awaited += 1
+            case ResidentSettled():
+                if event.record not in self._residents:
+                    raise IllegalEvent(f"record {event.record} is not awaited", event)
+                device = self._residents.pop(event.record)
+                device.residency.awaited -= 1
+            case _:
+                assert_never(event)
+        return self._reconcile(device, now)
+
+    def _free(self, event: MemoryFreed, now: float) -> list[Action]:
+        device = self._gone.pop(event.client, None)
+        if device is None:
+            return []
+        device.residency.free(event.client)
+        return self._reconcile(device, now)
+
     def _is_back(self, grant: int, device: Device, event: Event) -> None:
         if self._awaited.get(grant) is not device:
             raise IllegalEvent(f"grant {grant} is not awaited on device {device.uuid}", event)
@@ -198,7 +262,7 @@ class Core:
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
         if device is None:
-            device = Device(event.device, self._policy, self._quantum_seconds, self._settings)
+            device = Device(event.device, self._policy, self._quantum_seconds, self._settings, self._host)
             self._devices[event.device] = device
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
@@ -206,7 +270,7 @@ class Core:
     def _forget_device(self, event: DeviceForgotten) -> list[Action]:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
-        del self._devices[event.device]
+        self._devices.pop(event.device).residency.free_all()
         self._deadlines.pop(event.device, None)
         return []
 
@@ -249,6 +313,27 @@ class Core:
     def _new_grant(self) -> int:
         self._last_grant += 1
         return self._last_grant
+
+
+def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -> None:
+    swap = client.swap
+    if swap is None:
+        raise IllegalEvent(f"client {client.number} does not swap", event)
+    match event:
+        case GrowthRequested():
+            device.grow(client, swap, event)
+        case ResidencyReported():
+            if not swap.going_by <= event.order <= swap.order:
+                raise IllegalEvent(f"client {client.number} goes by order {swap.going_by} of {swap.order}", event)
+            if event.resident_bytes > event.footprint_bytes:
+                raise IllegalEvent(f"client {client.number} has no more than its footprint", event)
+            device.report(client, swap, event, now)
+        case ArenaGrown():
+            if not swap.arena_asked_bytes:
+                raise IllegalEvent(f"client {client.number} waits for no host memory", event)
+            device.residency.arena_grown(swap, event.segment_bytes)
+        case _:
+            assert_never(event)
 
 
 def _check(client: Client, step: Step, event: Event) -> None:

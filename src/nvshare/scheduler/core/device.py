@@ -31,33 +31,37 @@ The rules, which hold after every event:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.core.client import Client, Group
-from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke
+from nvshare.scheduler.core.admission import Host
+from nvshare.scheduler.core.blocking import Blocking
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
+from nvshare.scheduler.core.holders import Group, Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.passing import passing
+from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals, Turn
+from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState, Step
 
-_BlockingFor = tuple[Client, bool, int, Policy, int]
-"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.
-
-Where all are the same, so are the blocking ones.
-"""
+ROUNDS: Final = 3
+"""How often lock and residency look at each other's answer to one event; what is left over comes with the next."""
 
 
 class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
-    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings) -> None:
+    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host) -> None:
         self.uuid = uuid
         self.policy = policy
         self.quantum_seconds = quantum_seconds
-        self.ledger = Ledger()
+        self.ledger = Ledger(settings.reserve_bytes)
+        self.residency = Residency(self.ledger, host, settings.grace_seconds)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
@@ -65,16 +69,8 @@ class Device:
         self._settings = settings
         self._clients: dict[int, Client] = {}
         self._waiting: OrderedDict[int, Client] = OrderedDict()
-        # Every holder is in one of these. _longest followed by _others is in the order of the grants.
-        self._longest = Group()
-        """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
-        self._others = Group()
-        self._leaving = Group()
-        self._unresponsive = Group()
-        self._blocking: list[Client] = []
-        """Those of the longest that must leave, in their order."""
-        self._blocking_for: _BlockingFor | None = None
-        """What ``_blocking`` was found for."""
+        self._holders = Holders(self.ledger)
+        self._blocking = Blocking(self._holders, self.residency)
         # The seconds are those of clients that are gone.
         self._grants = self._revokes = self._overdue = 0
         self._held_seconds = self._waited_seconds = 0.0
@@ -82,7 +78,7 @@ class Device:
     @property
     def in_use(self) -> bool:
         """Whether it has clients, or waits for holders of the scheduler before this one."""
-        return bool(self._clients or self.awaited)
+        return bool(self._clients or self.awaited or self.residency.awaited)
 
     # What happened.
 
@@ -95,23 +91,27 @@ class Device:
             case ClientState.WAITING:
                 self._waiting[client.number] = client
             case ClientState.HOLDING:
-                self._others.append(client)
+                self._holders.others.append(client)
             case ClientState.LEAVING:
-                self._leaving.append(client)
+                self._holders.leaving.append(client)
             case _:
                 pass
+        if client.swap is not None:
+            self.residency.add(client)
 
     def remove(self, client: Client, now: float) -> None:
-        """A client is gone, and what it had is free."""
+        """A client is gone, and what it had is free; but where memory swaps it stays charged."""
+        self.residency.remove(client)
         last = client.snapshot(now)
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
         if client.holds:
-            self._take_out(client)
+            self._holders.take_out(client)
         elif client.state is ClientState.WAITING:
             del self._waiting[client.number]
         self.ledger.close(client.account)
         del self._clients[client.number]
+        self._vacate(now)
 
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
@@ -120,25 +120,46 @@ class Device:
             # It was assumed to have no context; but whoever wants to work has one.
             self.ledger.pin(client.account, self._settings.assumed_pinned_bytes, measured=False)
         client.since = now
+        if client.swap is not None:
+            client.swap.progress_at = now
         self._waiting[client.number] = client
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        self._take_out(client)
+        self._holders.take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
         client.told = client.killed = False
         client.held_seconds += now - client.since
         client.since = now
+        if client.swap is not None:
+            client.swap.progress_at = now
+        self._vacate(now)
 
-    def resize(self, client: Client, footprint_bytes: int) -> None:
-        """A client's footprint changed."""
-        group = self._group(client) if client.holds else None
+    def resize(self, client: Client, footprint_bytes: int | None) -> None:
+        """A client's footprint changed, or what it will have."""
+        group = self._holders.group(client) if client.holds else None
         if group is not None:
             group.add_bytes(client, -1)
-        self.ledger.resize(client.account, footprint_bytes)
+        if client.swap is None:
+            self.ledger.resize(client.account, footprint_bytes)
+        else:
+            self.ledger.resize(client.account, footprint_bytes, client.swap.growing_bytes, client.swap.fixed_bytes)
         if group is not None:
             group.add_bytes(client, 1)
+
+    def grow(self, client: Client, swap: Swap, event: GrowthRequested) -> None:
+        """A client that swaps wants to be admitted so much."""
+        swap.growth = event
+        self.residency.growing[client.number] = client
+        if client.state is ClientState.HOLDING and self.residency.refusal(swap) is None:
+            swap.growing_bytes = event.footprint_bytes
+            self.resize(client, client.account.footprint_bytes)
+
+    def report(self, client: Client, swap: Swap, event: ResidencyReported, now: float) -> None:
+        """A client that swaps told its memory."""
+        self.residency.report(swap, event, now)
+        self.resize(client, event.footprint_bytes)
 
     def pin(self, client: Client, pinned_bytes: int, *, measured: bool) -> None:
         """A client's pinned memory was measured, or there is a better assumption."""
@@ -149,20 +170,40 @@ class Device:
     def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
         """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
-        if self._leaving.count:
-            self._report_unresponsive(now, actions)
-        self._revoke_surplus(now, actions)
-        first = None if self.awaited else self._admit(now, new_grant, actions)
-        moved = self._find_blocking(first)
-        if first is not None:
-            self._let_pass(first, now, new_grant, actions)
-        if self._blocking and now >= self._quantum_end():
-            self._revoke_blocking(now, actions)
-        _tell(moved, len(self._waiting), actions)
-        if self._unresponsive.count and not self.awaited:
-            self._kill(actions)
+        self._arbitrate(now, new_grant, actions)
+        if not self.residency.clients:
+            self.deadline = self._next_deadline()
+            return actions
+        for _ in range(ROUNDS):
+            before = self._holders.squeezed
+            waiting = [client for client in self._waiting.values() if not self.residency.never_fits(client)]
+            actions += self.residency.plan(waiting, self._holders.paging_bytes, now)
+            for client in self.residency.refused:
+                self.resize(client, client.account.footprint_bytes)
+            self._holders.squeezed = self._holders.find_squeezed(self.residency.short)
+            if self._holders.squeezed == before and not self.residency.refused:
+                break
+            self._arbitrate(now, new_grant, actions)
         self.deadline = self._next_deadline()
         return actions
+
+    def _arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Makes the lock follow its rules again."""
+        # Memory that swaps can't be in all at once.
+        self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self.residency.clients else self.policy
+        if self._holders.leaving.count:
+            self._report_unresponsive(now, actions)
+        self._revoke_surplus(now, actions)
+        admit = self._admit_ready if self.residency.clients else self._admit
+        first = None if self.awaited else admit(now, new_grant, actions)
+        moved = self._blocking.find(self._in_need(first))
+        if first is not None:
+            self._let_pass(first, now, new_grant, actions)
+        if self._blocking.clients and now >= self._blocking.quantum_end(self.quantum_seconds):
+            self._revoke_blocking(now, actions)
+        self._blocking.tell(moved, max(1, len(self._waiting)), actions)
+        if self._holders.unresponsive.count and not self.awaited:
+            self._kill(actions)
 
     def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
@@ -174,7 +215,9 @@ class Device:
             foreign_bytes=self.ledger.foreign_bytes,
             policy=self.policy,
             quantum_seconds=self.quantum_seconds,
-            quantum_left_seconds=max(0.0, self._quantum_end() - now) if self._blocking else None,
+            quantum_left_seconds=max(0.0, self._blocking.quantum_end(self.quantum_seconds) - now)
+            if self._blocking.clients
+            else None,
             recovering=self.awaited > 0,
             clients=clients,
             totals=Totals(
@@ -184,7 +227,10 @@ class Device:
                 held_seconds=self._held_seconds + sum(client.held_seconds for client in clients),
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),
+            traffic=self.residency.traffic.snapshot(),
             total_measured=self.ledger.total_measured,
+            reserve_bytes=self.ledger.reserve_bytes,
+            shortage_bytes=self.ledger.shortage_bytes,
         )
 
     def line(self, client: Client, now: float) -> Line | None:
@@ -192,35 +238,67 @@ class Device:
         return next((line for waiter, line in self._lines(now) if waiter is client), None)
 
     def _lines(self, now: float) -> Iterator[tuple[Client, Line]]:
-        ahead = (*self._unresponsive, *self._leaving, *self._blocking)
+        ahead = (*self._holders.unresponsive, *self._holders.leaving, *self._blocking.clients)
         behind = tuple(Turn(client.number, now - client.since) for client in ahead)
         for position, client in enumerate(self._waiting.values(), start=1):
-            yield client, Line(position, len(self._waiting), now - client.since, behind, self.awaited > 0)
+            too_large = self.residency.never_fits(client)
+            seconds = now - client.since
+            yield client, Line(position, len(self._waiting), seconds, behind, self.awaited > 0, too_large)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
-        if not self._outgrown(self.ledger.slack_bytes):
+        slack_bytes = 0 if self.residency.holder_grows else self.ledger.slack_bytes
+        if not self._holders.outgrown(slack_bytes):
             return
-        for client in (*reversed(self._others), *reversed(self._longest)):
+        for client in (*reversed(self._holders.others), *reversed(self._holders.longest)):
             account = client.account
-            if self.policy is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
+            if self._holders.rule is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
                 self._revoke(client, now, actions)
-            if not self._outgrown(0):
+            if not self._holders.outgrown(0):
                 return
 
     def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
         """Grants to waiters in their order; returns the first one that does not fit."""
-        holders = (self._longest, self._others, self._leaving, self._unresponsive)
-        while (first := self._first()) is not None and self._fits(holders, (first,)):
+        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
+        while (first := self._first()) is not None and self._holders.fits(holders, (first,)):
             self._grant(first, now, new_grant, actions)
         return first
 
+    def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
+        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
+        coming = Group()
+        for client in list(self._waiting.values()):
+            if self.residency.never_fits(client) or not self._holders.fits((self._holders.unresponsive,), (client,)):
+                continue
+            if not self._holders.fits((*holders, coming), (client,)):
+                return None if coming.count else client
+            if self._is_ready(client, now):
+                self._grant(client, now, new_grant, actions)
+            else:
+                coming.append(client)
+        return None
+
+    def _is_ready(self, client: Client, now: float) -> bool:
+        """Whether a waiter that fits may have the lock now as far as its memory goes."""
+        swap = client.swap
+        if swap is None:
+            return self.residency.has_room_for(client, self._holders.paging_bytes)
+        return swap.is_in or (swap.may_be_in and self.residency.is_late(swap, now))
+
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone."""
-        if not self._unresponsive.count:
+        if not self._holders.unresponsive.count:
             return next(iter(self._waiting.values()), None)
-        if self.policy is Policy.EXCLUSIVE:
+        if self._holders.rule is Policy.EXCLUSIVE:
             return None
-        return next((client for client in self._waiting.values() if self._fits((self._unresponsive,), (client,))), None)
+        return next(
+            (
+                client
+                for client in self._waiting.values()
+                if self._holders.fits((self._holders.unresponsive,), (client,))
+            ),
+            None,
+        )
 
     def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         del self._waiting[client.number]
@@ -230,85 +308,71 @@ class Device:
         self._grants += 1
         client.waited_seconds += now - client.since
         client.since = now
-        self._others.append(client)
+        self._holders.others.append(client)
+        if self.residency.clients:
+            self.residency.traffic.granted(now, swaps=client.swap is not None)
         actions.append(Grant(client.number, client.grant))
-
-    def _find_blocking(self, first: Client | None) -> Sequence[Client]:
-        """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
-        stay = (self._others, self._unresponsive)
-        while self._longest.count:
-            client = self._longest.last()
-            if first is not None and not self._fits(stay, (client, first)):
-                break
-            self._longest.remove(client)
-            self._others.prepend(client)
-        while first is not None and self._others.count and not self._fits(stay, (first,)):
-            client = self._others.first()
-            self._others.remove(client)
-            self._longest.append(client)
-        if first is None or not self._longest.count:
-            return self._set_blocking(None, [])
-        movable = self._longest.movable_bytes + self._others.movable_bytes + self._unresponsive.movable_bytes
-        lacking = movable + first.account.movable_bytes - self.ledger.left_bytes
-        found_for = (first, first.account.is_known, lacking, self.policy, self._longest.changes)
-        if found_for == self._blocking_for:
-            return ()
-        return self._set_blocking(found_for, must_leave(self.policy, list(self._longest), lacking, first))
-
-    def _set_blocking(self, found_for: _BlockingFor | None, blocking: list[Client]) -> list[Client]:
-        # Those that left meanwhile block no more.
-        moved = [client for client in reversed(self._blocking) if client.blocking]
-        for client in moved:
-            client.blocking = False
-        for client in blocking:
-            client.blocking = True
-        self._blocking_for = found_for
-        self._blocking = blocking
-        moved += blocking
-        return moved
 
     def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
-        if self.policy is not Policy.AUTO or len(self._waiting) == 1:
+        if self._holders.rule is not Policy.AUTO or len(self._waiting) == 1:
             return
-        left_for_two = self.ledger.left_bytes - self._unresponsive.movable_bytes
-        left = left_for_two - self._longest.movable_bytes - self._others.movable_bytes
-        left_now = left - self._leaving.movable_bytes
+        left_for_two = self.ledger.left_bytes - self._holders.unresponsive.movable_bytes
+        left = left_for_two - self._holders.longest.movable_bytes - self._holders.others.movable_bytes
+        left_now = left - self._holders.leaving.movable_bytes
         if left_now < 0:
             return
-        if self._longest.unknown or self._others.unknown or self._leaving.unknown or self._unresponsive.unknown:
+        if (
+            self._holders.longest.unknown
+            or self._holders.others.unknown
+            or self._holders.leaving.unknown
+            or self._holders.unresponsive.unknown
+        ):
             return
         waiters: Iterable[Client] = self._waiting.values()
-        if self._unresponsive.count:
-            waiters = (client for client in waiters if self._fits((self._unresponsive,), (client,)))
+        if self._holders.unresponsive.count:
+            waiters = (client for client in waiters if self._holders.fits((self._holders.unresponsive,), (client,)))
         left_then = left - first.account.movable_bytes
-        for client in self._blocking:
+        for client in self._blocking.clients:
             left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two):
+            if self.residency.clients and not self._is_ready(client, now):
+                continue
             self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
-        for client in self._blocking:
+        for client in self._blocking.clients:
             self._revoke(client, now, actions)
-        self._set_blocking(None, [])
+        self._blocking.forget()
+
+    def _in_need(self, first: Client | None) -> Client | None:
+        """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
+        if first is None and self._holders.squeezed is not None and self._holders.squeezed[0].state is ClientState.IDLE:
+            return self._holders.squeezed[0]
+        return first
+
+    def _vacate(self, now: float) -> None:
+        holders = self._holders
+        if self.residency.clients and self._waiting and not holders.count:
+            self.residency.traffic.vacant(now)
 
     def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
-        self._take_out(client)
+        self._holders.take_out(client)
         client.advance(Step.REVOKED)
         client.revoked_at = now
         self._revokes += 1
-        self._leaving.append(client)
+        self._holders.leaving.append(client)
         actions.append(Revoke(client.number, client.grant))
 
     def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
-        while self._leaving.count:
-            client = self._leaving.first()
+        while self._holders.leaving.count:
+            client = self._holders.leaving.first()
             if now < client.revoked_at + self._settings.grace_seconds:
                 return
-            self._leaving.remove(client)
+            self._holders.leaving.remove(client)
             client.advance(Step.OVERDUE)
             self._overdue += 1
-            self._unresponsive.append(client)
+            self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
 
     def _kill(self, actions: list[Action]) -> None:
@@ -316,71 +380,20 @@ class Device:
         if self._settings.unresponsive is not Unresponsive.KILL or not self._waiting:
             return
         first = next(iter(self._waiting.values()))
-        alive = [client for client in self._unresponsive if not client.killed]
-        if not alive or self._fits((), (*alive, first)):
+        alive = [client for client in self._holders.unresponsive if not client.killed]
+        if not alive or self._holders.fits((), (*alive, first)):
             return
         lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self.ledger.left_bytes
-        for client in must_leave(self.policy, alive, lacking, first):
+        for client in must_leave(self._holders.rule, alive, lacking, first):
             client.killed = True
             actions.append(Kill(client.number, client.grant))
 
-    def _quantum_end(self) -> float:
-        return self._longest.last().since + self.quantum_seconds
-
     def _next_deadline(self) -> float | None:
-        quantum_end = self._quantum_end() if self._blocking else None
-        if not self._leaving.count:
-            return quantum_end
-        grace_end = self._leaving.first().revoked_at + self._settings.grace_seconds
-        return grace_end if quantum_end is None else min(quantum_end, grace_end)
-
-    def _take_out(self, client: Client) -> None:
-        self._group(client).remove(client)
-        client.blocking = False
-
-    def _group(self, client: Client) -> Group:
-        match client.state:
-            case ClientState.HOLDING:
-                return self._longest if client in self._longest else self._others
-            case ClientState.LEAVING:
-                return self._leaving
-            case _:
-                return self._unresponsive
-
-    def _outgrown(self, slack_bytes: int) -> bool:
-        """Whether those who stay may not hold together for sure, by more than the slack."""
-        count = self._longest.count + self._others.count
-        if self.policy is Policy.OFF or count <= 1:
-            return False
-        if self.policy is Policy.EXCLUSIVE or self._longest.unknown or self._others.unknown:
-            return True
-        movable = self._longest.movable_bytes + self._others.movable_bytes
-        # Assumed memory counts as not there.
-        return movable > 0 and self.ledger.left_bytes + self.ledger.assumed_bytes - movable < -slack_bytes
-
-    def _fits(self, holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
-        """Whether these holders and the others may hold together."""
-        policy = self.policy
-        if policy is Policy.OFF:
-            return True
-        count, unknown, movable = len(others), 0, 0
-        for group in holders:
-            count += group.count
-            unknown += group.unknown
-            movable += group.movable_bytes
-        if count <= 1:
-            return True
-        if policy is Policy.EXCLUSIVE or unknown:
-            return False
-        for client in others:
-            if not client.account.is_known:
-                return False
-            movable += client.account.movable_bytes
-        return movable <= self.ledger.left_bytes
-
-
-def _tell(moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
-    for client in moved:
-        if client.state is ClientState.HOLDING and client.blocking is not client.told:
-            client.told = client.blocking
-            actions.append(TellWaiters(client.number, waiters if client.blocking else 0))
+        deadline = self.residency.deadline
+        if self._blocking.clients:
+            quantum_end = self._blocking.quantum_end(self.quantum_seconds)
+            deadline = quantum_end if deadline is None else min(deadline, quantum_end)
+        if self._holders.leaving.count:
+            grace_end = self._holders.leaving.first().revoked_at + self._settings.grace_seconds
+            deadline = grace_end if deadline is None else min(deadline, grace_end)
+        return deadline

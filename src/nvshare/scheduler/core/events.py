@@ -24,6 +24,8 @@ class Backend(Enum):
     """In unified memory: their pages give way to whoever holds."""
     NATIVE = "native"
     """On the device, always."""
+    SWAP = "swap"
+    """On the device or in host memory, as the core says: the client moves it."""
 
 
 class ClaimedState(Enum):
@@ -64,7 +66,8 @@ class ClientRegistered:
     and DRAINING: the grant under which the client runs, 0 if it runs without one. ``recorded_grant`` is the grant of
     the HolderRecorded that this process is. A claim to hold is believed for that grant only; any other client that
     claims to hold must leave at once, and counts as a holder until it has, but not if it is ``doubted``.
-    ``device_bytes`` is the device's memory as the client says it, 0 if it does not.
+    ``device_bytes`` is the device's memory as the client says it, 0 if it does not. The footprint of one that swaps
+    is what can move; all of it counts as on the device until the first ResidencyReported.
     """
 
     client: int
@@ -91,6 +94,24 @@ class HolderDied:
     """The holder of a HolderRecorded will not come back: nothing of it runs any more."""
 
     grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentRecorded:
+    """A client of the scheduler before this one had memory that swaps on a device; ``record`` is whatever names it.
+
+    Until the ResidentSettled of all of them nobody on the device is given memory.
+    """
+
+    device: str
+    record: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentSettled:
+    """The client of a ResidentRecorded is registered, or is dead, or was awaited long enough."""
+
+    record: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +154,72 @@ class PinnedAssumed:
 
 
 @dataclass(frozen=True, slots=True)
+class GrowthRequested:
+    """A client that swaps wants to be admitted so much, as ``request``; what it asked for before is void."""
+
+    client: int
+    request: int
+    footprint_bytes: int
+    """That can move."""
+    fixed_bytes: int
+    """Counted, and can't move."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidencyReported:
+    """The memory of a client that swaps, which goes by ``order`` and all orders before."""
+
+    client: int
+    order: int
+    footprint_bytes: int
+    """What can move."""
+    resident_bytes: int
+    """Of the footprint, on the device or on the way from or to it."""
+    fixed_bytes: int = 0
+    """Counted, and can't move."""
+    admitted_bytes: int = 0
+    """What the footprint may become unasked; less than the core said where the client gave some of it back."""
+    arena_bytes: int = 0
+    """Host memory to swap into that it has."""
+    usable_bytes: int = 0
+    """Of it, registered with the driver."""
+    out_bytes: int = 0
+    """Of the footprint, copied to host memory."""
+    lacking_bytes: int = 0
+    """What the driver refused though it was within the allotment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaGrown:
+    """A client was sent host memory to swap into, as a GrowArena asked; less than it asked: there was no more."""
+
+    client: int
+    segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemorySet:
+    """All clients' arenas together may have so much host memory."""
+
+    host_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientGone:
-    """A client's connection ended."""
+    """A client's connection ended.
+
+    Where memory swaps, what the client had on the device counts until the MemoryFreed.
+    """
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFreed:
+    """The driver shows that nothing of a client that is gone is on the device, or its process registered anew.
+
+    Of a client that had nothing that counts it says nothing new.
+    """
 
     client: int
 
@@ -161,12 +246,19 @@ Event = (
     | ClientRegistered
     | HolderRecorded
     | HolderDied
+    | ResidentRecorded
+    | ResidentSettled
     | LockRequested
     | LockReleased
     | FootprintChanged
     | PinnedMeasured
     | PinnedAssumed
+    | GrowthRequested
+    | ResidencyReported
+    | ArenaGrown
+    | HostMemorySet
     | ClientGone
+    | MemoryFreed
     | PolicySet
     | QuantumSet
 )

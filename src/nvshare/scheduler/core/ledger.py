@@ -4,6 +4,11 @@ A client's memory has two parts. The *fixed* part is on the device whether the c
 what the driver pins for it (context, modules) and, with the native backend, its whole footprint. The *movable* part
 has to be on the device only while the client holds: the footprint with the managed backend, whose pages give way.
 
+Where clients swap, a reserve stays free for what the driver takes unasked, and what a client that is gone had counts
+until it is known to be free. A client that swaps has a movable part as one with the managed backend has, and a fixed
+part of what can't be swapped. Beside the lock's question there is another one: the *room* is what is left beside all
+memory that clients which swap may have resident, whether they hold or not.
+
 So clients can hold together when the fixed memory of all clients, idle ones too, and the movable memory of those that
 hold are together not more than what other processes leave free. Nothing is counted twice, and nothing that an idle
 client keeps is promised to somebody else.
@@ -26,6 +31,19 @@ slack.
 """
 SLACK_SHARE: Final = 0.01
 
+RESERVE_BYTES: Final = 512 << 20
+"""What stays free where memory swaps, or RESERVE_SHARE of the device if that is more; no more than RESERVE_MOST of it.
+
+Modules load at a launch and local memory grows, all inside the driver: there that is an error in a program that did
+nothing wrong.
+"""
+RESERVE_SHARE: Final = 0.02
+RESERVE_MOST: Final = 0.125
+HEADROOM_BYTES: Final = 1536 << 20
+"""What all clients' contexts and unmovable memory may take before they take from what can be admitted: two contexts of
+PyTorch. HEADROOM_SHARE of the device if that is less."""
+HEADROOM_SHARE: Final = 0.1
+
 
 @dataclass(slots=True, eq=False)
 class Account:
@@ -39,6 +57,10 @@ class Account:
     """False: ``pinned_bytes`` is assumed."""
     claimed_total_bytes: int = 0
     """The device's memory as this client says it; 0: it does not."""
+    growing_bytes: int = 0
+    """What the footprint will soon be, if that is more."""
+    unmovable_bytes: int = 0
+    """Of a client that swaps: what of its allocations can't be swapped."""
 
     is_known: bool = field(init=False)
     """Whether the footprint is known, so that it can be said who fits beside this client."""
@@ -57,7 +79,8 @@ class Account:
         if self.backend is Backend.NATIVE:
             self.movable_bytes, self.fixed_bytes = 0, self.pinned_bytes + footprint_bytes
         else:
-            self.movable_bytes, self.fixed_bytes = footprint_bytes, self.pinned_bytes
+            self.movable_bytes = max(footprint_bytes, self.growing_bytes)
+            self.fixed_bytes = self.pinned_bytes + self.unmovable_bytes
 
 
 class Ledger:
@@ -67,7 +90,8 @@ class Ledger:
     there are different claims.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reserve_bytes: int | None = None) -> None:
+        """``reserve_bytes`` of None stands for a share of the device."""
         self.total_bytes = 0
         """The device's memory as measured, else the least that a present client claims; 0: nobody knows.
 
@@ -80,7 +104,19 @@ class Ledger:
         """How much of the fixed memory is only assumed."""
         self.slack_bytes = 0
         """How much may be lacking before somebody is asked to leave for it; none where the total is not known."""
+        self.reserve_bytes = 0
+        """What stays free; 0 where no client swaps."""
+        self.shortage_bytes = 0
+        """What the driver lacked though it seemed to be there, since the last measurement. The room is less by that."""
+        self.charged_bytes = 0
+        """What the clients that swap may have resident."""
+        self.departed_bytes = 0
+        """What clients that are gone had, where it is not known to be free."""
+        self._chosen_reserve_bytes = reserve_bytes
+        self._swapping = 0
+        """How many clients swap."""
         self._fixed_bytes = 0
+        self._pinned_bytes = 0
         self._measured_total_bytes = 0
         self._claims: Counter[int] = Counter()
         self._smallest_claim = 0
@@ -94,6 +130,28 @@ class Ledger:
         """The device was measured; ``total_bytes`` is 0 where that was not possible."""
         self._measured_total_bytes = total_bytes
         self.foreign_bytes = foreign_bytes
+        self.shortage_bytes = 0
+        self._add_up()
+
+    @property
+    def room_bytes(self) -> int:
+        """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
+        return self.left_bytes - self.shortage_bytes - self.charged_bytes
+
+    @property
+    def lasting_bytes(self) -> int:
+        """What will be left when the memory of clients that are gone is free: it is waited for, not missed."""
+        return self.left_bytes + self.departed_bytes
+
+    @property
+    def headroom_bytes(self) -> int:
+        """What has to stay for contexts that may still come."""
+        headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
+        return max(0, headroom - self._pinned_bytes)
+
+    def depart(self, departed_bytes: int) -> None:
+        """A client that is gone had so much that is not known to be free; negative: now it is."""
+        self.departed_bytes += departed_bytes
         self._add_up()
 
     def open(self, account: Account) -> None:
@@ -102,6 +160,7 @@ class Ledger:
         if claim > 0:
             self._claims[claim] += 1
             self._smallest_claim = min(claim, self._smallest_claim or claim)
+        self._swapping += account.backend is Backend.SWAP
         self._count(account, 1)
         self._add_up()
 
@@ -114,13 +173,18 @@ class Ledger:
                 del self._claims[claim]
                 if claim == self._smallest_claim:
                     self._smallest_claim = min(self._claims, default=0)
+        self._swapping -= account.backend is Backend.SWAP
         self._count(account, -1)
         self._add_up()
 
-    def resize(self, account: Account, footprint_bytes: int) -> None:
-        """A client's footprint changed."""
+    def resize(
+        self, account: Account, footprint_bytes: int | None, growing_bytes: int = 0, unmovable_bytes: int = 0
+    ) -> None:
+        """What a client has, or will soon have, changed."""
         self._count(account, -1)
         account.footprint_bytes = footprint_bytes
+        account.growing_bytes = growing_bytes
+        account.unmovable_bytes = unmovable_bytes
         account.split()
         self._count(account, 1)
         self._add_up()
@@ -136,10 +200,20 @@ class Ledger:
 
     def _count(self, account: Account, sign: int) -> None:
         self._fixed_bytes += sign * account.fixed_bytes
+        self._pinned_bytes += sign * (account.pinned_bytes + account.unmovable_bytes)
         if not account.pinned_measured:
             self.assumed_bytes += sign * account.pinned_bytes
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
-        self.left_bytes = total - self.foreign_bytes - self._fixed_bytes
-        self.slack_bytes = max(SLACK_BYTES, int(total * SLACK_SHARE)) if total else 0
+        self.reserve_bytes = self._reserve() if self._swapping else 0
+        self.left_bytes = total - self.foreign_bytes - self._fixed_bytes - self.departed_bytes - self.reserve_bytes
+        slack = max(SLACK_BYTES, int(total * SLACK_SHARE)) if total else 0
+        # Where memory swaps there is no paging to make up for it: only the reserve.
+        self.slack_bytes = self.reserve_bytes if self._swapping else slack
+
+    def _reserve(self) -> int:
+        if self._chosen_reserve_bytes is not None:
+            return self._chosen_reserve_bytes
+        total = self.total_bytes
+        return min(int(total * RESERVE_MOST), max(RESERVE_BYTES, int(total * RESERVE_SHARE)))

@@ -38,3 +38,7 @@ class Settings:
     """How long after a Revoke a holder counts as unresponsive, once a grant."""
     assumed_pinned_bytes: int = ASSUMED_PINNED_BYTES
     unresponsive: Unresponsive = Unresponsive.REPORT
+    reserve_bytes: int | None = None
+    """What stays free on each device where memory swaps, for what the driver takes unasked; None: a share of it."""
+    host_bytes: int = 0
+    """Host memory for all clients' arenas together."""

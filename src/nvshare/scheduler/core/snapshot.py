@@ -40,6 +40,41 @@ class Line:
     """The holders that the first of the line waits for, and all behind it with it."""
     recovering: bool
     """Nothing is granted now, because clients of a former scheduler may come back."""
+    too_large: bool = False
+    """What it has that can be swapped does not fit the device, not even alone: it is passed over until it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwapSnapshot:
+    """The memory of a client that swaps. Its footprint is what can move."""
+
+    resident_bytes: int
+    """Of the footprint, on the device or on the way from or to it."""
+    out_bytes: int
+    """Of the footprint, copied to host memory."""
+    fixed_bytes: int
+    """Counted, and can't move."""
+    allotted_bytes: int
+    """What may be resident."""
+    admitted_bytes: int
+    """What the footprint may become unasked."""
+    arena_bytes: int
+    """Host memory to swap into that it has."""
+    usable_bytes: int
+    """Of it, registered with the driver."""
+    in_bytes: int = 0
+    """Still to come in now; 0: nothing is on the way in."""
+    leaving_bytes: int = 0
+    """Still to leave now; 0: nothing is on the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """The host memory of all clients' arenas."""
+
+    budget_bytes: int
+    used_bytes: int
+    """Made or being made, that of clients included which are gone and whose memory is not known to be free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +96,8 @@ class ClientSnapshot:
     """Grants that this scheduler made to it."""
     line: Line | None = None
     """None: it does not wait."""
+    swap: SwapSnapshot | None = None
+    """None: its memory does not swap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +112,29 @@ class Totals:
     """The sum over all clients: holders at the same time count each."""
     waited_seconds: float = 0.0
     """The sum over all clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSnapshot:
+    """What moved to and from host memory since a device was first seen. No figure but the rates ever falls."""
+
+    in_bytes: int = 0
+    """That came in from host memory."""
+    out_bytes: int = 0
+    """That were copied out."""
+    in_seconds: float = 0.0
+    """While something came in."""
+    out_seconds: float = 0.0
+    """While something left."""
+    in_bytes_per_second: float = 0.0
+    """Of late; 0: not known yet."""
+    out_bytes_per_second: float = 0.0
+    stalls: int = 0
+    """Hand-overs to clients that swap, of a device that nobody held any more."""
+    stall_seconds: float = 0.0
+    """How long the device waited, all together."""
+    prefetched: int = 0
+    """Hand-overs for which nothing had to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +154,8 @@ class DeviceSnapshot:
     totals: Totals
     total_measured: bool = True
     """False: ``total_bytes`` is the least that a client claims, 0 if none does."""
+    reserve_bytes: int = 0
+    """What stays free for what the driver takes unasked; 0 where nothing swaps."""
+    shortage_bytes: int = 0
+    """What the driver refused though it seemed to be there, until the device is measured again."""
+    traffic: TrafficSnapshot = TrafficSnapshot()

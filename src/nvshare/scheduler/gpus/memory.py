@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured
@@ -10,7 +10,8 @@ from nvshare.scheduler.core.settings import ASSUMED_PINNED_BYTES
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
 
 NATIVE = "native"
-"""The backend whose allocations show in a process's bytes. Managed memory does not."""
+"""A backend whose allocations show in a process's bytes, as what swaps does while it is there. Managed memory does not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,26 @@ class Process:
     backend: str
 
 
+def on_device(client: ClientSnapshot) -> int:
+    """What a client whose memory swaps has on the device beside what the driver pins for it."""
+    return 0 if client.swap is None else client.swap.resident_bytes + client.swap.fixed_bytes
+
+
 def measured(
-    device: DeviceSnapshot, processes: Mapping[int, Process], usage: Usage
+    device: DeviceSnapshot,
+    processes: Mapping[int, Process],
+    usage: Usage,
+    moved: Collection[int] = (),
+    departed: Collection[int] = (),
 ) -> list[DeviceSeen | PinnedMeasured | PinnedAssumed]:
     """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
-    ``processes`` are the clients' by number. A client whose bytes NVML does not give (its pid is hidden, or NVML can't
-    say them) is assumed to pin as much as any program does, but all of these together not more than what is in use and
-    not explained by others. One that idles and that NVML would list, as it lists other clients, has no context.
+    ``processes`` are the clients' by number. What clients pin that ``moved`` can't be told. ``departed`` are the pids
+    of processes whose memory counts still, though they are no clients.
+
+    A client whose bytes NVML does not give (its pid is hidden, or NVML can't say them) is assumed to pin as much as any
+    program does, but all of these together not more than what is in use and not explained by others. One that idles and
+    that NVML would list, as it lists other clients, has no context.
     """
     # Pids that NVML sees from another namespace would match no client.
     lists_clients = any(process.pid in usage.processes for process in processes.values())
@@ -50,8 +63,7 @@ def measured(
         pid, backend = processes[client.client].pid, processes[client.client].backend
         if usage.processes.get(pid) is not None:
             by_pid.setdefault(pid, []).append(client)
-            if backend != NATIVE:
-                explained += client.footprint_bytes or 0
+            explained += _elsewhere(client, backend)
         elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
             events.extend(_assumed(client, 0))
         else:
@@ -60,18 +72,21 @@ def measured(
         used = usage.processes[pid] or 0
         explained += used
         # Usually one; more while a process that lost its connection has made a new one.
-        listed = sum(client.footprint_bytes or 0 for client in clients if processes[client.client].backend == NATIVE)
+        listed = sum(_listed(client, processes[client.client].backend) for client in clients)
         share = max(0, used - listed) // len(clients)
         events.extend(
             PinnedMeasured(client.client, share)
             for client in clients
-            if not client.pinned_measured or client.pinned_bytes != share
+            if client.client not in moved and (not client.pinned_measured or client.pinned_bytes != share)
         )
+    explained += sum(usage.processes.get(pid) or 0 for pid in departed if pid not in by_pid)
     charged = _charge_hidden(hidden, processes, usage.used_bytes - explained, events)
     # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
-    others = sum(used or 0 for pid, used in usage.processes.items() if pid not in by_pid)
+    others = sum(used or 0 for pid, used in usage.processes.items() if pid not in by_pid and pid not in departed)
     foreign = max(usage.used_bytes - explained - charged, others - charged, 0)
-    if not device.total_measured or (usage.total_bytes, foreign) != (device.total_bytes, device.foreign_bytes):
+    # What a client found lacking counts until the device was measured.
+    new = not device.total_measured or device.shortage_bytes > 0
+    if new or (usage.total_bytes, foreign) != (device.total_bytes, device.foreign_bytes):
         events.insert(0, DeviceSeen(device.device, usage.total_bytes, foreign))
     return events
 
@@ -84,15 +99,31 @@ def _charge_hidden(
 ) -> int:
     """Assumes what clients pin whose bytes are not given; the answer is what all of them are charged with."""
     for client in hidden:
-        if processes[client.client].backend == NATIVE:
-            unexplained -= client.footprint_bytes or 0
+        unexplained -= _listed(client, processes[client.client].backend)
         if client.pinned_measured:
             unexplained -= client.pinned_bytes
     unmeasured = [client for client in hidden if not client.pinned_measured]
     most = min(ASSUMED_PINNED_BYTES, max(0, unexplained) // max(1, len(unmeasured)))
     for client in unmeasured:
         events.extend(_assumed(client, most))
-    return sum((each.footprint_bytes or 0) + (each.pinned_bytes if each.pinned_measured else most) for each in hidden)
+    return sum(
+        _listed(each, processes[each.client].backend)
+        + _elsewhere(each, processes[each.client].backend)
+        + (each.pinned_bytes if each.pinned_measured else most)
+        for each in hidden
+    )
+
+
+def _listed(client: ClientSnapshot, backend: str) -> int:
+    """What shows in its process's bytes beside what is pinned."""
+    if client.swap is not None:
+        return on_device(client)
+    return (client.footprint_bytes or 0) if backend == NATIVE else 0
+
+
+def _elsewhere(client: ClientSnapshot, backend: str) -> int:
+    """What is in use for it, or may be, and does not show there."""
+    return 0 if backend == NATIVE or client.swap is not None else client.footprint_bytes or 0
 
 
 def _assumed(client: ClientSnapshot, pinned_bytes: int) -> list[PinnedAssumed]:

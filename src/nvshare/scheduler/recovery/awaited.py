@@ -6,21 +6,19 @@ Most are holders of the scheduler before this one.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from nvshare.log import Log
-from nvshare.scheduler.pods.processes import lives, start_time
-from nvshare.scheduler.recovery.record import Holder
+from nvshare.scheduler.pods.processes import lives
+from nvshare.scheduler.recovery.process_end import ProcessEnd
+from nvshare.scheduler.recovery.record import Recorded
 
 _RETURN_SECONDS = 2.0
 """How long a holder has to come back whose process can't be seen, or lives without a connection to this scheduler.
 
 A client connects again after a second at the latest.
 """
-_LOOK_AGAIN_SECONDS = 1.0
 _REMEMBERED_CLAIMS = 4096
 
 
@@ -47,14 +45,14 @@ class Awaited:
     """Recorded holders that are neither back nor dead. That one died is seen by its pidfd, however long that takes."""
 
     def __init__(
-        self, holders: Iterable[Holder], loop: asyncio.AbstractEventLoop, log: Log, died: Callable[[int], None]
+        self, holders: Iterable[Recorded], loop: asyncio.AbstractEventLoop, log: Log, died: Callable[[int], None]
     ) -> None:
         """``died`` is called in the event loop, after this, with the grant of every holder that will not come back."""
         self._loop = loop
         self._log = log
         self._died = died
-        self._holders = {holder.grant: holder for holder in holders}
-        self._pidfds: dict[int, int] = {}
+        self._holders = {holder.number: holder for holder in holders}
+        self._ends: dict[int, ProcessEnd] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._claims: dict[Process, None] = {}
         for holder in self._holders.values():
@@ -63,21 +61,21 @@ class Awaited:
                 pid=holder.pid,
                 command=holder.command,
                 device=holder.device,
-                grant=holder.grant,
+                grant=holder.number,
             )
-            self._timers[holder.grant] = loop.call_later(0, self._watch, holder)
+            self._timers[holder.number] = loop.call_later(0, self._watch, holder)
 
-    def on(self, device: str) -> list[Holder]:
+    def on(self, device: str) -> list[Recorded]:
         """Those that a device waits for."""
         return [holder for holder in self._holders.values() if holder.device == device]
 
     def standing(self, process: Process, claimed_grant: int | None) -> Standing:
         """What is known of a process that registers, and claims to hold this grant or (None) does not."""
         found = [
-            holder.grant
+            holder.number
             for holder in self.on(process.device)
             if (holder.pid, holder.started) == (process.pid, process.started)
-            and (holder.pid or holder.grant == claimed_grant)
+            and (holder.pid or holder.number == claimed_grant)
         ]
         grant = claimed_grant if claimed_grant in found else next(iter(found), None)
         if grant is not None:
@@ -90,19 +88,16 @@ class Awaited:
             del self._claims[next(iter(self._claims))]
         return Standing(grant, doubted)
 
-    def lost(self, holder: Holder) -> bool:
+    def lost(self, holder: Recorded) -> bool:
         """Whether a holder whose connection has ended may come back; if so it is awaited, but not for long.
 
         Programs close files that they don't know, and what they have submitted runs on.
         """
         if not lives(holder.pid, holder.started):
             return False
-        self._holders[holder.grant] = holder
-        self._timers[holder.grant] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
-        with suppress(ProcessLookupError):
-            pidfd = _pidfd(holder.pid)
-            if pidfd is not None:
-                self._watch_end(pidfd, holder)
+        self._holders[holder.number] = holder
+        self._timers[holder.number] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
+        self._watch_end(holder)
         return True
 
     def stop(self) -> None:
@@ -110,64 +105,36 @@ class Awaited:
         for grant in list(self._holders):
             self._forget(grant)
 
-    def _watch(self, holder: Holder) -> None:
-        if not holder.pid or not holder.started:
-            self._timers[holder.grant] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
-            return
-        try:
-            # No descriptor, because none is left or the kernel is too old for these: it is looked at again and again.
-            pidfd = _pidfd(holder.pid)
-        except ProcessLookupError:
-            self._end(holder)
-            return
-        # The descriptor is of whoever has the pid now, and keeps meaning that one.
-        if start_time(holder.pid) not in (holder.started, 0):
-            if pidfd is not None:
-                os.close(pidfd)
-            self._end(holder)
-        elif pidfd is not None:
-            self._watch_end(pidfd, holder)
+    def _watch(self, holder: Recorded) -> None:
+        if holder.pid and holder.started:
+            self._watch_end(holder)
         else:
-            self._timers[holder.grant] = self._loop.call_later(_LOOK_AGAIN_SECONDS, self._watch, holder)
+            self._timers[holder.number] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
 
-    def _watch_end(self, pidfd: int, holder: Holder) -> None:
-        self._pidfds[holder.grant] = pidfd
-        self._loop.add_reader(pidfd, self._end, holder)
+    def _watch_end(self, holder: Recorded) -> None:
+        self._ends[holder.number] = ProcessEnd(self._loop, holder.pid, holder.started, lambda: self._end(holder))
 
-    def _give_up(self, holder: Holder) -> None:
+    def _give_up(self, holder: Recorded) -> None:
         self._log.warning(
             "the device waits no longer for a holder that did not come back; if it still runs, others run beside it",
             pid=holder.pid,
             command=holder.command,
             device=holder.device,
-            grant=holder.grant,
+            grant=holder.number,
         )
-        self._forget(holder.grant)
-        self._died(holder.grant)
+        self._forget(holder.number)
+        self._died(holder.number)
 
-    def _end(self, holder: Holder) -> None:
-        self._log.info("a former holder has ended", pid=holder.pid, command=holder.command, grant=holder.grant)
-        self._forget(holder.grant)
-        self._died(holder.grant)
+    def _end(self, holder: Recorded) -> None:
+        self._log.info("a former holder has ended", pid=holder.pid, command=holder.command, grant=holder.number)
+        self._forget(holder.number)
+        self._died(holder.number)
 
     def _forget(self, grant: int) -> None:
         del self._holders[grant]
         timer = self._timers.pop(grant, None)
         if timer is not None:
             timer.cancel()
-        pidfd = self._pidfds.pop(grant, None)
-        if pidfd is not None:
-            self._loop.remove_reader(pidfd)
-            os.close(pidfd)
-
-
-def _pidfd(pid: int) -> int | None:
-    """Readable when the process has ended; None: there can be no descriptor. ProcessLookupError: it has ended."""
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise
-    except OSError:
-        with suppress(PermissionError):
-            os.kill(pid, 0)
-        return None
+        end = self._ends.pop(grant, None)
+        if end is not None:
+            end.stop()

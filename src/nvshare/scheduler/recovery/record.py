@@ -1,6 +1,7 @@
-"""The record of holders: a file in the run directory that says who holds what, for the scheduler after this one.
+"""A record: a file in the run directory that says who has what, for the scheduler after this one.
 
-A grant is written before its client hears of it. One write of a slot within a page is whole or not made at all when the
+There is one of holders, and one of processes with memory that swaps. A grant, and a registration, is written before its
+client hears of it. One write of a slot within a page is whole or not made at all when the
 scheduler is killed; a power failure need not be survived, because no holder survives it either. Room for slots is
 taken from the disk beforehand, so that a full one does no harm.
 """
@@ -27,11 +28,12 @@ _FIRST_SLOTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A process that holds the lock of a device as grant ``grant``."""
+class Recorded:
+    """A process that has something on a device: the lock, or memory that swaps."""
 
     device: str
-    grant: int
+    number: int
+    """What names it in its record: a holder's grant."""
     pid: int
     """0: hidden by its pid namespace."""
     started: int
@@ -40,20 +42,24 @@ class Holder:
     """For people, cut to 56 bytes."""
 
 
-class HolderRecord:
-    """The file of one run directory, open until the process ends. Its owner has claimed the directory."""
+class Record:
+    """One file of a run directory, open until this process ends. Its owner has claimed the directory."""
 
-    def __init__(self, path: Path, log: Log) -> None:
-        """Reads what the scheduler before this one left. OSError: there is no room for it, or it can't be opened."""
+    def __init__(self, path: Path, of: str, log: Log) -> None:
+        """Reads what the scheduler before this one left. OSError: there is no room for it, or it can't be opened.
+
+        ``of``: who is recorded, for people.
+        """
         self._path = path
+        self._of = of
         self._log = log
         self._slots: dict[int, int] = {}
-        """The places of holders, by grant."""
+        """The places of those that are recorded, by number."""
         self._failing = False
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             self.found = self._read()
-            """The holders that the scheduler before this one left, one for each grant."""
+            """Those that the scheduler before this one left, one for each number."""
             self._capacity = max(_FIRST_SLOTS, os.fstat(self._file).st_size // _SLOT_BYTES - 1)
             os.posix_fallocate(self._file, 0, (1 + self._capacity) * _SLOT_BYTES)
             header = _HEADER.pack(_MAGIC, this_boot().encode(), pid_namespace())
@@ -64,16 +70,16 @@ class HolderRecord:
         taken = set(self._slots.values())
         self._free = [place for place in range(self._capacity, 0, -1) if place not in taken]
 
-    def granted(self, holder: Holder) -> None:
-        """Writes a holder down. That it could not be written is logged, once as long as it lasts."""
+    def add(self, entry: Recorded) -> None:
+        """Writes one down. That it could not be written is logged, once as long as it lasts."""
         place = self._take_place()
         if place is not None:
-            self._slots[holder.grant] = place
-            self._write(place, _pack(holder))
+            self._slots[entry.number] = place
+            self._write(place, _pack(entry))
 
-    def released(self, grant: int) -> None:
-        """Nothing runs under this grant any more; nothing happens if it was not recorded."""
-        place = self._slots.pop(grant, None)
+    def erase(self, number: int) -> None:
+        """It has nothing any more; nothing happens if it was not recorded."""
+        place = self._slots.pop(number, None)
         if place is not None:
             self._write(place, _FREE)
             self._free.append(place)
@@ -99,55 +105,56 @@ class HolderRecord:
     def _failed(self, error: OSError) -> None:
         if not self._failing:
             self._log.warning(
-                "cannot record a holder: after a crash the next scheduler does not wait for it",
+                "cannot write to a record: after a crash the next scheduler does not wait for whom it lacks",
+                of=self._of,
                 path=str(self._path),
                 reason=error.strerror,
             )
         self._failing = True
 
-    def _read(self) -> tuple[Holder, ...]:
+    def _read(self) -> tuple[Recorded, ...]:
         size = os.fstat(self._file).st_size
         if not size:
             return ()
         data = os.pread(self._file, size, 0)
         magic, boot, namespace = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
-            self._log.warning("the record of holders is damaged; nobody is waited for", path=str(self._path))
+            self._log.warning("a record is damaged; nobody in it is waited for", of=self._of, path=str(self._path))
             os.ftruncate(self._file, 0)
             return ()
         if boot.rstrip(b"\0").decode("ascii", "replace") != this_boot():
             os.ftruncate(self._file, 0)
             return ()
         hidden = namespace != pid_namespace()
-        found = {holder.grant: (place, holder) for place, holder in self._slots_of(data)}
-        self._slots = {grant: place for grant, (place, _holder) in found.items()}
-        return tuple(replace(holder, pid=0, started=0) if hidden else holder for _place, holder in found.values())
+        found = {entry.number: (place, entry) for place, entry in self._slots_of(data)}
+        self._slots = {number: place for number, (place, _entry) in found.items()}
+        return tuple(replace(entry, pid=0, started=0) if hidden else entry for _place, entry in found.values())
 
-    def _slots_of(self, data: bytes) -> Iterator[tuple[int, Holder]]:
+    def _slots_of(self, data: bytes) -> Iterator[tuple[int, Recorded]]:
         for place in range(1, len(data) // _SLOT_BYTES):
             slot = data[place * _SLOT_BYTES : (place + 1) * _SLOT_BYTES]
             if slot == _FREE:
                 continue
-            holder = _unpack(slot)
-            if holder is None:
-                self._log.warning("an entry of the record of holders is damaged", path=str(self._path), place=place)
+            entry = _unpack(slot)
+            if entry is None:
+                self._log.warning("an entry of a record is damaged", of=self._of, path=str(self._path), place=place)
                 self._write(place, _FREE)
             else:
-                yield place, holder
+                yield place, entry
 
 
-def _pack(holder: Holder) -> bytes:
-    command = holder.command.encode("utf-8", "replace")[:56]
-    body = _SLOT.pack(holder.grant, holder.pid, holder.started, holder.device.encode(), command)
+def _pack(entry: Recorded) -> bytes:
+    command = entry.command.encode("utf-8", "replace")[:56]
+    body = _SLOT.pack(entry.number, entry.pid, entry.started, entry.device.encode(), command)
     return (_CHECK.pack(zlib.crc32(body)) + body).ljust(_SLOT_BYTES, b"\0")
 
 
-def _unpack(slot: bytes) -> Holder | None:
+def _unpack(slot: bytes) -> Recorded | None:
     body = slot[_CHECK.size : _CHECK.size + _SLOT.size]
     if _CHECK.unpack_from(slot)[0] != zlib.crc32(body):
         return None
-    grant, pid, started, device, command = _SLOT.unpack(body)
-    return Holder(_text(device), grant, pid, started, _text(command))
+    number, pid, started, device, command = _SLOT.unpack(body)
+    return Recorded(_text(device), number, pid, started, _text(command))
 
 
 def _text(field: bytes) -> str:

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "gate/device.h"
-#include "memory/memory.h"
 #include "memory/swap/chunks.h"
 #include "process/thread.h"
 
@@ -43,7 +42,7 @@ CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *use
 	unsigned int *count = &given[owner->ordinal][user->ordinal];
 	CUresult result = CUDA_SUCCESS;
 
-	if (owner == user || !nvs_memory_of(owner)->swaps)
+	if (owner == user)
 		return result;
 	if (change > 0)
 		nvs_peers_reach(owner, 1ULL << user->ordinal);

@@ -11,6 +11,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "memory/swap/access.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
@@ -32,6 +33,12 @@ static void give(void)
 {
 	pthread_mutex_unlock(&lock);
 	nvs_cancel_on();
+}
+
+/* With the lock held: a mapping, where one was looked for and the next ones, begins before that. */
+static bool is_before(const struct nvs_span *span, CUdeviceptr end)
+{
+	return span && span < mappings.all + mappings.count && span->start < end;
 }
 
 CUresult nvs_virtual_reserve(CUdeviceptr *start, size_t bytes, size_t alignment, CUdeviceptr wanted,
@@ -73,8 +80,7 @@ bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 	bool ours = false;
 
 	take();
-	for (span = nvs_spans_from(&mappings, start);
-	     !ours && span && span < mappings.all + mappings.count && span->start < start + bytes;
+	for (span = nvs_spans_from(&mappings, start); !ours && is_before(span, start + bytes);
 	     span++)
 		ours = span->of != NULL;
 	give();
@@ -192,8 +198,8 @@ CUresult nvs_virtual_unmap(CUdeviceptr start, size_t bytes,
 	if (nvs_spans_cover(&reservations, start, bytes) &&
 	    nvs_spans_whole(&mappings, start, bytes))
 		result = CUDA_SUCCESS;
-	while (result == CUDA_SUCCESS && (span = nvs_spans_from(&mappings, start)) != NULL &&
-	       span->start < start + bytes)
+	while (result == CUDA_SUCCESS &&
+	       is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		result = unmap_next(span, foreign);
 	give();
 	return result;
@@ -204,68 +210,19 @@ void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
 	struct nvs_span *span;
 
 	take();
-	while ((span = nvs_spans_from(&mappings, start)) != NULL && span->start < start + bytes)
+	while (is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		nvs_spans_remove(&mappings, span);
 	give();
 }
 
-static bool device_exists(int ordinal)
+/*
+ * With the lock held: whole mappings begin and end where these addresses do. What is between them
+ * does not matter to the driver.
+ */
+static bool are_mapped(CUdeviceptr start, size_t bytes)
 {
-	int devices = 0;
-
-	NVS_CALL(cuDeviceGetCount, &devices);
-	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
-}
-
-/* What the driver says of one device's access. */
-static CUresult check_access(const CUmemAccessDesc_v1 *desc)
-{
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* A device that can't reach another one's memory: the driver could say it of what is here only. */
-static CUresult check_peers(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
-			    size_t count)
-{
-	const struct nvs_device *device = ((struct nvs_handle *)span->of)->device;
-
-	for (size_t i = 0; i < count; i++) {
-		int can = 1;
-
-		if (desc[i].location.id != device->ordinal &&
-		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-		    NVS_CALL(cuDeviceCanAccessPeer, &can, desc[i].location.id, device->ordinal) ==
-			    CUDA_SUCCESS &&
-		    !can)
-			return CUDA_ERROR_INVALID_DEVICE;
-	}
-	return CUDA_SUCCESS;
-}
-
-/* Devices that are not named keep what they have. */
-static CUresult change_access(struct nvs_chunk *chunk, CUdeviceptr at,
-			      const CUmemAccessDesc_v1 *desc, size_t count)
-{
-	struct nvs_access access = { 0 };
-
-	nvs_chunk_access(chunk, at, &access);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t bit = 1ull << desc[i].location.id;
-
-		access.read_write &= ~bit;
-		access.read_only &= ~bit;
-		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			access.read_write |= bit;
-		else if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
-			access.read_only |= bit;
-	}
-	return nvs_chunk_set_access(chunk, at, &access);
+	return nvs_spans_at(&mappings, start) && nvs_spans_at(&mappings, start + bytes - 1) &&
+	       nvs_spans_whole(&mappings, start, bytes);
 }
 
 /* With the lock held. */
@@ -276,8 +233,8 @@ static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc
 
 	if (!span->of)
 		return NVS_CALL(cuMemSetAccess, span->start, span->bytes, desc, count);
-	result = check_peers(span, desc, count);
-	EACH_CHUNK(span, result, change_access(chunk, at, desc, count))
+	result = nvs_access_check_peers(((struct nvs_handle *)span->of)->device, desc, count);
+	EACH_CHUNK(span, result, nvs_access_change(chunk, at, desc, count))
 	return result;
 }
 
@@ -302,20 +259,18 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 				  ? CUDA_SUCCESS
 				  : CUDA_ERROR_INVALID_VALUE;
 
-	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check_access(&desc[i]);
+	if (result == CUDA_SUCCESS)
+		result = nvs_access_check(desc, count);
 	if (result != CUDA_SUCCESS)
 		return result;
 	take();
-	if (!nvs_spans_cover(&mappings, start, bytes) || !nvs_spans_whole(&mappings, start, bytes))
+	if (!are_mapped(start, bytes))
 		result = CUDA_ERROR_INVALID_VALUE;
-	for (CUdeviceptr at = start; result == CUDA_SUCCESS && at < start + bytes;) {
-		const struct nvs_span *span = nvs_spans_at(&mappings, at);
-
+	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     result == CUDA_SUCCESS && is_before(span, start + bytes); span++) {
 		result = set_access_of(span, desc, count);
 		if (span->of)
 			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
-		at += span->bytes;
 	}
 	give();
 	if (result == CUDA_SUCCESS)
@@ -331,7 +286,7 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 	const struct nvs_span *span;
 
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !device_exists(location->id))
+	    !nvs_access_device_exists(location->id))
 		return result;
 	take();
 	span = nvs_spans_at(&mappings, address);
@@ -344,11 +299,8 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 		nvs_chunk_leave(chunk);
 	}
 	give();
-	if (result == CUDA_SUCCESS && access.read_write >> location->id & 1)
-		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	else if (result == CUDA_SUCCESS)
-		*flags = access.read_only >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
-							      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if (result == CUDA_SUCCESS)
+		*flags = nvs_access_flags(&access, location->id);
 	return result;
 }
 
@@ -372,9 +324,8 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 	bool pinned = true;
 
 	take();
-	for (struct nvs_span *span = nvs_spans_from(&mappings, start);
-	     pinned && span && span < mappings.all + mappings.count && span->start < start + bytes;
-	     span++) {
+	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     pinned && is_before(span, start + bytes); span++) {
 		uint64_t from = span->start < start ? start - span->start : 0;
 
 		if (span->of)

@@ -1,0 +1,70 @@
+"""What the operator says of host memory: ``16GiB``, or ``50%`` of what the machine has free. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]iB)?")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_MOST_BYTES = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemoryChoice:
+    """A size, or a share of what is free; one of them is None."""
+
+    size_bytes: int | None
+    share: float | None
+
+    def budget_bytes(self, available_bytes: int, cgroup_bytes: int | None) -> int:
+        """How much all arenas together may have on a machine with so much available.
+
+        ``cgroup_bytes``: what this process's cgroup allows; None: it has no limit. ValueError if that is less than the
+        size that was asked for: one of the two is a mistake.
+        """
+        most = available_bytes if cgroup_bytes is None else min(available_bytes, cgroup_bytes)
+        if self.size_bytes is None:
+            return min(int(available_bytes * (self.share or 0.0)), most)
+        if cgroup_bytes is not None and self.size_bytes > cgroup_bytes:
+            raise ValueError(
+                f"--host-memory {shown(self.size_bytes)} is more than the memory limit of this process's cgroup leaves "
+                f"for it, {shown(cgroup_bytes)}: raise that limit or lower --host-memory"
+            )
+        return min(self.size_bytes, most)
+
+
+HALF = HostMemoryChoice(None, 0.5)
+
+
+def size_of(text: str) -> int:
+    """The bytes that a text such as ``512MiB`` means; ValueError with what is wrong."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (not match[2] and float(match[1])):
+        raise ValueError(f"{text!r} is no size; a number with KiB, MiB, GiB or TiB is, such as 512MiB")
+    size_bytes = int(float(match[1]) * _UNITS[match[2] or ""])
+    if size_bytes > _MOST_BYTES:
+        raise ValueError(f"{text!r} is more than any machine has")
+    return size_bytes
+
+
+def host_memory_of(text: str) -> HostMemoryChoice:
+    """The choice that a text such as ``16GiB`` or ``50%`` means; ValueError with what is wrong."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None:
+        try:
+            return HostMemoryChoice(size_of(text), None)
+        except ValueError as error:
+            raise ValueError(f"{error}; a share of what the machine has free is written 50%") from None
+    share = float(match[1]) / 100
+    if share > 1:
+        raise ValueError(f"{text!r} is more than all of it")
+    return HostMemoryChoice(None, share)
+
+
+def shown(count: int) -> str:
+    """Bytes as they are written in an option."""
+    unit = next((unit for unit in ("TiB", "GiB", "MiB") if count >= _UNITS[unit]), "KiB")
+    return f"{count / _UNITS[unit]:.4g}{unit}"

@@ -1,0 +1,177 @@
+"""All holders of one device, and who may hold together."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.transitions import ClientState
+
+
+class Group:
+    """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
+
+    __slots__ = ("_clients", "changes", "count", "movable_bytes", "paging_bytes", "unknown")
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[int, Client] = OrderedDict()
+        self.count = 0
+        self.movable_bytes = 0
+        self.paging_bytes = 0
+        """Of the movable memory, that of clients that do not swap."""
+        self.unknown = 0
+        """How many of them do not report their footprint."""
+        self.changes = 0
+        """Counts up whenever a client comes, goes or changes its footprint."""
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(self._clients.values())
+
+    def __reversed__(self) -> Iterator[Client]:
+        return reversed(self._clients.values())
+
+    def __contains__(self, client: Client) -> bool:
+        return client.number in self._clients
+
+    def first(self) -> Client:
+        """The first client; the group is not empty."""
+        return next(iter(self))
+
+    def last(self) -> Client:
+        """The last client; the group is not empty."""
+        return next(reversed(self))
+
+    def append(self, client: Client) -> None:
+        """Adds a client behind the others."""
+        self._clients[client.number] = client
+        self.count += 1
+        self.add_bytes(client, 1)
+
+    def prepend(self, client: Client) -> None:
+        """Adds a client before the others."""
+        self.append(client)
+        self._clients.move_to_end(client.number, last=False)
+
+    def remove(self, client: Client) -> None:
+        """Takes a client out; it must be in."""
+        del self._clients[client.number]
+        self.count -= 1
+        self.add_bytes(client, -1)
+
+    def add_bytes(self, client: Client, sign: int) -> None:
+        """Counts (1), or counts no more (-1), the memory of a client of the group: before and after that changes."""
+        self.changes += 1
+        account = client.account
+        if account.is_known:
+            self.movable_bytes += sign * account.movable_bytes
+            if client.swap is None:
+                self.paging_bytes += sign * account.movable_bytes
+        else:
+            self.unknown += sign
+
+
+class Holders:
+    """Every holder is in one of four groups; the longest ones followed by the others are in the order of the grants."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.longest = Group()
+        """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
+        self.others = Group()
+        self.leaving = Group()
+        self.unresponsive = Group()
+        self.rule = Policy.AUTO
+        """The policy as it can be followed."""
+        self.squeezed: tuple[Client, int] | None = None
+        """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
+        self._ledger = ledger
+
+    def group(self, client: Client) -> Group:
+        """The group of a holder."""
+        match client.state:
+            case ClientState.HOLDING:
+                return self.longest if client in self.longest else self.others
+            case ClientState.LEAVING:
+                return self.leaving
+            case _:
+                return self.unresponsive
+
+    def take_out(self, client: Client) -> None:
+        """A holder is none any more, or comes into another group."""
+        self.group(client).remove(client)
+        client.blocking = False
+
+    def arrange(self, first: Client | None) -> None:
+        """Finds anew which are the longest ones, for the first waiter."""
+        stay = (self.others, self.unresponsive)
+        while self.longest.count:
+            client = self.longest.last()
+            if first is not None and not self.fits(stay, (client, first)):
+                break
+            self.longest.remove(client)
+            self.others.prepend(client)
+        while first is not None and self.others.count and not self.fits(stay, (first,)):
+            client = self.others.first()
+            self.others.remove(client)
+            self.longest.append(client)
+
+    def outgrown(self, slack_bytes: int) -> bool:
+        """Whether those who stay may not hold together for sure, by more than the slack."""
+        count = self.longest.count + self.others.count
+        if self.rule is Policy.OFF or count <= 1:
+            return False
+        if self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
+            return True
+        movable = self.longest.movable_bytes + self.others.movable_bytes
+        # Assumed memory counts as not there.
+        return movable > 0 and self._ledger.left_bytes + self._ledger.assumed_bytes - movable < -slack_bytes
+
+    def fits(self, holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
+        """Whether these holders and the others may hold together."""
+        policy = self.rule
+        if policy is Policy.OFF:
+            return True
+        count, unknown, movable = len(others), 0, 0
+        for group in holders:
+            count += group.count
+            unknown += group.unknown
+            movable += group.movable_bytes
+        if count <= 1:
+            return True
+        if policy is Policy.EXCLUSIVE or unknown:
+            return False
+        for client in others:
+            if not client.account.is_known:
+                return False
+            movable += client.account.movable_bytes
+            if self.squeezed is not None:
+                movable += self.squeeze_bytes(client)
+        return movable <= self._ledger.left_bytes
+
+    def lacking_bytes(self, first: Client) -> int:
+        """What a waiter lacks beside all holders but those that are leaving; negative: so much would be left."""
+        movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
+        return movable + first.account.movable_bytes - self._ledger.left_bytes
+
+    def find_squeezed(self, short: tuple[Client, int] | None) -> tuple[Client, int] | None:
+        """``squeezed``, for who lacks so many bytes that only holders could leave for."""
+        return None if short is None else (short[0], short[1] - self.lacking_bytes(short[0]))
+
+    def squeeze_bytes(self, client: Client) -> int:
+        """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
+        if self.squeezed is None or self.squeezed[0] is not client:
+            return 0
+        return 0 if client.swap is not None and client.swap.is_in else max(0, self.squeezed[1])
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.longest.count + self.others.count + self.leaving.count + self.unresponsive.count
+
+    @property
+    def paging_bytes(self) -> int:
+        """The movable memory of those that do not swap."""
+        groups = (self.longest, self.others, self.leaving, self.unresponsive)
+        return sum(group.paging_bytes for group in groups)

@@ -1,0 +1,345 @@
+"""Whose memory is on a device: who comes in, and who leaves for it.
+
+It follows the arbitration of the lock (device.py), which knows who holds, who is next and who must leave. The rules,
+for the clients whose memory swaps:
+
+- What all of them may have resident is never more than the room. Each is charged with all that it may still go by
+  (swap.py), so room is there only when somebody said that it left.
+- Needs are met in this order: the room is negative, since unmovable memory or others' grew; growths; holders that are
+  not wholly in; waiters in the order of their turns. A growth of a holder needs room for all of it, that of another
+  client for what can't move. The first one that lacks something gets what room there is; nobody behind it does. Waiters
+  behind the first one come in when all before them are in, from free room or that of idle clients.
+- For what lacks still, others leave: unused allotments first, then idle clients, least recently used first, then
+  holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
+  farthest. Never a holder. Only as many bytes as lack, one client at a time, and no more than its host memory takes.
+- One client at a time comes in.
+- A client that is alone may use the reserve.
+- Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
+  does not come in is granted the lock anyhow. Its gate stays closed until it is in, but it has its turn and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from nvshare.scheduler.core.actions import Action, RefuseGrowth
+from nvshare.scheduler.core.admission import Admission, Host
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.events import ResidencyReported
+from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.traffic import Traffic
+from nvshare.scheduler.core.transitions import ClientState
+
+STEP_BYTES: Final = 64 << 20
+"""Room is given in such steps, or all that lacks: clients move chunks of this size."""
+
+
+class Residency:
+    """The residency of one device's clients. After something changed, call ``plan``."""
+
+    def __init__(self, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+        self.clients: dict[int, Client] = {}
+        """Those whose memory swaps."""
+        self.growing: dict[int, Client] = {}
+        """Whose growth is not answered, in the order of their requests."""
+        self.short: tuple[Client, int] | None = None
+        """Who lacks so many bytes that only holders could leave for; they are asked to when their quantum is over."""
+        self.deadline: float | None = None
+        """When ``plan`` has something to do if nothing happens before; None: never."""
+        self.awaited = 0
+        """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
+        self.traffic = Traffic()
+        self.refused: list[Client] = []
+        """Whose growth the last plan refused."""
+        self._departed: dict[int, tuple[int, int]] = {}
+        """What clients had that are gone, on the device and of host memory."""
+        self._ledger = ledger
+        self._host = host
+        self._kept = False
+        """What room there is, is for a growth."""
+        self._grace_seconds = grace_seconds
+        self._admission = Admission(ledger, host)
+        # Of one plan.
+        self._actions: list[Action] = []
+        self._waiting: Sequence[Client] = ()
+        self._now = 0.0
+        self._room = 0
+        self._paging_bytes = 0
+        self._pending = 0
+        """What is about to leave."""
+        self._mover: Client | None = None
+        """Whose memory leaves."""
+
+    def plan(self, waiting: Sequence[Client], paging_bytes: int, now: float) -> list[Action]:
+        """What to do about residency; ``waiting`` in the order of their turns, those left out that never fit.
+
+        ``paging_bytes``: the movable memory of holders that do not swap.
+        """
+        self._actions = []
+        self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
+        self.short = self.deadline = None
+        self.refused, self._kept = [], False
+        if not self.awaited:
+            self._count()
+            self._meet_needs()
+            self._actions += self._admission.grow_arenas(self._swaps())
+        return self._actions
+
+    def add(self, client: Client) -> None:
+        """A client that swaps came."""
+        assert client.swap is not None
+        self.clients[client.number] = client
+        self._ledger.charged_bytes += client.swap.charge_bytes
+
+    def remove(self, client: Client) -> None:
+        """A client is gone; where memory swaps, what it had stays charged until ``free``."""
+        if not self.clients:
+            return
+        swap, account = client.swap, client.account
+        arena_bytes = 0
+        charge = account.movable_bytes if client.holds else 0
+        if swap is not None:
+            del self.clients[client.number]
+            self.growing.pop(client.number, None)
+            self._ledger.charged_bytes -= swap.charge_bytes
+            charge, arena_bytes = swap.charge_bytes, swap.arena_bytes + swap.arena_asked_bytes
+        self._departed[client.number] = charge + account.fixed_bytes, arena_bytes
+        self._host.departed_bytes += arena_bytes
+        self._ledger.depart(charge + account.fixed_bytes)
+        self.deadline = None
+
+    def has_departed(self, number: int) -> bool:
+        """Whether a client is gone and what it had is still charged."""
+        return number in self._departed
+
+    def free(self, number: int) -> None:
+        """Nothing of a client that is gone is left; nothing if that is no news."""
+        departed_bytes, arena_bytes = self._departed.pop(number, (0, 0))
+        self._ledger.depart(-departed_bytes)
+        self._host.used_bytes -= arena_bytes
+        self._host.departed_bytes -= arena_bytes
+
+    def free_all(self) -> None:
+        """The device is forgotten."""
+        for number in list(self._departed):
+            self.free(number)
+
+    def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
+        """A client told its memory; what it has in all is the device's to count."""
+        charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
+        if swap.reported:
+            footprint_bytes = swap.footprint_bytes, event.footprint_bytes
+            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
+        swap.report(event, now)
+        self._ledger.charged_bytes += swap.charge_bytes - charge
+        self._host.used_bytes += swap.arena_bytes - arena_bytes
+        if event.lacking_bytes:
+            # Now so much has to leave that there is what it lacks.
+            self._ledger.shortage_bytes += max(0, self._ledger.room_bytes + event.lacking_bytes)
+
+    def arena_grown(self, swap: Swap, segment_bytes: int) -> None:
+        """A client was sent host memory."""
+        self._host.used_bytes += segment_bytes - swap.arena_asked_bytes
+        swap.arena_bytes += segment_bytes
+        swap.arena_asked_bytes = 0
+
+    @property
+    def holder_grows(self) -> bool:
+        """Whether a holder waits for memory."""
+        return any(client.state is ClientState.HOLDING for client in self.growing.values())
+
+    def never_fits(self, client: Client) -> bool:
+        """Whether a client would not be wholly in if it were alone."""
+        if client.swap is None:
+            return False
+        return client.swap.footprint_bytes > self._ledger.lasting_bytes + self._ledger.reserve_bytes
+
+    def has_room_for(self, client: Client, paging_bytes: int) -> bool:
+        """Whether there is what a waiter needs that does not swap; ``paging_bytes`` as for ``plan``."""
+        needed = self.needed_bytes(client)
+        if not needed or (self.short is not None and self.short[0] is client and not paging_bytes):
+            return True
+        return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
+
+    def refusal(self, swap: Swap) -> str | None:
+        """Why the growth that a client asked for is not possible; None: it is."""
+        assert swap.growth is not None
+        return self._admission.refusal(swap, swap.growth, self._swaps())
+
+    def needed_bytes(self, client: Client) -> int:
+        """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
+        that can be had."""
+        account, left = client.account, max(0, self._ledger.left_bytes)
+        return min(account.movable_bytes, left) if account.is_known else left
+
+    def is_late(self, swap: Swap, now: float) -> bool:
+        """Whether it has done nothing for the grace time."""
+        return now >= swap.progress_at + self._grace_seconds
+
+    def _swaps(self) -> list[Swap]:
+        return [client.swap for client in self.clients.values() if client.swap is not None]
+
+    def _count(self) -> None:
+        self._room = self._ledger.room_bytes - self._paging_bytes
+        self._pending, self._mover = 0, None
+        for client in self.clients.values():
+            swap = client.swap
+            if swap is None or not swap.leaving_bytes or client.state is ClientState.UNRESPONSIVE:
+                continue
+            if client.state is not ClientState.LEAVING:
+                if self.is_late(swap, self._now):
+                    continue
+                self._wake_at(swap.progress_at + self._grace_seconds)
+            self._pending += swap.leaving_bytes
+            if swap.moves_out:
+                self._mover = client
+
+    def _wake_at(self, moment: float) -> None:
+        if self.deadline is None or moment < self.deadline:
+            self.deadline = moment
+
+    def _meet_needs(self) -> None:
+        if self._room < 0:
+            contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
+            self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+        # Each answers whether those behind it may have room.
+        for client in list(self.growing.values()):
+            if not self._let_grow(client):
+                self._kept = True
+                return
+        for client in self.clients.values():
+            if client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE) and not self._bring_in(client):
+                return
+        for place, client in enumerate(self._waiting):
+            behind = () if place else reversed(self._waiting[1:])
+            if not self._bring_in(client, behind):
+                return
+
+    def _let_grow(self, client: Client) -> bool:
+        """Answers a growth if that can be; False: what room there is, is kept for it."""
+        swap = client.swap
+        assert swap is not None
+        growth = swap.growth
+        assert growth is not None
+        reason = self.refusal(swap)
+        if reason is not None:
+            self._refuse(client, reason)
+            return True
+        if not self._admission.is_ready(swap, growth, self._swaps()):
+            return True
+        holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
+        more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
+        fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
+        lacking = more + fixed - self._room_for(client)
+        if (more or fixed or not swap.has_context) and lacking > 0:
+            self._make_room(lacking, client, reversed(self._waiting))
+            return False
+        del self.growing[client.number]
+        admitted = self._admission.admitted_bytes(swap, growth, self._swaps())
+        swap.grow(admitted, growth.fixed_bytes)
+        self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
+        self._room -= fixed
+        wanted = growth.footprint_bytes if holds else swap.allotted_bytes
+        spare = admitted if self._nobody_lacks() else wanted
+        room = max(0, self._room_for(client))
+        allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + room))
+        self._allot(client, allotted, growth.request)
+        return True
+
+    def _refuse(self, client: Client, reason: str) -> None:
+        swap = client.swap
+        assert swap is not None
+        assert swap.growth is not None
+        self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
+        swap.growth = None
+        swap.growing_bytes = 0
+        del self.growing[client.number]
+        self.refused.append(client)
+
+    def _nobody_lacks(self) -> bool:
+        """Whether all that wait for the lock may come in as they are."""
+        return all(
+            client.swap is not None and client.swap.allotted_bytes >= client.swap.footprint_bytes
+            for client in self._waiting
+        )
+
+    def _bring_in(self, client: Client, behind: Iterable[Client] = ()) -> bool:
+        """Gives room to a waiter, or to a holder that is not wholly in; False: somebody behind it may not have any."""
+        swap = client.swap
+        if swap is None:
+            lacking = self.needed_bytes(client) - self._room
+            if lacking > 0:
+                self._make_room(lacking, client, behind)
+                return False
+            self._room -= self.needed_bytes(client)
+            return True
+        footprint = swap.footprint_bytes
+        goal = min(footprint, swap.charge_bytes + max(0, self._room_for(client)))
+        if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
+            self._allot(client, goal)
+        if swap.allotted_bytes < footprint:
+            self._make_room(footprint - max(swap.charge_bytes, goal), client, behind)
+            return False
+        if swap.is_in or self.is_late(swap, self._now):
+            return True
+        self._wake_at(swap.progress_at + self._grace_seconds)
+        return False
+
+    def _room_for(self, client: Client) -> int:
+        """What a client could have more than it is charged with."""
+        own = 0 if client.swap is None else client.swap.charge_bytes
+        alone = self._ledger.charged_bytes == own and not self._paging_bytes
+        return self._room + (self._ledger.reserve_bytes if alone else 0)
+
+    def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
+        swap = client.swap
+        assert swap is not None
+        self._pending -= swap.leaving_bytes
+        before = swap.charge_bytes
+        self._actions.append(swap.allot(allotted_bytes, self._admission.capacity_bytes(swap), self._now, request))
+        self._charge(swap, before)
+
+    def _evict(self, swap: Swap, allotted_bytes: int) -> None:
+        self._pending -= swap.leaving_bytes
+        before = swap.charge_bytes
+        self._actions.append(swap.evict(allotted_bytes, self._now))
+        self._charge(swap, before)
+
+    def _charge(self, swap: Swap, before: int) -> None:
+        self._pending += swap.leaving_bytes
+        self._ledger.charged_bytes += swap.charge_bytes - before
+        self._room -= swap.charge_bytes - before
+
+    def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:
+        """Makes others leave for what lacks beside the room that there is, as far as that is not under way."""
+        lacking -= max(0, self._pending)
+        others = [client for client in self.clients.values() if client is not for_client]
+        for client in others:
+            if lacking <= 0:
+                return
+            swap = client.swap
+            assert swap is not None
+            unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
+            if unused > 0:
+                unused = min(unused, max(lacking, STEP_BYTES))
+                self._evict(swap, swap.allotted_bytes - unused)
+                lacking -= unused
+        if lacking <= 0:
+            return
+        idle = [client for client in others if client.state is ClientState.IDLE]
+        idle.sort(key=lambda client: client.since)
+        leaving = [client for client in others if client.state is ClientState.LEAVING]
+        for client in (*idle, *leaving, *behind):
+            swap = client.swap
+            if swap is None or client is for_client:
+                continue
+            goal = max(swap.least_bytes, swap.allotted_bytes - lacking)
+            if goal < swap.allotted_bytes and not (swap.leaving_bytes and self.is_late(swap, self._now)):
+                if self._mover in (None, client):
+                    self._evict(swap, goal)
+                    self._mover = client
+                return
+        if for_client is not None and not self._pending:
+            self.short = for_client, lacking

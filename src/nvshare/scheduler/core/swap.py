@@ -1,0 +1,158 @@
+"""What one client whose memory swaps was told and has told: allotments, residency, growth, host memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from nvshare.scheduler.core.actions import Allot, Evict
+from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
+from nvshare.scheduler.core.ledger import Account
+from nvshare.scheduler.core.snapshot import SwapSnapshot
+
+
+@dataclass(slots=True, eq=False)
+class Swap:
+    """The record of one client. Its footprint, which is what can move, is in its account.
+
+    A message takes its time, so a client may still go by any allotment from the one that it named last to the newest:
+    it is charged with the largest of them. Until its first report it counts as wholly resident.
+    """
+
+    number: int
+    account: Account
+    resident_bytes: int
+    admitted_bytes: int
+    """How large its footprint may become without asking."""
+    allotted_bytes: int
+    """How much may be resident, as it was told last."""
+    order: int = 0
+    """The newest."""
+    going_by: int = 0
+    """The newest that it is known to go by."""
+    reported: bool = False
+    out_bytes: int = 0
+    arena_bytes: int = 0
+    """Host memory to swap into that it has, or was sent."""
+    usable_bytes: int = 0
+    """Of it, registered with the driver."""
+    arena_asked_bytes: int = 0
+    """The segment that is being made for it."""
+    fixed_bytes: int = 0
+    """Counted, and can't move; what it may take unasked included."""
+    growth: GrowthRequested | None = None
+    """Not answered yet."""
+    growing_bytes: int = 0
+    """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
+    grown_order: int = 0
+    """The order that granted the last growth."""
+    has_context: bool = True
+    """False: it waits to make the first one, and what that takes is charged only in advance."""
+    progress_at: float = 0.0
+    """When it last reported something, or was first asked to do something."""
+    charge_bytes: int = 0
+    _reported_fixed_bytes: int = 0
+    _granted_fixed_bytes: int = 0
+    _told: deque[tuple[int, int]] = field(default_factory=deque)
+    """Orders that it may go by, each with its allotment; the newest is the last."""
+
+    def __post_init__(self) -> None:
+        self._told.append((self.order, self.allotted_bytes))
+        self._charge()
+
+    def report(self, event: ResidencyReported, now: float) -> None:
+        """It told its memory; the event is legal."""
+        while self._told[0][0] < event.order:
+            self._told.popleft()
+        self.going_by = event.order
+        self.reported = True
+        self.resident_bytes = event.resident_bytes
+        self.out_bytes = event.out_bytes
+        self.arena_bytes = max(self.arena_bytes, event.arena_bytes)
+        self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
+        self.progress_at = now
+        if event.order == self.order:
+            self.admitted_bytes = max(event.footprint_bytes, min(self.admitted_bytes, event.admitted_bytes))
+        else:
+            self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
+        self._reported_fixed_bytes = event.fixed_bytes
+        if event.order >= self.grown_order:
+            self.growing_bytes = 0 if self.growth is None else self.growing_bytes
+            self.fixed_bytes = max(self._reported_fixed_bytes, self._granted_fixed_bytes)
+        else:
+            self.fixed_bytes = max(self.fixed_bytes, self._reported_fixed_bytes)
+        self._charge()
+
+    def allot(self, allotted_bytes: int, capacity_bytes: int, now: float, request: int = 0) -> Allot:
+        """Tells it that so much may be resident, with what is admitted."""
+        self._tell(allotted_bytes, now)
+        return Allot(self.number, self.order, allotted_bytes, self.admitted_bytes, capacity_bytes, request)
+
+    def evict(self, allotted_bytes: int, now: float) -> Evict:
+        """Tells it that no more than so much may be resident, which is less than before."""
+        self._tell(allotted_bytes, now)
+        return Evict(self.number, self.order, allotted_bytes)
+
+    def grow(self, footprint_bytes: int, fixed_bytes: int) -> None:
+        """It is admitted so much; the next order tells it."""
+        self.growth = None
+        self.has_context = True
+        self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
+        self._granted_fixed_bytes = fixed_bytes
+        # What was granted before may be in use until it goes by this.
+        self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
+        self.grown_order = self.order + 1
+
+    @property
+    def leaving_bytes(self) -> int:
+        """What will be free when it has obeyed."""
+        return max(0, self.charge_bytes - self.allotted_bytes)
+
+    @property
+    def moves_out(self) -> bool:
+        """Whether memory of it has to leave for what it was told."""
+        return self.resident_bytes > self.allotted_bytes
+
+    @property
+    def least_bytes(self) -> int:
+        """What has to stay resident for want of host memory."""
+        return max(0, self.resident_bytes + self.out_bytes - self.usable_bytes)
+
+    @property
+    def footprint_bytes(self) -> int:
+        """What can move."""
+        return self.account.footprint_bytes or 0
+
+    @property
+    def may_be_in(self) -> bool:
+        """Whether it goes by nothing that keeps some of it out."""
+        return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes in self._told)
+
+    @property
+    def is_in(self) -> bool:
+        """Whether all of it is on the device and stays there."""
+        return self.may_be_in and self.resident_bytes >= self.footprint_bytes
+
+    def snapshot(self) -> SwapSnapshot:
+        """What can be seen of it."""
+        return SwapSnapshot(
+            resident_bytes=self.resident_bytes,
+            out_bytes=self.out_bytes,
+            fixed_bytes=self.fixed_bytes,
+            allotted_bytes=self.allotted_bytes,
+            admitted_bytes=self.admitted_bytes,
+            arena_bytes=self.arena_bytes,
+            usable_bytes=self.usable_bytes,
+            in_bytes=max(0, min(self.footprint_bytes, self.allotted_bytes) - self.resident_bytes),
+            leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
+        )
+
+    def _tell(self, allotted_bytes: int, now: float) -> None:
+        self.order += 1
+        self.allotted_bytes = allotted_bytes
+        self.progress_at = now
+        self._told.append((self.order, allotted_bytes))
+        self._charge()
+
+    def _charge(self) -> None:
+        self.charge_bytes = max(self.resident_bytes, *(allotted_bytes for _, allotted_bytes in self._told))

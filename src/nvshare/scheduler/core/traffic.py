@@ -1,0 +1,103 @@
+"""What one device's clients move to and from host memory: how much, how fast, and how long the device waited for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nvshare.scheduler.core.snapshot import TrafficSnapshot
+
+ASSUMED_BYTES_PER_SECOND: Final = 20e9
+"""In one direction, before anything was measured: somewhat less than PCIe 4 gives."""
+PAUSE_SECONDS: Final = 0.1
+"""Who has told of nothing moved for so long did something else than move."""
+MEASURED_SECONDS: Final = 0.005
+"""How much has to be measured before that counts."""
+MEMORY_SECONDS: Final = 2.0
+"""Of what was measured as much counts: about the last 100 GB."""
+
+
+@dataclass(slots=True)
+class Way:
+    """One direction."""
+
+    moved_bytes: int = 0
+    seconds: float = 0.0
+    """While something moved."""
+    _client: int = 0
+    _at: float = float("-inf")
+    _recent_bytes: float = 0.0
+    _recent_seconds: float = 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Of late; 0: not known yet."""
+        return self._recent_bytes / self._recent_seconds if self._recent_seconds >= MEASURED_SECONDS else 0.0
+
+    def moved(self, client: int, moved_bytes: int, now: float) -> None:
+        """A client says that so much more has moved."""
+        self.moved_bytes += moved_bytes
+        elapsed = now - self._at
+        # The time before the first chunk is not known.
+        if client == self._client and 0 < elapsed < PAUSE_SECONDS:
+            self.seconds += elapsed
+            kept = max(0.0, 1 - elapsed / MEMORY_SECONDS)
+            self._recent_bytes = self._recent_bytes * kept + moved_bytes
+            self._recent_seconds = self._recent_seconds * kept + elapsed
+        elif client == self._client and elapsed == 0:
+            self._recent_bytes += moved_bytes
+        self._client, self._at = client, now
+
+
+class Traffic:
+    """Both directions of one device, and its hand-overs."""
+
+    def __init__(self) -> None:
+        self.into = Way()
+        self.out = Way()
+        self.stalls = 0
+        """Hand-overs to clients that swap, of a device that nobody held any more."""
+        self.stall_seconds = 0.0
+        self.prefetched = 0
+        """Those for which nothing had to be waited for."""
+        self._vacant_since: float | None = None
+
+    def told(self, client: int, footprint_bytes: tuple[int, int], out_bytes: tuple[int, int], now: float) -> None:
+        """A client's footprint, and what of it is copied out: before and after. What was freed did not move."""
+        copied = out_bytes[1] - out_bytes[0]
+        if copied > 0:
+            self.out.moved(client, copied, now)
+        back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
+        if back > 0:
+            self.into.moved(client, back, now)
+
+    def vacant(self, now: float) -> None:
+        """The last holder left, and somebody waits."""
+        self._vacant_since = now
+
+    def granted(self, now: float, *, swaps: bool) -> None:
+        """Somebody holds; ``swaps``: its memory does."""
+        if self._vacant_since is not None and swaps:
+            self.stalls += 1
+            self.stall_seconds += now - self._vacant_since
+            self.prefetched += now == self._vacant_since
+        self._vacant_since = None
+
+    def snapshot(self) -> TrafficSnapshot:
+        """What can be seen of it."""
+        return TrafficSnapshot(
+            in_bytes=self.into.moved_bytes,
+            out_bytes=self.out.moved_bytes,
+            in_seconds=self.into.seconds,
+            out_seconds=self.out.seconds,
+            in_bytes_per_second=self.into.bytes_per_second,
+            out_bytes_per_second=self.out.bytes_per_second,
+            stalls=self.stalls,
+            stall_seconds=self.stall_seconds,
+            prefetched=self.prefetched,
+        )
+
+    def seconds(self, moved_bytes: int) -> float:
+        """How long a hand-over takes in which so much leaves and as much comes in, at the same time."""
+        rates = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
+        return max(0, moved_bytes) / min(rates, default=ASSUMED_BYTES_PER_SECOND)

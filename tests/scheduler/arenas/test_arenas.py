@@ -1,0 +1,138 @@
+"""GrowArena is carried out: a segment goes to the client, and the core hears what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from nvshare.scheduler.arenas import arenas as arenas_module
+from nvshare.scheduler.arenas.arenas import Arenas
+from nvshare.scheduler.core.actions import GrowArena
+from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
+from nvshare.scheduler.core.snapshot import HostMemory
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.registered_client import RegisteredClient
+from tests.polling import until
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+class Clients:
+    """Some clients, the memory of their machine, and what the core hears."""
+
+    def __init__(self) -> None:
+        self.room = 1 << 40
+        self.used = 0
+        self.received: list[tuple[int, int]] = []
+        """Size and descriptor."""
+        self.on_sent: list[Callable[[bool], None]] = []
+        self.heard: list[ArenaGrown | HostMemorySet] = []
+        self.numbers = [1, 2]
+        self.lines = structlog.testing.CapturingLogger()
+        self.arenas = Arenas(
+            asyncio.get_running_loop(),
+            structlog.wrap_logger(self.lines, processors=[]),
+            self,  # type: ignore[arg-type]
+            4 * GIB,
+            self._known,
+            lambda: HostMemory(4 * GIB, self.used),
+            self.heard.append,
+        )
+
+    def _known(self) -> dict[int, RegisteredClient]:
+        nobody = Description(0, "", Identity())
+        return {number: RegisteredClient(self, "GPU-a", 2, "swap", 1, nobody) for number in self.numbers}  # type: ignore[arg-type]
+
+    def room_bytes(self) -> int:
+        """See ``MemoryLimits``."""
+        return self.room
+
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+        """See ``ActionReceiver``."""
+        self.received.append((segment_bytes, descriptor))
+        self.on_sent.append(done)
+
+    def grow(self, client: int, segment_bytes: int) -> None:
+        self.used += segment_bytes
+        self.arenas.grow(GrowArena(client, segment_bytes))
+
+
+def is_open(descriptor: int) -> bool:
+    """Whether it is a descriptor of a segment."""
+    try:
+        return "nvshare-arena" in str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    except OSError:
+        return False
+
+
+@pytest.fixture
+async def clients() -> Clients:
+    return Clients()
+
+
+@pytest.fixture(autouse=True)
+def _closed(clients: Clients) -> Iterator[None]:
+    yield
+    clients.arenas.stop()
+    for done in clients.on_sent:
+        done(True)
+
+
+async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> None:
+    """Not before, because a client that does not read is not to be sent another."""
+    clients.grow(1, 4 * MIB)
+    await until(lambda: clients.received, "it is filled")
+    size, descriptor = clients.received[0]
+    assert (size, os.fstat(descriptor).st_blocks * 512) == (4 * MIB, 4 * MIB)
+    assert clients.heard == []
+    clients.on_sent.pop()(True)
+    assert not is_open(descriptor)
+    await until(lambda: clients.heard, "the core hears of it")
+    assert clients.heard == [ArenaGrown(1, 4 * MIB)]
+
+
+async def test_a_client_that_goes_meanwhile(clients: Clients) -> None:
+    """Nothing is sent to it, and the core, which does not know it any more, hears nothing."""
+    clients.grow(1, GIB)
+    clients.arenas.forget(1)
+    clients.grow(2, 2 * MIB)
+    await until(lambda: clients.received, "another one's is filled")
+    clients.numbers.remove(2)
+    clients.arenas.forget(2)
+    clients.on_sent.pop()(False)
+    clients.numbers.append(3)
+    clients.grow(3, 2 * MIB)
+    await until(lambda: len(clients.received) == 2, "another one's is filled")
+    clients.on_sent.pop()(True)
+    await until(lambda: clients.heard, "the core hears of it")
+    assert clients.heard == [ArenaGrown(3, 2 * MIB)]
+
+
+async def test_what_does_not_go_is_given_back(clients: Clients) -> None:
+    """Its client's connection ended while its socket was full."""
+    clients.grow(1, 4 * MIB)
+    await until(lambda: clients.received, "it is filled")
+    clients.on_sent.pop()(False)
+    await until(lambda: not is_open(clients.received[0][1]), "it is closed")
+    assert clients.heard == []
+
+
+async def test_less_than_was_meant(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core hears what there is, one line says so, and later it is tried again with all."""
+    monkeypatch.setattr(arenas_module, "_TRY_AGAIN_SECONDS", 0.05)
+    clients.used, clients.room = GIB, 30 * MIB
+    clients.grow(1, GIB)
+    clients.grow(2, 512 * MIB)
+    await until(lambda: len(clients.heard) >= 4, "the core hears of both")
+    assert clients.heard[:2] == [HostMemorySet(GIB + 512 * MIB + 30 * MIB), ArenaGrown(1, 0)]
+    assert clients.heard[3] == ArenaGrown(2, 0)
+    assert len(clients.lines.calls) == 1
+    assert clients.lines.calls[0].kwargs["reason"] == "no more can be had"
+    await until(lambda: clients.heard[-1] == HostMemorySet(4 * GIB), "it is tried again")

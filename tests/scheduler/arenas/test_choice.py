@@ -1,0 +1,57 @@
+"""What the operator says of host memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, shown, size_of
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("16GiB", 16 * GIB), ("1.5 GiB", 3 * GIB // 2), ("512MiB", GIB // 2), ("0", 0), ("2TiB", 2048 * GIB)],
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    """A number and a unit of powers of two."""
+    assert size_of(text) == size_bytes
+    assert host_memory_of(text) == HostMemoryChoice(size_bytes, None)
+
+
+@pytest.mark.parametrize("text", ["", "16", "16GB", "GiB", "-1GiB", "16GiBs", "inf GiB", "1e3MiB", "many", "999999TiB"])
+def test_what_is_no_size(text: str) -> None:
+    """The error says what is wrong with it."""
+    with pytest.raises(ValueError, match=f"{text!r} is "):
+        size_of(text)
+    with pytest.raises(ValueError, match="50%"):
+        host_memory_of(text)
+
+
+def test_shares() -> None:
+    """Of what the machine has free."""
+    assert host_memory_of("50%") == HALF
+    assert host_memory_of("100%").budget_bytes(8 * GIB, None) == 8 * GIB
+    assert host_memory_of("0%").budget_bytes(8 * GIB, None) == 0
+    with pytest.raises(ValueError, match="more than all of it"):
+        host_memory_of("101%")
+
+
+def test_what_the_cgroup_allows_bounds_a_share() -> None:
+    """Half of the machine is more than a small container may have."""
+    assert HALF.budget_bytes(100 * GIB, None) == 50 * GIB
+    assert HALF.budget_bytes(100 * GIB, 8 * GIB) == 8 * GIB
+    assert HALF.budget_bytes(100 * GIB, 60 * GIB) == 50 * GIB
+
+
+def test_a_size_that_the_cgroup_does_not_allow_is_a_mistake() -> None:
+    """The error names both numbers; a machine with less memory than the DaemonSet's others is none."""
+    with pytest.raises(ValueError, match=r"--host-memory 16GiB is more than the memory limit .* leaves for it, 8GiB: "):
+        host_memory_of("16GiB").budget_bytes(100 * GIB, 8 * GIB)
+    assert host_memory_of("16GiB").budget_bytes(100 * GIB, 16 * GIB) == 16 * GIB
+    assert host_memory_of("16GiB").budget_bytes(4 * GIB, None) == 4 * GIB
+
+
+def test_sizes_are_shown_as_they_are_written() -> None:
+    """What an error names can be typed."""
+    assert [shown(count) for count in (0, 3 << 19, 3 * GIB // 2, 5 << 40)] == ["0KiB", "1.5MiB", "1.5GiB", "5TiB"]

@@ -1,0 +1,155 @@
+"""When the devices' memory is measured, and which measurements count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import pytest
+
+from nvshare.scheduler.core.events import DeviceSeen, MemoryFreed, PinnedAssumed, PinnedMeasured, Policy
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot, Totals
+from nvshare.scheduler.gpus import memory_watch, queries
+from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.memory_watch import MemoryWatch
+from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.recovery.awaited import Process
+from nvshare.scheduler.recovery.swappers import Departed
+from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.worker import Worker
+from tests.polling import until
+
+DEVICE = "GPU-a"
+MIB = 1 << 20
+GIB = 1 << 30
+PID = 10
+DEAD = 1 << 22
+"""No process has this pid."""
+
+Event = DeviceSeen | PinnedMeasured | PinnedAssumed | MemoryFreed
+
+
+class Machine:
+    """One device with one client whose memory swaps: what NVML says, what the client says, what the core hears."""
+
+    def __init__(self) -> None:
+        self.resident = GIB
+        self.usage = Usage(16 * GIB, 2 * GIB, {PID: GIB + 500 * MIB})
+        self.measurements = 0
+        self.moves: Callable[[], None] = lambda: None
+        """What happens while NVML is asked."""
+        self.heard: list[Event] = []
+        nobody = Description(PID, "", Identity())
+        self.clients = {1: RegisteredClient(self, DEVICE, 2, "swap", PID, nobody)}  # type: ignore[arg-type]
+
+    def snapshot(self) -> tuple[DeviceSnapshot, ...]:
+        """See ``Dispatcher``."""
+        swap = SwapSnapshot(self.resident, 0, 0, self.resident, 4 * GIB, 0, 0)
+        client = ClientSnapshot(1, ShownState.IDLE, 4 * GIB, 0, False, 0.0, 0.0, 0, swap=swap)
+        device = DeviceSnapshot(DEVICE, 16 * GIB, 0, Policy.AUTO, 30.0, None, False, (client,), Totals())
+        return (device,) if self.clients else (replace(device, clients=()),)
+
+    def feed(self, event: Event) -> None:
+        """See ``Dispatcher``."""
+        self.heard.append(event)
+
+    def ask(self, _device: str) -> Usage:
+        self.measurements += 1
+        self.moves()
+        return self.usage
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """With rounds that follow each other fast if they come soon, and not at all otherwise."""
+    machine = Machine()
+    monkeypatch.setattr(queries, "usage", machine.ask)
+    monkeypatch.setattr(memory_watch, "_SOON_SECONDS", 0.001)
+    monkeypatch.setattr(memory_watch, "_SAYING_SECONDS", 0.001)
+    monkeypatch.setattr(memory_watch, "_INTERVAL_SECONDS", 3600.0)
+    return machine
+
+
+@pytest.fixture
+async def watching(machine: Machine) -> AsyncIterator[tuple[MemoryWatch, Departed]]:
+    """Measures the machine."""
+    loop = asyncio.get_running_loop()
+    watch: list[MemoryWatch] = []
+    departed = Departed(
+        loop, lambda _: True, lambda: watch[0].ask_soon(), lambda number: machine.feed(MemoryFreed(number))
+    )
+    watch.append(MemoryWatch(loop, Worker(loop, "nvml"), machine, {DEVICE: None}, departed))  # type: ignore[arg-type]
+    yield watch[0], departed
+    watch[0].stop()
+    departed.stop()
+
+
+Watching = tuple[MemoryWatch, Departed]
+
+
+async def begin(machine: Machine, watching: Watching, moves: Callable[[], None]) -> None:
+    """Another round, after the first one; in it and in those that follow it this happens."""
+    await until(lambda: machine.heard, "the first round is over")
+    machine.heard.clear()
+    machine.moves = moves
+    watching[0].ask_soon()
+
+
+async def test_what_did_not_move_is_measured(machine: Machine, watching: Watching) -> None:
+    """What it pins is what its process has beyond what it says."""
+    await until(lambda: machine.heard, "it is measured")
+    assert machine.heard == [DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB), PinnedMeasured(1, 500 * MIB)]
+
+
+async def test_what_moved_is_measured_again(machine: Machine, watching: Watching) -> None:
+    """Soon; until it stands still."""
+
+    def move() -> None:
+        if machine.measurements < 4:
+            machine.resident += 64 * MIB
+            machine.usage = replace(machine.usage, processes={PID: machine.resident + 500 * MIB})
+
+    await begin(machine, watching, move)
+    await until(lambda: machine.heard, "it is measured")
+    assert machine.measurements == 4
+    assert machine.heard[-1] == PinnedMeasured(1, 500 * MIB)
+
+
+async def test_what_moves_without_end(machine: Machine, watching: Watching) -> None:
+    """What others have is told after some tries; what the client pins can't be."""
+
+    def move() -> None:
+        machine.resident += MIB
+
+    await begin(machine, watching, move)
+    await until(lambda: machine.heard, "the device is measured")
+    assert machine.heard == [DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB)]
+
+
+async def test_memory_of_the_dead(machine: Machine, watching: Watching) -> None:
+    """It is measured at once, also where nobody else is, and only then the core hears that it is free."""
+    _watch, departed = watching
+    await until(lambda: machine.heard, "the first round is over")
+    machine.heard.clear()
+    machine.clients.clear()
+    machine.usage = Usage(16 * GIB, 0, {})
+    departed.left(1, Process(DEVICE, DEAD, 1))
+    await until(lambda: machine.heard, "it is measured")
+    assert machine.heard[-1] == MemoryFreed(1)
+    assert machine.measurements == 2
+
+
+async def test_an_answer_that_was_asked_for_before_is_not_enough(machine: Machine, watching: Watching) -> None:
+    """One that begins afterwards is."""
+    _watch, departed = watching
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        if machine.measurements == 2:
+            loop.call_soon_threadsafe(departed.left, 7, Process(DEVICE, 0, 0))
+
+    await begin(machine, watching, leave)
+    await until(lambda: MemoryFreed(7) in machine.heard, "it is free")
+    assert machine.measurements == 3
