@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from nvshare import paths
 from tests.conftest import Libraries
 from tests.shim import spy_driver
 from tests.shim.children import ROOT, Children
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +41,26 @@ def compile_c(tmp_path: Path, tool: Callable[[str], str]) -> Callable[..., Path]
         return spy_driver.compile_c(tool("gcc"), Path(__file__).parent / name, tmp_path / output, *flags)
 
     return compile_one
+
+
+@pytest.fixture
+def fake_scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
+    """Listens where programs look."""
+    with FakeScheduler(run_dir.client_socket) as fake:
+        yield fake
+
+
+@pytest.fixture
+def start_swapping(environment: dict[str, str], libraries: Libraries) -> Iterator[Callable[..., ControlledProgram]]:
+    """Starts ``programs/swap_loop.py`` on a simulated device, with memory that swaps."""
+    started: list[ControlledProgram] = []
+
+    def begin(**variables: str) -> ControlledProgram:
+        own = {"LD_PRELOAD": str(libraries.shim), paths.MEMORY: "swap"}
+        program = ControlledProgram(environment | own | variables, name="swap_loop.py")
+        started.append(program)
+        return program
+
+    yield begin
+    for program in started:
+        program.end()

@@ -6,6 +6,7 @@ import array
 import os
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,8 +143,7 @@ class SwapScheduler:
             client.peer.connection.close()
         self.listener.close()
 
-    def _start(self, body: object) -> None:
-        assert callable(body)
+    def _start(self, body: Callable[[], None]) -> None:
         thread = threading.Thread(target=body)
         self.threads.append(thread)
         thread.start()
@@ -168,7 +168,7 @@ class SwapScheduler:
 
     def evict(self) -> None:
         """All clients lose all."""
-        assert self.client
+        poll_until(lambda: self.clients, "a client has registered")
         for client in self.clients:
             client.evict()
 

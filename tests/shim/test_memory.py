@@ -92,7 +92,17 @@ def test_view_of_native_memory(simulated: Children) -> None:
     assert seen["alloc_too_much"] == 2
 
 
-@pytest.mark.parametrize("backend", ["managed", "native"])
+def test_view_of_memory_that_swaps(simulated: Children) -> None:
+    """Without a scheduler it is the driver's view, as nothing is moved."""
+    seen = view(simulated, NVSHARE_MEMORY="swap")
+    assert seen["total"] == seen["device_total"] == TOTAL
+    assert seen["free"] <= TOTAL
+    assert seen["free_after_1_gib"] == seen["free"] - (1 << 30)
+    assert seen["alloc_too_much"] == 2
+    assert seen["free_after_too_much"] == seen["free_after_1_gib"]
+
+
+@pytest.mark.parametrize("backend", ["managed", "swap", "native"])
 def test_pointers_look_like_device_memory(simulated: Children, backend: str) -> None:
     """A program can't tell what cuMemAlloc gave it from plain device memory, at its start or within it."""
     seen = view(simulated, NVSHARE_MEMORY=backend)

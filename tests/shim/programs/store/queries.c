@@ -52,7 +52,7 @@ void queries(void)
 	CUdeviceptr pointers[3], start, size;
 	struct nvs_chunk *chunk;
 	CUresult result;
-	int zero = 0, one = 1, value;
+	int zero = 0, one = 1, value = 0;
 
 	begin();
 	OK(cuMemAlloc_v2(&pointers[0], 1000));
@@ -78,10 +78,10 @@ void queries(void)
 	}
 	CHECK(nvs_chunks_resident(device) == 0 && nvs_chunks_out_bytes(device) == 206 * MIB);
 	expect_same(pointers, texts, "out");
-	OK(cuPointerSetAttribute(&zero, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointers[1]));
-	OK(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointers[1]));
-	CHECK(value == 0);
 	OK(cuPointerSetAttribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointers[1]));
+	OK(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointers[1]));
+	CHECK(value == 1);
+	OK(cuPointerSetAttribute(&zero, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointers[1]));
 	chunk = nvs_chunk_begin_in(device, UINT64_MAX, &result);
 	expect_same(pointers, texts, "moving in");
 	nvs_chunk_back(chunk);

@@ -36,10 +36,12 @@ static CUresult allowed(CUresult result, bool others)
 /* The current context may, or may not any more, reach memory of the peer's device. */
 static CUresult change_access(CUcontext peer, int change)
 {
-	struct nvs_device *owner = nvs_device_of_context(peer), *user = nvs_device_of(NULL);
+	const struct nvs_device *user = nvs_device_of(NULL);
+	struct nvs_device *owner =
+		user && nvs_memory_swaps(user) ? nvs_device_of_context(peer) : NULL;
 
-	return owner && user && nvs_memory_swaps(owner) ? nvs_peers_change(owner, user, change)
-							: CUDA_SUCCESS;
+	return owner && nvs_memory_swaps(owner) ? nvs_peers_change(owner, user, change)
+						: CUDA_SUCCESS;
 }
 
 NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)

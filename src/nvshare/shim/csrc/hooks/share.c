@@ -137,7 +137,7 @@ static CUresult bind_endpoint(const struct target *target, CUmemGenericAllocatio
  * Chunk by chunk, and pinned before: if the driver refuses one, those before it are bound. It is
  * asked about a part that the handle has not as well: what it then says, it knows best.
  */
-static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t bytes, binder *bind,
+static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t bytes, binder *one,
 			   struct target target)
 {
 	CUresult result =
@@ -146,14 +146,14 @@ static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t byte
 
 	if (result == CUDA_SUCCESS &&
 	    (ours->count == 1 || from > ours->bytes || bytes > ours->bytes - from))
-		return bind(&target, ours->chunks[0]->handle, from, bytes);
+		return one(&target, ours->chunks[0]->handle, from, bytes);
 	for (size_t i = 0; result == CUDA_SUCCESS && bytes; at += ours->chunks[i++]->bytes) {
 		uint64_t rest = at + ours->chunks[i]->bytes - from, part;
 
 		if (from >= at + ours->chunks[i]->bytes)
 			continue;
 		part = bytes < rest ? bytes : rest;
-		result = bind(&target, ours->chunks[i]->handle, from - at, part);
+		result = one(&target, ours->chunks[i]->handle, from - at, part);
 		from += part;
 		target.offset += part;
 		bytes -= part;
@@ -162,7 +162,7 @@ static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t byte
 }
 
 static CUresult bind_ours(CUmemGenericAllocationHandle number, uint64_t from, uint64_t bytes,
-			  binder *bind, struct target target)
+			  binder *one, struct target target)
 {
 	struct nvs_handle *ours = nvs_handle_get(number);
 	struct nvs_pass pass;
@@ -172,7 +172,7 @@ static CUresult bind_ours(CUmemGenericAllocationHandle number, uint64_t from, ui
 		return CUDA_ERROR_INVALID_VALUE;
 	result = nvs_look_enter(&pass, ours->device);
 	if (result == CUDA_SUCCESS) {
-		result = bind_parts(ours, from, bytes, bind, target);
+		result = bind_parts(ours, from, bytes, one, target);
 		nvs_gate_leave(&pass, result);
 	}
 	nvs_handle_put(ours);

@@ -122,17 +122,20 @@ NVS_HOOK(cuMemGetAddressRange_v2, CUdeviceptr_v2 *pbase, size_t *psize, CUdevice
 	return result;
 }
 
+/*
+ * The driver lets nobody set it of memory that is mapped, as blocks are. Of plain memory it is
+ * remembered: it is for other devices that read such memory, and they can't read what moves.
+ */
 NVS_HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute,
 	 CUdeviceptr_v2 ptr)
 {
-	/*
-	 * The driver lets nobody set it of memory that it has mapped, for which it is 1: so it is
-	 * only remembered here. A program that sets 0 gets more than it asked for.
-	 */
-	if (value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && has_context() &&
-	    nvs_block_set_async(ptr, !*(const int *)value))
-		return CUDA_SUCCESS;
-	return NVS_CALL(cuPointerSetAttribute, value, attribute, ptr);
+	struct nvs_block block;
+
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    !nvs_block_find(ptr, &block) || !has_context())
+		return NVS_CALL(cuPointerSetAttribute, value, attribute, ptr);
+	return nvs_block_set_sync_memops(ptr, *(const int *)value) ? CUDA_SUCCESS
+								   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)

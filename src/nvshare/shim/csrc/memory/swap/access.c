@@ -21,10 +21,12 @@ static CUresult check(const CUmemAccessDesc_v1 *desc)
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return nvs_access_device_exists(desc->location.id) ? CUDA_SUCCESS
-							   : CUDA_ERROR_INVALID_VALUE;
+	return desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			       nvs_access_device_exists(desc->location.id)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult nvs_access_check(const CUmemAccessDesc_v1 *desc, size_t count)

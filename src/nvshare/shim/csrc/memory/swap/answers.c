@@ -74,7 +74,7 @@ static struct nvs_answer of_block(const struct nvs_block *block, CUdeviceptr add
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return (struct nvs_answer){ .result = CUDA_SUCCESS, .bytes = NVS_ANSWER_BYTES };
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		return narrow(!block->async);
+		return narrow(block->sync_memops);
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		return wide(block->id);
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:

@@ -61,7 +61,7 @@ static bool describe(const struct nvs_home *home, CUdeviceptr address, struct nv
 	found->start = nvs_small_start(small);
 	found->bytes = small->bytes;
 	found->id = small->id;
-	found->async = small->async;
+	found->sync_memops = small->sync_memops;
 	return true;
 }
 
@@ -75,7 +75,7 @@ bool nvs_block_find(CUdeviceptr address, struct nvs_block *found)
 	return known;
 }
 
-bool nvs_block_set_async(CUdeviceptr address, bool async)
+bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops)
 {
 	struct nvs_block block;
 	struct nvs_home *home;
@@ -83,11 +83,11 @@ bool nvs_block_set_async(CUdeviceptr address, bool async)
 
 	hold();
 	home = nvs_addresses_find(address);
-	known = describe(home, address, &block);
+	known = describe(home, address, &block) && block.kind == NVS_BLOCK_PLAIN;
 	if (known && home->slab)
-		small_at(home, address)->async = async;
+		small_at(home, address)->sync_memops = sync_memops;
 	else if (known)
-		home->block.async = async;
+		home->block.sync_memops = sync_memops;
 	let_go();
 	return known;
 }

@@ -12,28 +12,9 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "memory/swap/block.h"
 
 struct nvs_device;
-
-enum nvs_block_kind {
-	NVS_BLOCK_PLAIN = 0,   /* of cuMemAlloc, cuMemAllocPitch: freed by cuMemFree */
-	NVS_BLOCK_MAPPING = 1, /* of the program's cuMemMap, of a handle that may move */
-};
-
-/* What is known of an allocation; a copy. */
-struct nvs_block {
-	int kind; /* enum nvs_block_kind */
-	CUdeviceptr start;
-	uint64_t bytes; /* as the program asked for */
-	struct nvs_device *device;
-	CUcontext context; /* that it ends with; NULL: none */
-	/* The mapping that it lies in: more than the block itself where that is small. */
-	CUdeviceptr mapping;
-	uint64_t mapping_bytes;
-	/* CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID: of all that ever were. */
-	unsigned long long id, mapping_id;
-	bool async; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0; it is 1 */
-};
 
 /* The block that the address lies in, at its start or inside. False: none of ours. */
 bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
@@ -56,8 +37,8 @@ void nvs_blocks_context_gone(CUcontext context);
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
 /* It unmapped the one that starts there. */
 void nvs_block_forget(CUdeviceptr start);
-/* False: no such block. */
-bool nvs_block_set_async(CUdeviceptr address, bool async);
+/* Of plain memory. False: no such block. */
+bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops);
 
 /*
  * The chunks of a plain block that these addresses lie in can't move from now on; the caller has

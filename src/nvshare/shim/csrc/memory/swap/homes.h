@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/block.h"
 #include "memory/swap/slabs.h"
 
 struct nvs_extent;

@@ -8,7 +8,10 @@
 
 #include "cuda/abi.h"
 
-/* Before an allocation in the current context: what the driver would answer because of it, or of captures. */
+/*
+ * Before an allocation in the current context: what the driver would answer because of it, or of
+ * captures.
+ */
 CUresult nvs_idle_check(CUcontext context);
 /* Before memory of the context is taken away. */
 CUresult nvs_idle_wait(CUcontext context);

@@ -183,7 +183,7 @@ struct nvs_small *nvs_small_take(struct nvs_slabs *slabs, uint32_t bytes)
 	}
 	run->used = true;
 	run->leaving = false;
-	run->async = false;
+	run->sync_memops = false;
 	run->bytes = bytes;
 	run->slab->used_units += units;
 	if (slabs->empty == run->slab)

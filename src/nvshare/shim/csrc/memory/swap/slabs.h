@@ -24,9 +24,9 @@ struct nvs_small {
 	uint32_t units;
 	bool used;
 	/* Of one that is used, for its caller. */
-	bool leaving;	/* a free of it goes on */
-	bool async;	/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set to 0 */
-	uint32_t bytes; /* as the program asked for */
+	bool leaving;	  /* a free of it goes on */
+	bool sync_memops; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as the program set it */
+	uint32_t bytes;	  /* as the program asked for */
 	uint64_t id;
 	struct nvs_small *before, *after; /* with free runs of its class, or unused records */
 };

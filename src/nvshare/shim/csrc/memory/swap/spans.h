@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cdef begin */
 struct nvs_span {
 	uint64_t start;
 	uint64_t bytes;
@@ -37,6 +36,5 @@ bool nvs_spans_whole(const struct nvs_spans *spans, uint64_t start, uint64_t byt
 bool nvs_spans_add(struct nvs_spans *spans, uint64_t start, uint64_t bytes, void *of);
 /* One that nvs_spans_from or nvs_spans_at gave. */
 void nvs_spans_remove(struct nvs_spans *spans, struct nvs_span *span);
-/* cdef end */
 
 #endif

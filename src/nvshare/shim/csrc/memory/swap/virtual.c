@@ -35,6 +35,12 @@ static void give(void)
 	nvs_cancel_on();
 }
 
+/* With the lock held: a mapping, where one was looked for and the next ones, begins before that. */
+static bool is_before(const struct nvs_span *span, CUdeviceptr end)
+{
+	return span && span < mappings.all + mappings.count && span->start < end;
+}
+
 CUresult nvs_virtual_reserve(CUdeviceptr *start, size_t bytes, size_t alignment, CUdeviceptr wanted,
 			     unsigned long long flags)
 {
@@ -74,8 +80,7 @@ bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 	bool ours = false;
 
 	take();
-	for (span = nvs_spans_from(&mappings, start);
-	     !ours && span && span < mappings.all + mappings.count && span->start < start + bytes;
+	for (span = nvs_spans_from(&mappings, start); !ours && is_before(span, start + bytes);
 	     span++)
 		ours = span->of != NULL;
 	give();
@@ -193,8 +198,8 @@ CUresult nvs_virtual_unmap(CUdeviceptr start, size_t bytes,
 	if (nvs_spans_cover(&reservations, start, bytes) &&
 	    nvs_spans_whole(&mappings, start, bytes))
 		result = CUDA_SUCCESS;
-	while (result == CUDA_SUCCESS && (span = nvs_spans_from(&mappings, start)) != NULL &&
-	       span->start < start + bytes)
+	while (result == CUDA_SUCCESS &&
+	       is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		result = unmap_next(span, foreign);
 	give();
 	return result;
@@ -205,9 +210,19 @@ void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
 	struct nvs_span *span;
 
 	take();
-	while ((span = nvs_spans_from(&mappings, start)) != NULL && span->start < start + bytes)
+	while (is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		nvs_spans_remove(&mappings, span);
 	give();
+}
+
+/*
+ * With the lock held: whole mappings begin and end where these addresses do. What is between them
+ * does not matter to the driver.
+ */
+static bool are_mapped(CUdeviceptr start, size_t bytes)
+{
+	return nvs_spans_at(&mappings, start) && nvs_spans_at(&mappings, start + bytes - 1) &&
+	       nvs_spans_whole(&mappings, start, bytes);
 }
 
 /* With the lock held. */
@@ -249,15 +264,13 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 	if (result != CUDA_SUCCESS)
 		return result;
 	take();
-	if (!nvs_spans_cover(&mappings, start, bytes) || !nvs_spans_whole(&mappings, start, bytes))
+	if (!are_mapped(start, bytes))
 		result = CUDA_ERROR_INVALID_VALUE;
-	for (CUdeviceptr at = start; result == CUDA_SUCCESS && at < start + bytes;) {
-		const struct nvs_span *span = nvs_spans_at(&mappings, at);
-
+	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     result == CUDA_SUCCESS && is_before(span, start + bytes); span++) {
 		result = set_access_of(span, desc, count);
 		if (span->of)
 			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
-		at += span->bytes;
 	}
 	give();
 	if (result == CUDA_SUCCESS)
@@ -311,9 +324,8 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 	bool pinned = true;
 
 	take();
-	for (struct nvs_span *span = nvs_spans_from(&mappings, start);
-	     pinned && span && span < mappings.all + mappings.count && span->start < start + bytes;
-	     span++) {
+	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     pinned && is_before(span, start + bytes); span++) {
 		uint64_t from = span->start < start ? start - span->start : 0;
 
 		if (span->of)
