@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU program whose threads allocate, write, read and free memory at random, and know what must be
- * in it: swaps THREADS STEPS SEED. Says "right" when every byte that they read was.
+ * A GPU program whose threads allocate, write, read and free memory at random, and know what must
+ * be in it: swaps THREADS STEPS SEED. Says "right" when every byte that they read was.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

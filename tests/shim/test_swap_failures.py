@@ -223,3 +223,14 @@ def test_a_context_ends_while_its_memory_is_out(start_swapping: Start, fake_sche
         assert program.do("release") == "0"
         peer.heard(footprint_bytes=0, resident_bytes=0)
         assert program.do("use") == "0"
+
+
+def test_no_room_for_a_context(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """It is refused before the driver is asked, with one line that says why."""
+    program = start_swapping()
+    program.begin("use")
+    peer = MemoryPeer(fake_scheduler.register())
+    grow = peer.expect(wire.Grow)
+    peer.peer.send(wire.RefuseGrowth(grow.request, "the device is full of contexts"))
+    assert program.answer() == "2"
+    program.said("no room for a context on device 0: the device is full of contexts")

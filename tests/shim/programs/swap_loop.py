@@ -83,18 +83,17 @@ def capture(name: str, value: str) -> int:
 
 
 def end_capture() -> int:
-    """Ends that, and makes the graph ready."""
-    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-    result = DRIVER.cuStreamEndCapture(STREAMS[-1], ctypes.byref(graph))
-    GRAPHS.append(executable)
-    return int(result or DRIVER.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)))
+    """Ends that."""
+    GRAPHS.append(ctypes.c_void_p())
+    return int(DRIVER.cuStreamEndCapture(STREAMS[-1], ctypes.byref(GRAPHS[-1])))
 
 
 def replay(name: str, value: str) -> str:
-    """Launches it; whether the memory has that byte everywhere."""
-    data = ctypes.create_string_buffer(SIZES[name])
+    """Launches the graph; whether the memory has that byte everywhere."""
+    executable, data = ctypes.c_void_p(), ctypes.create_string_buffer(SIZES[name])
     result = (
-        DRIVER.cuGraphLaunch(GRAPHS[-1], STREAMS[-1])
+        DRIVER.cuGraphInstantiateWithFlags(ctypes.byref(executable), GRAPHS[-1], ctypes.c_ulonglong(0))
+        or DRIVER.cuGraphLaunch(executable, STREAMS[-1])
         or DRIVER.cuMemcpyDtoHAsync_v2(data, POINTERS[name], ctypes.c_size_t(SIZES[name]), STREAMS[-1])
         or DRIVER.cuStreamSynchronize(STREAMS[-1])
     )

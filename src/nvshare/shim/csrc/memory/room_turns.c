@@ -32,7 +32,7 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	struct nvs_room_state *state = &room->state;
 	uint64_t limit = state->capacity_bytes, asked = room->first ? room->first->bytes : 0;
 	uint64_t used = state->footprint_bytes + state->fixed_bytes;
-	bool first = false;
+	bool first = false, context = room->first && room->first->kind == NVS_ROOM_CONTEXT;
 
 	if (nvs_room_state_refuse(state, frame->request) && room->first) {
 		first = !room->refused;
@@ -41,7 +41,9 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	}
 	nvs_room_unlock(device, room);
 	/* Programs that try again with less would fill the screen. */
-	if (first)
+	if (first && context)
+		nvs_log("no room for a context on device %d: %s", device->ordinal, frame->text);
+	else if (first)
 		say_refused(device, limit, used, asked, frame->text);
 }
 
