@@ -14,8 +14,6 @@ SOURCE = Path(__file__).parent / "allocation_cost.c"
 LINE = re.compile(
     r"(?P<size>.+?)\s+(?P<what>allocation|free|pair)\s+(?P<through>\d+) ns, .*?(?P<own>\d+): (?P<ratio>.+)"
 )
-    r"(?P<size>.+?)\s+(?P<what>allocation|free|pair)\s+(?P<through>\d+) ns, .*?(?P<own>\d+): (?P<ratio>.+)"
-)
 
 
 def allocations(place: Place, table: Table) -> None:
