@@ -18,7 +18,7 @@ from place import Place, Scheduler, left_for
 from program import Program, ProgramError
 from rows import Table
 
-from nvshare import admin_channel
+from nvshare import admin_channel, paths
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.unix_sockets import grpc_address
 
@@ -201,7 +201,12 @@ def launch(place: Place, table: Table) -> None:
     rounds = ("--rounds", "4") if place.simulated else ("--rounds", "240")
     command = [sys.executable, str(HERE / "toggle.py"), "--workload", workload, *rounds]
     done = subprocess.run(
-        command, env=dict(place.environment), capture_output=True, text=True, check=False, timeout=170
+        command,
+        env={**place.environment, paths.MEMORY: "swap"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
     )
     if done.returncode != 0:
         raise ProgramError(f"toggle.py ended with {done.returncode}:\n{done.stderr[-3000:]}")
