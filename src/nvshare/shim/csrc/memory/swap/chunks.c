@@ -245,6 +245,18 @@ void nvs_chunk_stays(struct nvs_chunk *chunk)
 	arrived(chunk, false);
 }
 
+bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes)
+{
+	struct store *store = store_of(device);
+	struct nvs_chunk *chunk;
+
+	pthread_mutex_lock(&store->lock);
+	for (chunk = store->out.last; chunk && chunk->bytes > most_bytes; chunk = chunk->before)
+		;
+	pthread_mutex_unlock(&store->lock);
+	return chunk != NULL;
+}
+
 struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
 				     CUresult *result)
 {
