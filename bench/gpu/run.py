@@ -2,8 +2,8 @@
 
     PYTHONPATH=src:. python bench/gpu/run.py --output FILE
 
-Every figure is a ratio within one run. The memory backend is ``native``. Run it from the root
-of the project, after ``make libs``. Needs PyTorch and one NVIDIA GPU.
+Every figure is a ratio within one run. The memory backend is ``native``, or what NVSHARE_MEMORY says. Run it from the
+root of the project, after ``make libs``. Needs PyTorch and one NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def scheduler(
             process = subprocess.Popen(command, env=dict(environment), stderr=log, stdout=log)
         try:
             scheduler_process.wait_until_accepting(run_dir, lambda: process.poll() is None, run_dir.log_file)
-            yield {**environment, **shim.preload_environment(run_dir, environment), paths.MEMORY: "native"}
+            yield {paths.MEMORY: "native", **environment, **shim.preload_environment(run_dir, environment)}
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)

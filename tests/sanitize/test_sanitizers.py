@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,12 @@ from pathlib import Path
 import pytest
 
 import build_native
+from nvshare import paths
 from tests.conftest import Libraries, Scheduler, libraries_of
 from tests.programs.compiler import KERNELS, compiled
+from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.memory_peer import CHUNK
+from tests.shim.restless_scheduler import Restless
 
 RUNTIMES = {"asan": "libasan.so", "tsan": "libtsan.so"}
 # A finding ends the program with this status, which it has for no other reason.
@@ -93,3 +98,22 @@ def test_contexts(
     """Nor do two whose threads make and end contexts all the time, primary ones and others, while turns change."""
     program = compiled("contexts", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
     finds_nothing_in_turns([str(program), "4", "200"], preloaded, start_scheduler)
+
+
+def test_swaps(
+    sanitizer: str, sanitized: Libraries, tmp_path: Path, preloaded: dict[str, str], run_dir: paths.RunDir
+) -> None:
+    """Nor does one whose memory is brought out and in all the time, while its threads allocate and free."""
+    program = compiled("swaps", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
+    command, variables = [str(program), "3", "100", "1"], preloaded | {paths.MEMORY: "swap"}
+    with FakeScheduler(run_dir.client_socket) as scheduler:
+        restless = Restless(scheduler, random.Random(1), refuses_above=6 * CHUNK)
+        with subprocess.Popen(
+            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as running:
+            try:
+                restless.serve(running)
+            finally:
+                running.kill()
+            output, errors = running.communicate()
+    assert (running.returncode, output) == (0, "right\n"), errors[-8000:]

@@ -29,6 +29,12 @@ class Swapper:
         self.arenas: list[int] = []
         """The sizes of the segments that it received."""
 
+    def lock(self) -> Self:
+        """Asks for it; that has been worked on, and may be granted."""
+        self.client.send(wire.ReqLock())
+        self.waits(0)
+        return self
+
     def register(self, **changes: int) -> Self:
         """With what it has."""
         self.client.register(None, swaps=True, footprint_bytes=self.memory.footprint_bytes, **changes)
@@ -49,7 +55,8 @@ class Swapper:
     def grow(self, footprint_bytes: int) -> Self:
         """Wants so much, and has it once it is granted: on the device as far as it may."""
         request = self.ask(footprint_bytes)
-        self.until(lambda: self.granted == request)
+        self.until(lambda: self.granted == request or self.refused)
+        assert self.granted == request, self.refused
         self.say(footprint_bytes=footprint_bytes, resident_bytes=min(footprint_bytes, self.allotted))
         return self
 
@@ -59,7 +66,7 @@ class Swapper:
             self.take(self.client.receive())
 
     def waits(self, request: int) -> bool:
-        """Whether a request is neither granted nor refused, though all that was sent before was worked on."""
+        """Whether a request is neither granted nor refused; all that was sent before has been worked on."""
         self.client.send(wire.AskReason())
         while not isinstance(frame := self.client.receive(), wire.Reason):
             self.take(frame)

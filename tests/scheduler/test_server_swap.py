@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_two_that_do_not_fit_take_turns(serve: Serve) -> None:
     scheduler = serve("--host-memory", "4GiB", "--quantum", "0.05")
     first, second = swapper(scheduler).grow(FOOTPRINT), swapper(scheduler).grow(FOOTPRINT)
     for client in (first, second):
-        client.client.send(wire.ReqLock())
+        client.lock()
     for holder, other in ((first, second), (second, first)):
         while holder.grant is None:
             for client in (first, second):
@@ -136,7 +137,9 @@ def test_a_client_killed_while_its_arena_is_filled(serve: Serve) -> None:
     scheduler = serve("--host-memory", "8GiB")
     swapper(scheduler).grow(FOOTPRINT)
     with ClientProcess() as process:
-        second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
+        second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
+        second.ask(FOOTPRINT)
+        poll_until(lambda: arenas_of(scheduler), "a segment is on its way", TIMEOUT_SECONDS)
         process.kill()
         second.client.close()
     poll_until(lambda: len(scheduler.states()) == 1, "the client is gone", TIMEOUT_SECONDS)
@@ -156,7 +159,7 @@ def test_nothing_is_given_before_the_former_clients_are_back(serve: Serve) -> No
         request = newcomer.ask(FOOTPRINT)
         assert newcomer.waits(request)
         back = Swapper(theirs.connect(scheduler))
-        back.memory = first.memory
+        back.memory = replace(first.memory, order=0)
         back.register(total_bytes=TOTAL)
         newcomer.until(lambda: newcomer.granted == request)
         assert back.memory.resident_bytes + newcomer.allotted <= TOTAL
@@ -195,18 +198,17 @@ def test_many_leave_nothing_behind(serve: Serve) -> None:
     def open_now() -> int:
         return sum(1 for _ in Path(f"/proc/{scheduler.process.pid}/fd").iterdir())
 
-    def come_and_go(count: int) -> None:
-        for _ in range(count):
+    def come_and_go(processes: int) -> None:
+        for _ in range(processes):
             with ClientProcess() as process:
-                client = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
-                request = client.ask(FOOTPRINT)
-                while client.waits(request):
-                    pass
-                client.client.close()
+                for _ in range(10):
+                    client = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
+                    client.ask(FOOTPRINT)
+                    client.client.close()
         poll_until(lambda: len(scheduler.states()) == 1 and not arenas_of(scheduler), "all have left", TIMEOUT_SECONDS)
 
-    come_and_go(5)
+    come_and_go(1)
     before = open_now()
-    come_and_go(100)
+    come_and_go(10)
     poll_until(lambda: open_now() <= before, "as many descriptors are open as before", TIMEOUT_SECONDS)
     stays.client.close()

@@ -170,8 +170,9 @@ class Scheduler:
         *arguments: str,
         environment: dict[str, str] | None = None,
         descriptors: int | None = None,
+        cgroup: Path | None = None,
     ) -> None:
-        """``descriptors``: the most that the process may have open."""
+        """``descriptors``: the most that the process may have open; ``cgroup``: the folder of the one that it joins."""
         self.run_dir = RunDir(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
@@ -180,6 +181,8 @@ class Scheduler:
         command += ["--pod-resources", os.fspath(root / "no-kubelet.sock")]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}", *command]
+        if cgroup is not None:
+            command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', os.fspath(cgroup), *command]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *arguments],

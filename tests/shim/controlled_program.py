@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.polling import poll_until
 from tests.shim.children import PROGRAMS
@@ -86,6 +87,11 @@ class ControlledProgram:
     def said(self, text: str) -> str:
         """Waits for a line on stderr that contains the text."""
         return poll_until(lambda: next((line for line in self.errors if text in line), ""), f"stderr says {text!r}")
+
+    def descriptors(self) -> list[str]:
+        """Its open files, but for sockets, which come and go."""
+        links = [str(entry.readlink()) for entry in Path(f"/proc/{self.pid}/fd").iterdir()]
+        return [link for link in links if not link.startswith("socket:")]
 
     def end(self) -> None:
         """Ends it by force, whatever it waits for."""

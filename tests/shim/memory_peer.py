@@ -57,6 +57,11 @@ class MemoryPeer:
         self.order += 1
         self.peer.send(wire.Allot(self.order, allotted, admitted, capacity, request))
 
+    def tell(self, allotted: int, admitted: int) -> None:
+        """The same, and waits until the client goes by it."""
+        self.allot(allotted, admitted)
+        self.heard(order=self.order)
+
     def evict(self, allotted: int) -> None:
         """Lowers what may be resident."""
         self.order += 1

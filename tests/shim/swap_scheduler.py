@@ -1,4 +1,4 @@
-"""A scheduler that lets one client have all that it wants, and takes everything away from it when a test says so."""
+"""A scheduler that lets its clients have all that they want, and takes everything away when a test says so."""
 
 from __future__ import annotations
 
@@ -19,85 +19,52 @@ ARENA_BYTES = 1 << 30
 
 
 @dataclass(slots=True)
-class SwapScheduler:
-    """Listens at a path; a thread of its own answers, until ``end``."""
+class SwapClient:
+    """One client; a thread of its own answers it."""
 
-    path: Path
-    device_bytes: int = PLENTY
-    arena_bytes: int = ARENA_BYTES
-    listener: socket.socket = field(init=False)
-    thread: threading.Thread = field(init=False)
+    peer: Peer
     lock: threading.Lock = field(default_factory=threading.Lock)
-    peer: Peer | None = None
     order: int = 0
     holds: bool = False
-    """The client has the lock."""
+    """It has the lock."""
     wants: bool = False
     """It has asked for it and not been answered."""
     closed: bool = False
-    """Whoever asks for the lock waits."""
+    """If it asks for the lock it waits."""
     memory: wire.Resident = field(default_factory=lambda: wire.Resident(0, 0, 0))
-    """What the client said last."""
+    """What it said last."""
     most_resident: int = 0
     most_out: int = 0
     """Bytes, of all that it said."""
     notices: list[str] = field(default_factory=list)
-    evictions: int = 0
 
-    def __post_init__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(str(self.path))
-        self.listener.listen()
-        self.listener.settimeout(TIMEOUT)
-        self.thread = threading.Thread(target=self._serve)
-        self.thread.start()
-
-    def __enter__(self) -> SwapScheduler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.listener.close()
-        if self.peer:
-            self.peer.connection.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        if self.peer:
-            self.peer.connection.close()
-
-    def _serve(self) -> None:
-        try:
-            connection = self.listener.accept()[0]
-        except OSError:
-            return
-        peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
-        peer.register = peer.expect(wire.Register)
+    def serve(self) -> None:
+        """Answers until the connection ends."""
         with self.lock:
-            self.peer = peer
-            peer.send(wire.SchedOn(client_id=1, epoch=1))
+            self.peer.send(wire.SchedOn(client_id=1, epoch=1))
             self._send_arena()
-            if peer.register.state is wire.State.WAITING:
+            if self.peer.register.state is wire.State.WAITING:
                 self._want()
         try:
             while True:
-                frame = peer.receive()
+                frame = self.peer.receive()
                 with self.lock:
                     self._hear(frame)
-        except (ConnectionError, OSError):
+        except OSError:
             return
 
     def _send_arena(self) -> None:
-        assert self.peer
         segment = os.memfd_create("arena")
-        os.ftruncate(segment, self.arena_bytes)
-        data = wire.encode(wire.Arena(self.arena_bytes))
+        os.ftruncate(segment, ARENA_BYTES)
         descriptors = array.array("i", [segment]).tobytes()
+        data = wire.encode(wire.Arena(ARENA_BYTES))
         self.peer.connection.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         os.close(segment)
 
     def _hear(self, frame: wire.Frame) -> None:
         match frame:
             case wire.Grow(request=request):
-                self._allot(0 if self.closed else self.device_bytes, request)
+                self._allot(0 if self.closed else PLENTY, request)
             case wire.Resident():
                 self.memory = frame
                 self.most_resident = max(self.most_resident, frame.resident_bytes)
@@ -117,22 +84,18 @@ class SwapScheduler:
             self._grant()
 
     def _grant(self) -> None:
-        assert self.peer
         self.wants = False
         self.holds = True
-        self._allot(self.device_bytes, 0)
+        self._allot(PLENTY, 0)
         self.peer.grant()
 
     def _allot(self, allotted: int, request: int) -> None:
-        assert self.peer
         self.order += 1
-        self.peer.send(wire.Allot(self.order, allotted, self.device_bytes, self.device_bytes, request))
+        self.peer.send(wire.Allot(self.order, allotted, PLENTY, PLENTY, request))
 
     def evict(self) -> None:
         """Takes the lock and all device memory away; waits until everything that can move is out."""
-        poll_until(lambda: self.peer, "a client has registered")
         with self.lock:
-            assert self.peer
             self.closed = True
             if self.holds:
                 self.peer.revoke()
@@ -143,11 +106,73 @@ class SwapScheduler:
             lambda: not self.holds and self.memory.order >= order and not self.memory.resident_bytes,
             "everything is out",
         )
-        self.evictions += 1
 
     def open(self) -> None:
-        """Whoever asks for the lock, or has asked, gets it and all its memory."""
+        """If it asks for the lock, or has asked, it gets it and all its memory."""
         with self.lock:
             self.closed = False
             if self.wants:
                 self._grant()
+
+
+@dataclass(slots=True)
+class SwapScheduler:
+    """Listens at a path, until its context ends."""
+
+    path: Path
+    listener: socket.socket = field(init=False)
+    threads: list[threading.Thread] = field(default_factory=list)
+    clients: list[SwapClient] = field(default_factory=list)
+
+    def __enter__(self) -> SwapScheduler:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(str(self.path))
+        self.listener.listen()
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for client in self.clients:
+            client.peer.connection.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        for client in self.clients:
+            client.peer.connection.close()
+        self.listener.close()
+
+    def _start(self, body: object) -> None:
+        assert callable(body)
+        thread = threading.Thread(target=body)
+        self.threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self.listener.accept()[0]
+            except OSError:
+                return
+            connection.settimeout(TIMEOUT)
+            peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
+            peer.register = peer.expect(wire.Register)
+            client = SwapClient(peer)
+            self.clients.append(client)
+            self._start(client.serve)
+
+    @property
+    def client(self) -> SwapClient:
+        """The first one, which connects before long."""
+        return poll_until(lambda: self.clients[:1], "a client has registered")[0]
+
+    def evict(self) -> None:
+        """All clients lose all."""
+        assert self.client
+        for client in self.clients:
+            client.evict()
+
+    def open(self) -> None:
+        """All may have all."""
+        for client in self.clients:
+            client.open()

@@ -23,7 +23,7 @@ def cases() -> list[str]:
     for node in ast.parse(PROGRAM.read_text()).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CASES":
             names = [name.id for name in ast.walk(node.value or node) if isinstance(name, ast.Name)]
-            return [name for name in names if name not in ("looks", "shared")]
+            return [name for name in names if name not in ("looks", "shared", "peers")]
     raise AssertionError
 
 
@@ -98,8 +98,8 @@ def test_taken_away_at_every_step(
         scheduler.open()
 
     assert run_stepping(environment, case, take_away) == expected
-    assert scheduler.most_resident > 50 * MIB
-    assert scheduler.most_out > MIB or case in ("wrong", "questions"), "what was written is in host memory"
+    assert scheduler.client.most_resident > 50 * MIB
+    assert scheduler.client.most_out > MIB or case in ("wrong", "questions"), "what was written is in host memory"
 
 
 @pytest.mark.timeout(180)
@@ -109,7 +109,7 @@ def test_nothing_taken_away(bare: dict[str, str], libraries: Libraries, schedule
     expected = lines_of(Children(bare).run_python(PROGRAM.name, case))
     environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
     assert run_stepping(environment, case, lambda: None) == expected
-    assert scheduler.memory.footprint_bytes < 2 * MIB + 1, "what was released is given back"
+    assert scheduler.client.memory.footprint_bytes < 2 * MIB + 1, "what was released is given back"
 
 
 @pytest.mark.timeout(180)
@@ -131,7 +131,7 @@ def test_looks_wait_for_the_lock(bare: dict[str, str], libraries: Libraries, sch
     waited = []
 
     def until_it_waits() -> None:
-        waited.append(poll_until(lambda: scheduler.wants, "the call waits for the lock"))
+        waited.append(poll_until(lambda: scheduler.client.wants, "the call waits for the lock"))
         scheduler.open()
 
     assert run_stepping(environment, "looks", lambda: None, scheduler.evict, until_it_waits) == expected
@@ -156,4 +156,17 @@ def test_no_cuda_ipc(bare: dict[str, str], libraries: Libraries, scheduler: Swap
         "cuIpcGetMemHandle CUDA_ERROR_INVALID_VALUE",
     ]
     assert printed.stderr.count("NVSHARE_MEMORY=native") == 1
-    assert any("NVSHARE_MEMORY=native" in notice for notice in scheduler.notices)
+    assert any("NVSHARE_MEMORY=native" in notice for notice in scheduler.client.notices)
+
+
+def test_other_devices(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler) -> None:
+    """Kernels of one GPU use another one's memory, plain and mapped, before and after it was taken away."""
+    expected = lines_of(Children(bare).run_python(PROGRAM.name, "peers"))
+    environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+
+    def take_away() -> None:
+        scheduler.evict()
+        scheduler.open()
+
+    assert run_stepping(environment, "peers", take_away) == expected
+    assert len(scheduler.clients) == 2

@@ -7,8 +7,8 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-_OWN = 32
-"""Of the admin API, kubelet, files in /proc."""
+_OWN = 48
+"""Of the admin API, kubelet, files in /proc, segments of arenas, processes that are about to end."""
 _PROBES = 48
 """Of those who probe and scrape."""
 MOST_CLIENTS = 16384

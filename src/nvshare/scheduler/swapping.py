@@ -6,6 +6,7 @@ Host memory; a place in the record of those who have such memory; and that their
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from nvshare.log import Log
@@ -43,6 +44,8 @@ class Swapping:
         """
         self._dispatcher = dispatcher
         self._record = record
+        self._swappers: Counter[str] = Counter()
+        """How many of each device's clients swap."""
         self._before_first = max((each.number for each in record.found), default=0)
         """The clients' numbers in the record come after this one."""
         self._arenas = Arenas(
@@ -72,12 +75,18 @@ class Swapping:
         process = Process(client.device, client.pid, client.started)
         self._returning.back(process)
         self.departed.back(process)
+        self._swappers[client.device] += client.backend == SWAP
 
     def left(self, number: int, client: RegisteredClient) -> None:
         """A client's connection ended, and the core knows."""
+        # Beside those that swap the memory of the others counts until it is free, too.
+        if self._swappers[client.device]:
+            self.departed.left(number, Process(client.device, client.pid, client.started))
         if client.backend == SWAP:
             self._arenas.forget(number)
-            self.departed.left(number, Process(client.device, client.pid, client.started))
+            self._swappers[client.device] -= 1
+        if not self._swappers[client.device]:
+            del self._swappers[client.device]
 
     def stop(self) -> None:
         """Begins nothing more, and watches nobody any more."""

@@ -332,6 +332,33 @@ def shared() -> None:
     show("cuIpcGetMemHandle", base)
 
 
+def peers() -> None:
+    """Memory of the second device, used by kernels of the first one."""
+    first = driver.cuCtxGetCurrent()[1]
+    second = call("cuDevicePrimaryCtxRetain", 1)
+    call("cuCtxSetCurrent", second)
+    early, base = int(call("cuMemAlloc", 70 * MIB)), int(call("cuMemAddressReserve", 256 * MIB, 0, 0, 0))
+    prop = properties()
+    prop.location.id = 1
+    call("cuMemMap", base, 130 * MIB, 0, call("cuMemCreate", 130 * MIB, prop, 0), 0)
+    call("cuMemSetAccess", base, 130 * MIB, access(ordinal=1) + access(ordinal=0), 2)
+    call("cuCtxSetCurrent", first)
+    call("cuCtxEnablePeerAccess", second, 0)
+    call("cuCtxSetCurrent", second)
+    late = int(call("cuMemAlloc", 4 * MIB))
+    call("cuCtxSetCurrent", first)
+    for number, place in enumerate((early, early + 66 * MIB, late, base, base + 100 * MIB)):
+        write(place, number + 1.0)
+    call("cuCtxSetCurrent", second)
+    for number, place in enumerate((early, early + 66 * MIB, late, base, base + 100 * MIB)):
+        check(place, number + 1.0)
+    call("cuCtxSetCurrent", first)
+    call("cuCtxDisablePeerAccess", second)
+    write(base, 9.0)
+    device.fill(early, 1.0, FLOATS)
+    show("cuCtxSynchronize")
+
+
 def look(function: str, *arguments: Any) -> None:
     """Prints what a call answers that waits for the lock."""
     print("look", flush=True)
@@ -339,12 +366,12 @@ def look(function: str, *arguments: Any) -> None:
     show(function, *arguments)
 
 
-CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, managed, pooled, graphs, looks, shared)
+CASES: tuple[Callable[[], None], ...] = (grows, segments, twice, wrong, questions, managed, pooled, graphs, looks, shared, peers)
 
 
 def main(case: str) -> None:
     """Runs one case."""
-    global device  # noqa: PLW0603
+    global device
     device = Device.open()
     step()
     next(function for function in CASES if function.__name__ == case)()

@@ -194,7 +194,9 @@ class Core:
             account=Account(
                 event.backend,
                 event.footprint_bytes,
-                device.ledger.assumed_pinned_bytes(event.backend, self._settings.assumed_pinned_bytes),
+                device.ledger.assumed_pinned_bytes(
+                    event.backend, self._settings.assumed_pinned_bytes, event.device_bytes
+                ),
                 claimed_total_bytes=event.device_bytes,
             ),
             state=INITIAL[event.claimed],

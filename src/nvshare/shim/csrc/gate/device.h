@@ -50,6 +50,12 @@ struct nvs_device {
 	uint8_t uuid[16];     /* what the lock belongs to */
 	uint64_t total_bytes; /* as the driver says */
 	struct nvs_gate gate;
+	/*
+	 * Devices whose memory its kernels may use and which move that memory: a bit for each
+	 * ordinal, never its own. Its submissions pass their gates too, and their drains wait for
+	 * its work. Only grows.
+	 */
+	_Atomic uint64_t reaches;
 	/* until when its backlog is short because of others; written by its client thread only */
 	_Atomic uint64_t contended_until_ns;
 	_Atomic uint64_t footprint_bytes;    /* written by footprint.c only */

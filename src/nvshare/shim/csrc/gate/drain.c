@@ -112,6 +112,20 @@ static bool step(struct drain *drain)
 	return false;
 }
 
+/*
+ * Work of other devices that may use this one's memory: it passed this gate as well, so there is no
+ * more of it. Nobody steps meanwhile.
+ */
+static void wait_for_others(const struct nvs_device *device)
+{
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
+		struct nvs_device *other = nvs_device_known(ordinal);
+
+		if (other && atomic_load(&other->reaches) >> device->ordinal & 1)
+			nvs_contexts_synchronize(other);
+	}
+}
+
 /* Everything that passed the gate has completed, and nothing more can pass it. */
 static bool is_done(struct drain *drain)
 {
@@ -149,6 +163,7 @@ static bool is_done(struct drain *drain)
 	 * and says so by its mark alone.
 	 */
 	nvs_contexts_synchronize(device);
+	wait_for_others(device);
 	drain->recorded = !nvs_marks_set(device);
 	return drain->recorded;
 }

@@ -127,6 +127,19 @@ static struct nvs_device *find_obstacle(struct nvs_pass *pass, uint64_t mask, in
 	return obstacles == 1 && take_step(first) ? NULL : first;
 }
 
+/* With the devices whose memory those of the mask may use. */
+static uint64_t with_reached(uint64_t mask)
+{
+	uint64_t all = mask;
+
+	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
+		const struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
+
+		all |= device ? atomic_load(&device->reaches) : 0;
+	}
+	return all;
+}
+
 CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 {
 	struct nvs_mark *mark = nvs_mark_take();
@@ -137,6 +150,7 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 	*pass = (struct nvs_pass){ .mark = mark, .stream = stream };
 	if (!mark)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	mask = with_reached(mask);
 	/*
 	 * The driver called an exported function of its own, which is our hook. The outer call
 	 * passed already; if this one waited, its mark would keep the drain from ending.

@@ -146,7 +146,7 @@ NVS_HOOK(cuMemAllocManaged, CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int 
 
 	if (!device || !dptr || !bytesize)
 		return NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
-	moving = nvs_unified_moving(device, bytesize, flags);
+	moving = nvs_memory_swaps(device) ? nvs_unified_moving(device, bytesize, flags) : 0;
 	rest = bytesize - moving;
 	if (!nvs_memory_reserve(device, rest))
 		return CUDA_ERROR_OUT_OF_MEMORY;

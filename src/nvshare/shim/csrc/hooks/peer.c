@@ -8,6 +8,7 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
+#include "memory/memory.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/peers.h"
 #include "memory/swap/virtual.h"
@@ -37,7 +38,8 @@ static CUresult change_access(CUcontext peer, int change)
 {
 	struct nvs_device *owner = nvs_device_of_context(peer), *user = nvs_device_of(NULL);
 
-	return owner && user ? nvs_peers_change(owner, user, change) : CUDA_SUCCESS;
+	return owner && user && nvs_memory_swaps(owner) ? nvs_peers_change(owner, user, change)
+							: CUDA_SUCCESS;
 }
 
 NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)

@@ -44,7 +44,7 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 
 	if (!device || !handle)
 		return NVS_CALL(cuMemCreate, handle, size, prop, flags);
-	if (nvs_memory_of(device)->swaps && nvs_handle_may_move(prop, size, flags))
+	if (nvs_memory_swaps(device) && nvs_handle_may_move(prop, size, flags))
 		return nvs_handle_create(device, size, prop, handle);
 	if (!nvs_memory_reserve(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -53,8 +53,11 @@ void nvs_room_state_link(struct nvs_room_state *state, int link)
 		state->limited = false;
 	if (link != NVS_ROOM_LINK_UP)
 		return;
-	/* Until this scheduler has said something it charges the footprint. */
-	if (!state->limited || state->allotted_bytes < state->resident_bytes)
+	/*
+	 * Until this scheduler has said something it charges the footprint, and what the last one
+	 * said counts.
+	 */
+	if (!state->limited)
 		state->allotted_bytes = state->resident_bytes;
 	if (state->allotted_bytes > state->footprint_bytes)
 		state->allotted_bytes = state->footprint_bytes;
@@ -147,6 +150,10 @@ void nvs_room_state_take(struct nvs_room_state *state, int kind, uint64_t bytes,
 	state->footprint_bytes += bytes;
 	if (room == NVS_ROOM_IN)
 		state->resident_bytes += bytes;
+	/* Of the driver alone: it need not leave when there is a scheduler again. */
+	if (state->held && !nvs_room_state_asked(state) &&
+	    state->allotted_bytes < state->resident_bytes)
+		state->allotted_bytes = state->resident_bytes;
 }
 
 void nvs_room_state_want(struct nvs_room_state *state, int kind, uint64_t bytes)

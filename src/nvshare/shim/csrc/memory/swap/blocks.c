@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the program's blocks, in pools of one context each, and the table of their addresses. `lock`
- * protects all of it, also what slabs.c and addresses.c own; `changed` is signalled when a free is
- * over. It is held neither while the driver is called nor while a thread waits for room or for a
- * chunk, and no thread is cancelled while it holds it.
+ * Owns the lock of the program's blocks, which also protects what homes.c, slabs.c and addresses.c
+ * own; `changed` is signalled when a free is over. The lock is held neither while the driver is
+ * called nor while a thread waits for room or for the mover, and no thread is cancelled while it
+ * holds it.
  *
  * A free is in two steps: the block is marked as leaving, and when everything that may use it has
  * ended, it is taken away. So of two frees one finds it leaving, and fails.
@@ -17,33 +17,13 @@
 #include "gate/device.h"
 #include "memory/swap/addresses.h"
 #include "memory/swap/extents.h"
+#include "memory/swap/homes.h"
 #include "memory/swap/idle.h"
 #include "memory/swap/slabs.h"
 #include "process/thread.h"
 
-/* What the table of addresses leads to: a block, or a slab with many. */
-struct home {
-	struct nvs_block block; /* SLAB: of all blocks in it */
-	struct pool *pool;	/* NULL: a mapping of the program's */
-	struct nvs_slab *slab;	/* NULL: one block */
-	struct nvs_extent *extent;
-	bool leaving;
-	struct home *before, *after; /* in the pool; slabs are in its `slabs` instead */
-};
-
-/* The blocks of a context; used again but never freed. */
-struct pool {
-	CUcontext context; /* NULL: to be used again */
-	struct nvs_slabs slabs;
-	struct home *first;
-	unsigned int leaving; /* frees that go on */
-	struct pool *next;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct pool *pools;
-static unsigned long long last_id;
 
 static void hold(void)
 {
@@ -57,52 +37,8 @@ static void let_go(void)
 	nvs_cancel_on();
 }
 
-/* With the lock held. NULL: no memory. */
-static struct pool *pool_of(CUcontext context)
-{
-	struct pool *pool, *unused = NULL;
-
-	for (pool = pools; pool; pool = pool->next) {
-		if (pool->context == context)
-			return pool;
-		if (!pool->context && !pool->leaving)
-			unused = pool;
-	}
-	if (!unused) {
-		unused = calloc(1, sizeof(*unused));
-		if (!unused)
-			return NULL;
-		unused->next = pools;
-		pools = unused;
-	}
-	unused->context = context;
-	return unused;
-}
-
-/* With the lock held. */
-static void link_home(struct home *home)
-{
-	struct pool *pool = home->pool;
-
-	home->after = pool->first;
-	if (home->after)
-		home->after->before = home;
-	pool->first = home;
-}
-
-/* With the lock held. */
-static void unlink_home(struct home *home)
-{
-	if (home->after)
-		home->after->before = home->before;
-	if (home->before)
-		home->before->after = home->after;
-	else
-		home->pool->first = home->after;
-}
-
 /* With the lock held: the small allocation that the address lies in; NULL: none. */
-static struct nvs_small *small_at(const struct home *home, CUdeviceptr address)
+static struct nvs_small *small_at(const struct nvs_home *home, CUdeviceptr address)
 {
 	struct nvs_small *small = nvs_small_at(home->slab, address);
 
@@ -110,7 +46,7 @@ static struct nvs_small *small_at(const struct home *home, CUdeviceptr address)
 }
 
 /* With the lock held. */
-static bool describe(const struct home *home, CUdeviceptr address, struct nvs_block *found)
+static bool describe(const struct nvs_home *home, CUdeviceptr address, struct nvs_block *found)
 {
 	const struct nvs_small *small;
 
@@ -142,7 +78,7 @@ bool nvs_block_find(CUdeviceptr address, struct nvs_block *found)
 bool nvs_block_set_async(CUdeviceptr address, bool async)
 {
 	struct nvs_block block;
-	struct home *home;
+	struct nvs_home *home;
 	bool known;
 
 	hold();
@@ -156,114 +92,62 @@ bool nvs_block_set_async(CUdeviceptr address, bool async)
 	return known;
 }
 
-static void drop_home(struct home *home)
+/* It is to be found, or it goes again. */
+static CUresult settle(struct nvs_home *home)
 {
-	if (home->extent)
-		nvs_extent_end(home->extent);
-	free(home->slab);
-	free(home);
-}
+	bool settled;
 
-/* A home with memory of its own, in no list yet. */
-static CUresult make_home(struct nvs_device *device, CUcontext context, uint64_t bytes,
-			  struct home **made)
-{
-	struct home *home = calloc(1, sizeof(*home));
-	CUresult result;
-
-	if (!home)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = nvs_extent_make(device, bytes, &home->extent);
-	if (result != CUDA_SUCCESS) {
-		free(home);
-		return result;
-	}
-	home->block = (struct nvs_block){
-		.kind = NVS_BLOCK_PLAIN,
-		.start = home->extent->start,
-		.bytes = bytes,
-		.device = device,
-		.context = context,
-		.mapping = home->extent->start,
-		.mapping_bytes = home->extent->bytes,
-	};
-	*made = home;
-	return CUDA_SUCCESS;
-}
-
-/* With the lock held: it can be found from now on. False: no memory. */
-static bool enter_address(struct home *home)
-{
-	if (!nvs_addresses_set(home->block.mapping, home->block.mapping_bytes, home))
-		return false;
-	home->block.id = ++last_id;
-	home->block.mapping_id = last_id;
-	return true;
-}
-
-/* The same for one of plain memory. */
-static bool settle(struct home *home)
-{
-	home->pool = pool_of(home->block.context);
-	return home->pool && enter_address(home);
+	hold();
+	settled = nvs_home_settle(home);
+	let_go();
+	if (settled)
+		return CUDA_SUCCESS;
+	nvs_home_drop(home);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult alloc_large(struct nvs_device *device, CUcontext context, uint64_t bytes,
 			    CUdeviceptr *pointer)
 {
-	struct home *home;
-	CUresult result = make_home(device, context, bytes, &home);
-	bool settled;
+	struct nvs_home *home;
+	CUresult result = nvs_home_make(device, context, bytes, &home);
+	CUdeviceptr start;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	hold();
-	settled = settle(home);
-	if (settled)
-		link_home(home);
-	let_go();
-	if (!settled) {
-		drop_home(home);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*pointer = home->block.start;
-	return CUDA_SUCCESS;
+	start = home->block.start;
+	result = settle(home);
+	if (result == CUDA_SUCCESS)
+		*pointer = start;
+	return result;
 }
 
 /* One more slab for the context's small allocations. */
 static CUresult add_slab(struct nvs_device *device, CUcontext context)
 {
-	struct home *home;
-	CUresult result = make_home(device, context, NVS_SLAB_BYTES, &home);
-	bool settled;
+	struct nvs_home *home;
+	CUresult result = nvs_home_make(device, context, NVS_SLAB_BYTES, &home);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	home->slab = nvs_slab_make(home->block.start, home);
-	hold();
-	settled = home->slab && settle(home);
-	if (settled && !nvs_slab_add(&home->pool->slabs, home->slab)) {
-		nvs_addresses_clear(home->block.mapping, home->block.mapping_bytes);
-		settled = false;
-	}
-	let_go();
-	if (settled)
-		return CUDA_SUCCESS;
-	drop_home(home);
+	if (home->slab)
+		return settle(home);
+	nvs_home_drop(home);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static bool take_small(CUcontext context, uint64_t bytes, CUdeviceptr *pointer)
 {
 	struct nvs_small *small = NULL;
-	struct pool *pool;
+	struct nvs_owner *owner;
 
 	hold();
-	pool = pool_of(context);
-	if (pool)
-		small = nvs_small_take(&pool->slabs, (uint32_t)bytes);
+	owner = nvs_owner_of(context);
+	if (owner)
+		small = nvs_small_take(&owner->slabs, (uint32_t)bytes);
 	if (small) {
-		small->id = ++last_id;
+		small->id = nvs_block_next_id();
 		*pointer = nvs_small_start(small);
 	}
 	let_go();
@@ -295,9 +179,9 @@ CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr 
 }
 
 /* With the lock held. NULL: nothing to free starts there. */
-static struct home *begin_free(CUdeviceptr start, struct nvs_small **small)
+static struct nvs_home *begin_free(CUdeviceptr start, struct nvs_small **small)
 {
-	struct home *home = nvs_addresses_find(start);
+	struct nvs_home *home = nvs_addresses_find(start);
 	struct nvs_block block;
 
 	if (!describe(home, start, &block) || block.start != start || block.kind != NVS_BLOCK_PLAIN)
@@ -307,16 +191,16 @@ static struct home *begin_free(CUdeviceptr start, struct nvs_small **small)
 		(*small)->leaving = true;
 	else
 		home->leaving = true;
-	home->pool->leaving++;
+	home->owner->leaving++;
 	return home;
 }
 
 /* With the lock held. Answers what is to be dropped; NULL: nothing. */
-static struct home *end_free(struct home *home, struct nvs_small *small, bool done)
+static struct nvs_home *end_free(struct nvs_home *home, struct nvs_small *small, bool done)
 {
-	struct nvs_slab *empty;
+	struct nvs_slab *empty = NULL;
 
-	home->pool->leaving--;
+	home->owner->leaving--;
 	pthread_cond_broadcast(&changed);
 	if (!done) {
 		if (small)
@@ -326,21 +210,19 @@ static struct home *end_free(struct home *home, struct nvs_small *small, bool do
 		return NULL;
 	}
 	if (small) {
-		empty = nvs_small_give(&home->pool->slabs, small);
+		empty = nvs_small_give(&home->owner->slabs, small);
 		if (!empty)
 			return NULL;
 		home = empty->home;
-	} else {
-		unlink_home(home);
 	}
-	nvs_addresses_clear(home->block.mapping, home->block.mapping_bytes);
+	nvs_home_unsettle(home);
 	return home;
 }
 
 bool nvs_block_free(CUdeviceptr start, CUresult *result)
 {
 	struct nvs_small *small;
-	struct home *home, *dropped;
+	struct nvs_home *home, *dropped;
 
 	hold();
 	home = begin_free(start, &small);
@@ -352,49 +234,33 @@ bool nvs_block_free(CUdeviceptr start, CUresult *result)
 	dropped = end_free(home, small, *result == CUDA_SUCCESS);
 	let_go();
 	if (dropped)
-		drop_home(dropped);
+		nvs_home_drop(dropped);
 	return true;
-}
-
-/* With the lock held: takes one home of the pool out; NULL: it is empty. */
-static struct home *take_any(struct pool *pool)
-{
-	struct nvs_slab *slab = nvs_slab_take(&pool->slabs);
-	struct home *home = slab ? slab->home : pool->first;
-
-	if (!home)
-		return NULL;
-	if (!slab)
-		unlink_home(home);
-	nvs_addresses_clear(home->block.mapping, home->block.mapping_bytes);
-	return home;
 }
 
 void nvs_blocks_context_gone(CUcontext context)
 {
-	struct pool *pool;
-	struct home *home;
+	struct nvs_owner *owner;
+	struct nvs_home *home;
 
 	hold();
-	for (pool = pools; pool && pool->context != context;)
-		pool = pool->next;
+	owner = nvs_owner_find(context);
 	/* Who frees one just now waits for the context, and finds it ended. */
-	while (pool && pool->leaving)
+	while (owner && owner->leaving)
 		pthread_cond_wait(&changed, &lock);
-	while (pool && (home = take_any(pool))) {
+	while (owner && (home = nvs_owner_take(owner))) {
 		pthread_mutex_unlock(&lock);
-		drop_home(home);
+		nvs_home_drop(home);
 		pthread_mutex_lock(&lock);
 	}
-	if (pool)
-		pool->context = NULL;
+	if (owner)
+		owner->context = NULL;
 	let_go();
 }
 
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes)
 {
-	struct home *home = calloc(1, sizeof(*home));
-	bool noted;
+	struct nvs_home *home = calloc(1, sizeof(*home));
 
 	if (!home)
 		return false;
@@ -406,22 +272,17 @@ bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes
 		.mapping = start,
 		.mapping_bytes = bytes,
 	};
-	hold();
-	noted = enter_address(home);
-	let_go();
-	if (!noted)
-		free(home);
-	return noted;
+	return settle(home) == CUDA_SUCCESS;
 }
 
 void nvs_block_forget(CUdeviceptr start)
 {
-	struct home *home;
+	struct nvs_home *home;
 
 	hold();
 	home = nvs_addresses_find(start);
-	if (home && !home->pool && home->block.start == start)
-		nvs_addresses_clear(start, home->block.bytes);
+	if (home && !home->owner && home->block.start == start)
+		nvs_home_unsettle(home);
 	else
 		home = NULL;
 	let_go();
@@ -430,7 +291,7 @@ void nvs_block_forget(CUdeviceptr start)
 
 bool nvs_block_pin(CUdeviceptr start, uint64_t bytes)
 {
-	struct home *home;
+	struct nvs_home *home;
 	bool pinned;
 
 	/* Nothing of it is moving, so nobody is waited for for long. */
@@ -445,8 +306,5 @@ void nvs_blocks_forked(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-	/* What the parent had stays allocated: a thread that is not here may have been changing it.
-	 */
-	pools = NULL;
-	nvs_addresses_forget();
+	nvs_homes_forked();
 }

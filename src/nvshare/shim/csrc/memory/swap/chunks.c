@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the chunks and the lists of those that are here and of those that are out. A device's lock
- * protects its lists and sums, and of its chunks place, entered and pins; `changed` is signalled
+ * Owns the chunks. A device's lock protects their places (places.c), and of each chunk place,
+ * entered and pins; `changed` is signalled
  * when a chunk leaves the hands that it was in. What is mapped where belongs to whoever has the
  * chunk in hand, the mover (MOVING) or a thread that has entered it; so no lock is held while the
  * driver is called, and no thread is cancelled while it has a chunk in hand.
@@ -12,25 +12,14 @@
 #include <stdlib.h>
 
 #include "gate/device.h"
-#include "gate/marks.h"
 #include "memory/room.h"
+#include "memory/swap/places.h"
 #include "process/thread.h"
-
-struct list {
-	struct nvs_chunk *first, *last;
-};
 
 struct store {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/*
-	 * On the device, and may move. A chunk that is clean comes in at the front, any other at
-	 * the end; and all of them are written, as far as is known, when something is submitted: so
-	 * those that are clean are all in front.
-	 */
-	struct list here;
-	struct list out; /* first in, first out */
-	uint64_t resident, out_bytes;
+	struct nvs_places places;
 	uint64_t peers; /* that may reach plain memory */
 };
 
@@ -44,130 +33,9 @@ static struct store *store_of(const struct nvs_device *device)
 	return &stores[device->ordinal];
 }
 
-static void push(struct list *list, struct nvs_chunk *chunk)
-{
-	chunk->before = NULL;
-	chunk->after = list->first;
-	if (chunk->after)
-		chunk->after->before = chunk;
-	else
-		list->last = chunk;
-	list->first = chunk;
-}
-
-static void append(struct list *list, struct nvs_chunk *chunk)
-{
-	chunk->after = NULL;
-	chunk->before = list->last;
-	if (chunk->before)
-		chunk->before->after = chunk;
-	else
-		list->first = chunk;
-	list->last = chunk;
-}
-
-static void take(struct list *list, struct nvs_chunk *chunk)
-{
-	if (chunk->before)
-		chunk->before->after = chunk->after;
-	else
-		list->first = chunk->after;
-	if (chunk->after)
-		chunk->after->before = chunk->before;
-	else
-		list->last = chunk->before;
-}
-
-uint64_t nvs_chunks_submissions(void)
-{
-	uint64_t sum = 0;
-
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
-		const struct nvs_device *device = nvs_device_known(ordinal);
-
-		if (device)
-			sum += nvs_marks_submissions(device);
-	}
-	return sum;
-}
-
-bool nvs_chunk_is_clean(const struct nvs_chunk *chunk)
-{
-	return chunk->clean_at == nvs_chunks_submissions() &&
-	       (chunk->host_copy || !chunk->had_contents);
-}
-
-static bool is_out(const struct nvs_chunk *chunk)
-{
-	return chunk->place == NVS_PLACE_NOWHERE || chunk->place == NVS_PLACE_HOST;
-}
-
-/* With the lock held: the chunk goes where its place says, and is counted there. */
-static void put(struct store *store, struct nvs_chunk *chunk, int place)
-{
-	chunk->place = place;
-	if (is_out(chunk)) {
-		store->out_bytes += chunk->bytes;
-		push(&store->out, chunk);
-	} else {
-		store->resident += chunk->bytes;
-		if (chunk->pins)
-			return;
-		if (nvs_chunk_is_clean(chunk))
-			push(&store->here, chunk);
-		else
-			append(&store->here, chunk);
-	}
-}
-
-/* With the lock held: the opposite. */
-static void remove_chunk(struct store *store, struct nvs_chunk *chunk)
-{
-	if (is_out(chunk)) {
-		store->out_bytes -= chunk->bytes;
-		take(&store->out, chunk);
-	} else {
-		store->resident -= chunk->bytes;
-		if (!chunk->pins)
-			take(&store->here, chunk);
-	}
-}
-
 void nvs_chunks_on_end(void (*ended)(struct nvs_chunk *chunk))
 {
 	listener = ended;
-}
-
-/* With the lock held. The first clean one that nobody works on. */
-static struct nvs_chunk *find_clean(const struct store *store, bool *entered)
-{
-	uint64_t submissions = nvs_chunks_submissions();
-	struct nvs_chunk *chunk;
-
-	for (chunk = store->here.first; chunk && chunk->clean_at == submissions;
-	     chunk = chunk->after) {
-		if (!chunk->host_copy && chunk->had_contents)
-			continue;
-		if (!chunk->entered)
-			return chunk;
-		*entered = true;
-	}
-	return NULL;
-}
-
-/* With the lock held. Of the others, the one that came first of those for which there is room. */
-static struct nvs_chunk *find_written(const struct store *store, uint64_t host_bytes, bool *entered)
-{
-	struct nvs_chunk *chunk;
-
-	for (chunk = store->here.last; chunk; chunk = chunk->before) {
-		if (!chunk->granules && chunk->bytes > host_bytes && !nvs_chunk_is_managed(chunk))
-			continue;
-		if (!chunk->entered)
-			return chunk;
-		*entered = true;
-	}
-	return NULL;
 }
 
 struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_bytes)
@@ -177,19 +45,11 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 	bool entered;
 
 	pthread_mutex_lock(&store->lock);
-	for (;;) {
-		entered = false;
-		chunk = find_clean(store, &entered);
-		if (!chunk)
-			chunk = find_written(store, host_bytes, &entered);
-		if (chunk || !entered)
-			break;
+	nvs_places_quiet(&store->places);
+	while (!(chunk = nvs_places_find_here(&store->places, host_bytes, &entered)) && entered)
 		pthread_cond_wait(&store->changed, &store->lock);
-	}
-	if (chunk) {
-		take(&store->here, chunk);
-		chunk->place = NVS_PLACE_MOVING;
-	}
+	if (chunk)
+		nvs_places_lift(&store->places, chunk);
 	pthread_mutex_unlock(&store->lock);
 	return chunk;
 }
@@ -197,8 +57,7 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 /* With the lock held: a chunk that was MOVING, and counted as resident, is no more. */
 static void moved(struct store *store, struct nvs_chunk *chunk, int place)
 {
-	store->resident -= chunk->bytes;
-	put(store, chunk, place);
+	nvs_places_set_down(&store->places, chunk, place);
 	pthread_cond_broadcast(&store->changed);
 }
 
@@ -267,27 +126,15 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_by
 
 	*result = CUDA_SUCCESS;
 	pthread_mutex_lock(&store->lock);
-	for (;;) {
-		entered = false;
-		for (chunk = store->out.last; chunk; chunk = chunk->before) {
-			if (chunk->bytes > most_bytes)
-				continue;
-			if (!chunk->entered)
-				break;
-			entered = true;
-		}
-		if (chunk || !entered)
-			break;
+	nvs_places_quiet(&store->places);
+	while (!(chunk = nvs_places_find_out(&store->places, most_bytes, &entered)) && entered)
 		pthread_cond_wait(&store->changed, &store->lock);
-	}
 	if (!chunk) {
 		pthread_mutex_unlock(&store->lock);
 		return NULL;
 	}
-	remove_chunk(store, chunk);
 	place = chunk->place;
-	chunk->place = NVS_PLACE_MOVING;
-	store->resident += chunk->bytes;
+	nvs_places_lift(&store->places, chunk);
 	chunk->peers = store->peers;
 	pthread_mutex_unlock(&store->lock);
 	*result = nvs_chunk_make_memory(chunk);
@@ -323,12 +170,12 @@ static uint64_t read_locked(const struct nvs_device *device, const uint64_t *sum
 
 uint64_t nvs_chunks_resident(const struct nvs_device *device)
 {
-	return read_locked(device, &store_of(device)->resident);
+	return read_locked(device, &store_of(device)->places.resident);
 }
 
 uint64_t nvs_chunks_out_bytes(const struct nvs_device *device)
 {
-	return read_locked(device, &store_of(device)->out_bytes);
+	return read_locked(device, &store_of(device)->places.out_bytes);
 }
 
 CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
@@ -359,9 +206,9 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 	nvs_cancel_off();
 	chunk->entered = true;
 	pthread_mutex_lock(&store->lock);
-	chunk->clean_at = nvs_chunks_submissions();
+	chunk->clean_at = nvs_places_fresh(&store->places);
 	chunk->peers = store->peers;
-	put(store, chunk, resident ? NVS_PLACE_DEVICE : NVS_PLACE_NOWHERE);
+	nvs_places_put(&store->places, chunk, resident ? NVS_PLACE_DEVICE : NVS_PLACE_NOWHERE);
 	pthread_mutex_unlock(&store->lock);
 	*created = chunk;
 	return CUDA_SUCCESS;
@@ -393,7 +240,7 @@ void nvs_chunk_leave(struct nvs_chunk *chunk)
 
 	pthread_mutex_lock(&store->lock);
 	chunk->entered = false;
-	out = is_out(chunk);
+	out = nvs_chunk_is_out(chunk);
 	pthread_cond_broadcast(&store->changed);
 	pthread_mutex_unlock(&store->lock);
 	nvs_cancel_on();
@@ -407,8 +254,8 @@ void nvs_chunk_end(struct nvs_chunk *chunk)
 	uint64_t resident;
 
 	pthread_mutex_lock(&store->lock);
-	resident = is_out(chunk) ? 0 : chunk->bytes;
-	remove_chunk(store, chunk);
+	resident = nvs_chunk_is_out(chunk) ? 0 : chunk->bytes;
+	nvs_places_remove(&store->places, chunk);
 	pthread_cond_broadcast(&store->changed);
 	pthread_mutex_unlock(&store->lock);
 	nvs_chunk_drop_memory(chunk);
@@ -429,10 +276,10 @@ bool nvs_chunk_pin(struct nvs_chunk *chunk)
 	bool here, first;
 
 	pthread_mutex_lock(&store->lock);
-	here = !is_out(chunk);
+	here = !nvs_chunk_is_out(chunk);
 	first = here && !chunk->pins;
 	if (first)
-		take(&store->here, chunk);
+		nvs_places_pin(&store->places, chunk);
 	if (here)
 		chunk->pins++;
 	pthread_mutex_unlock(&store->lock);
@@ -452,14 +299,14 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 	pthread_mutex_lock(&store->lock);
 	store->peers = peers;
 	/* Whoever comes into the list from here on knows of them. */
-	for (chunk = store->here.last; chunk;) {
+	for (chunk = store->places.here.last; chunk;) {
 		if (chunk->peers == peers) {
 			chunk = chunk->before;
 			continue;
 		}
 		if (chunk->entered) {
 			pthread_cond_wait(&store->changed, &store->lock);
-			chunk = store->here.last;
+			chunk = store->places.here.last;
 			continue;
 		}
 		chunk->entered = true;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "memory/swap/chunk.h"
+#include "memory/swap/places.h"
 
 /*
  * `ended` is told of every chunk that ends, when it is nobody's any more: its granules go back.
@@ -31,11 +32,10 @@ void nvs_chunks_on_end(void (*ended)(struct nvs_chunk *chunk));
 /*
  * The chunk that should leave next: clean ones first, then those that have been here for the
  * longest. It is still mapped. One that needs more than `host_bytes` of new host memory for its
- * copy is passed over (clean ones and those with granules need none). NULL: none that may leave.
+ * copy is passed over (clean ones, nvs_chunk_is_clean, and those with granules need none). NULL:
+ * none that may leave.
  */
 struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_bytes);
-/* Leaves without a copy: either it has no contents or the host copy has them. */
-bool nvs_chunk_is_clean(const struct nvs_chunk *chunk);
 /* It was copied or is clean: its device memory is given back; HOST if host_copy, else NOWHERE. */
 void nvs_chunk_out(struct nvs_chunk *chunk);
 /* Nothing was changed: DEVICE. */
@@ -45,8 +45,8 @@ bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes);
 /*
  * A chunk that is out gets device memory, mapped at its addresses, with the accesses that it had.
  * Waits for threads of the program that work on one; one of more than `most_bytes` is passed over.
- * NULL: none is out (*result CUDA_SUCCESS), or
- * the driver's error is in *result and nothing was changed.
+ * NULL: none is out (*result CUDA_SUCCESS), or the driver's error is in *result and nothing was
+ * changed.
  */
 struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
 				     CUresult *result);
@@ -59,8 +59,6 @@ void nvs_chunk_back(struct nvs_chunk *chunk);
 uint64_t nvs_chunks_resident(const struct nvs_device *device);
 /* Without device memory, with contents or not. */
 uint64_t nvs_chunks_out_bytes(const struct nvs_device *device);
-/* Submissions of this process to all its devices. */
-uint64_t nvs_chunks_submissions(void);
 
 /*
  * For who makes chunks: threads of the program. Functions that call the driver want a context of

@@ -8,7 +8,7 @@
 
 static uint64_t swapping(struct nvs_device *device)
 {
-	return device && nvs_memory_of(device)->swaps && nvs_room_footprint(device)
+	return device && nvs_memory_swaps(device) && nvs_room_footprint(device)
 		       ? 1ULL << device->ordinal
 		       : 0;
 }
@@ -16,7 +16,7 @@ static uint64_t swapping(struct nvs_device *device)
 CUresult nvs_look_enter(struct nvs_pass *pass, const struct nvs_device *device)
 {
 	struct nvs_device *only = atomic_load_explicit(&nvs_device_only, memory_order_acquire);
-	uint64_t mask = device && nvs_memory_of(device)->swaps ? 1ULL << device->ordinal : 0;
+	uint64_t mask = device && nvs_memory_swaps(device) ? 1ULL << device->ordinal : 0;
 
 	if (only)
 		mask |= swapping(only);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "gate/device.h"
-#include "memory/memory.h"
 #include "memory/swap/chunks.h"
 #include "process/thread.h"
 
@@ -27,13 +26,26 @@ static uint64_t peers_of(const struct nvs_device *owner)
 	return peers;
 }
 
+void nvs_peers_reach(const struct nvs_device *owner, uint64_t users)
+{
+	users &= ~(1ULL << owner->ordinal);
+	for (int ordinal = 0; users; ordinal++, users >>= 1) {
+		struct nvs_device *user = users & 1 ? nvs_device_use(ordinal) : NULL;
+
+		if (user)
+			atomic_fetch_or(&user->reaches, 1ULL << owner->ordinal);
+	}
+}
+
 CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *user, int change)
 {
 	unsigned int *count = &given[owner->ordinal][user->ordinal];
 	CUresult result = CUDA_SUCCESS;
 
-	if (owner == user || !nvs_memory_of(owner)->swaps)
+	if (owner == user)
 		return result;
+	if (change > 0)
+		nvs_peers_reach(owner, 1ULL << user->ordinal);
 	nvs_cancel_off();
 	pthread_mutex_lock(&lock);
 	/* It may have been given where no hook saw it. */

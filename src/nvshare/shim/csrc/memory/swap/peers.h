@@ -6,6 +6,8 @@
 #ifndef NVSHARE_PEERS_H
 #define NVSHARE_PEERS_H
 
+#include <stdint.h>
+
 #include "cuda/abi.h"
 
 struct nvs_device;
@@ -15,6 +17,8 @@ struct nvs_device;
  * and will have.
  */
 CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *user, int change);
+/* Devices, a bit for each ordinal, may use memory of `owner` that moves, until the process ends. */
+void nvs_peers_reach(const struct nvs_device *owner, uint64_t users);
 /* In a forked child. */
 void nvs_peers_forked(void);
 

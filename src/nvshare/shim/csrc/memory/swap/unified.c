@@ -10,7 +10,6 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
-#include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/spans.h"
@@ -28,7 +27,7 @@ uint64_t nvs_unified_moving(const struct nvs_device *device, size_t bytes, unsig
 {
 	int prefetches = 0;
 
-	if (!nvs_memory_of(device)->swaps || flags != CU_MEM_ATTACH_GLOBAL)
+	if (flags != CU_MEM_ATTACH_GLOBAL)
 		return 0;
 	NVS_CALL(cuDeviceGetAttribute, &prefetches, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
 		 device->ordinal);

@@ -11,9 +11,11 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "memory/swap/access.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
+#include "memory/swap/peers.h"
 #include "memory/swap/spans.h"
 #include "process/thread.h"
 
@@ -208,65 +210,6 @@ void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
 	give();
 }
 
-static bool device_exists(int ordinal)
-{
-	int devices = 0;
-
-	NVS_CALL(cuDeviceGetCount, &devices);
-	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
-}
-
-/* What the driver says of one device's access. */
-static CUresult check_access(const CUmemAccessDesc_v1 *desc)
-{
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return device_exists(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* A device that can't reach another one's memory: the driver could say it of what is here only. */
-static CUresult check_peers(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
-			    size_t count)
-{
-	const struct nvs_device *device = ((struct nvs_handle *)span->of)->device;
-
-	for (size_t i = 0; i < count; i++) {
-		int can = 1;
-
-		if (desc[i].location.id != device->ordinal &&
-		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-		    NVS_CALL(cuDeviceCanAccessPeer, &can, desc[i].location.id, device->ordinal) ==
-			    CUDA_SUCCESS &&
-		    !can)
-			return CUDA_ERROR_INVALID_DEVICE;
-	}
-	return CUDA_SUCCESS;
-}
-
-/* Devices that are not named keep what they have. */
-static CUresult change_access(struct nvs_chunk *chunk, CUdeviceptr at,
-			      const CUmemAccessDesc_v1 *desc, size_t count)
-{
-	struct nvs_access access = { 0 };
-
-	nvs_chunk_access(chunk, at, &access);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t bit = 1ull << desc[i].location.id;
-
-		access.read_write &= ~bit;
-		access.read_only &= ~bit;
-		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			access.read_write |= bit;
-		else if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
-			access.read_only |= bit;
-	}
-	return nvs_chunk_set_access(chunk, at, &access);
-}
-
 /* With the lock held. */
 static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
 			      size_t count)
@@ -275,20 +218,34 @@ static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc
 
 	if (!span->of)
 		return NVS_CALL(cuMemSetAccess, span->start, span->bytes, desc, count);
-	result = check_peers(span, desc, count);
-	EACH_CHUNK(span, result, change_access(chunk, at, desc, count))
+	result = nvs_access_check_peers(((struct nvs_handle *)span->of)->device, desc, count);
+	EACH_CHUNK(span, result, nvs_access_change(chunk, at, desc, count))
 	return result;
+}
+
+/* The devices that may reach memory of the owners now have to wait for these ones' turns too. */
+static void note_users(uint64_t owners, const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	uint64_t users = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			users |= 1ULL << desc[i].location.id;
+	for (int ordinal = 0; owners; ordinal++, owners >>= 1)
+		if (owners & 1)
+			nvs_peers_reach(nvs_device_known(ordinal), users);
 }
 
 CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc_v1 *desc,
 				size_t count)
 {
+	uint64_t owners = 0;
 	CUresult result = desc && count && bytes && start + bytes > start
 				  ? CUDA_SUCCESS
 				  : CUDA_ERROR_INVALID_VALUE;
 
-	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check_access(&desc[i]);
+	if (result == CUDA_SUCCESS)
+		result = nvs_access_check(desc, count);
 	if (result != CUDA_SUCCESS)
 		return result;
 	take();
@@ -298,9 +255,13 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 		const struct nvs_span *span = nvs_spans_at(&mappings, at);
 
 		result = set_access_of(span, desc, count);
+		if (span->of)
+			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
 		at += span->bytes;
 	}
 	give();
+	if (result == CUDA_SUCCESS)
+		note_users(owners, desc, count);
 	return result;
 }
 
@@ -312,7 +273,7 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 	const struct nvs_span *span;
 
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !device_exists(location->id))
+	    !nvs_access_device_exists(location->id))
 		return result;
 	take();
 	span = nvs_spans_at(&mappings, address);
@@ -325,11 +286,8 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 		nvs_chunk_leave(chunk);
 	}
 	give();
-	if (result == CUDA_SUCCESS && access.read_write >> location->id & 1)
-		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	else if (result == CUDA_SUCCESS)
-		*flags = access.read_only >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
-							      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if (result == CUDA_SUCCESS)
+		*flags = nvs_access_flags(&access, location->id);
 	return result;
 }
 

@@ -1,0 +1,158 @@
+"""Where an experiment runs: devices that a hog makes small, a scheduler, and what its status says."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from program import Program, ProgramError, kill, starting
+
+from nvshare import paths, scheduler_process, shim
+from nvshare.admin import admin_pb2
+from nvshare.ctl.admin_client import admin
+from nvshare.scheduler_process import SchedulerStartError
+
+MIB = 1 << 20
+RESERVE_BYTES = 512 * MIB
+"""What the scheduler keeps free: its default for the devices of 16 GiB that a hog makes of larger ones."""
+HEADROOM_BYTES = 1536 * MIB
+CONTEXT_BYTES = 768 * MIB
+"""More than what a PyTorch process has beside its data: 730 MiB with cuBLAS and cuDNN."""
+HOST_GIB = 48
+"""Host memory to swap into, of all programs together: two of 20 GB that push each other out need most."""
+START_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What all experiments share; sizes are in units, so that the same experiments fit a simulated device."""
+
+    environment: Mapping[str, str]
+    simulated: bool
+    unit: int
+    logs: Path
+    stack: ExitStack
+    """Ends what runs: closed at the end of each experiment."""
+
+    def start(self, name: str, script: str, environment: Mapping[str, str], *arguments: object) -> Program:
+        """A program, not yet there."""
+        return self.stack.enter_context(starting(name, script, environment, self.logs, *arguments))
+
+    def there(self, *programs: Program) -> None:
+        """Waits until they are."""
+        for program in programs:
+            program.answer(START_SECONDS)
+
+    def ready(self, name: str, script: str, environment: Mapping[str, str], *arguments: object) -> Program:
+        """A program that is there."""
+        program = self.start(name, script, environment, *arguments)
+        self.there(program)
+        return program
+
+    def hog(self, left: int, ordinal: int = 0) -> Program:
+        """Takes all of a device but ``left`` bytes."""
+        return self.ready(f"hog{ordinal}", "hog.py", self.environment, ordinal, left)
+
+    def scheduler(self, quantum: float, policy: str = "auto") -> Scheduler:
+        """A scheduler of its own."""
+        return self.stack.enter_context(_scheduler(self, quantum, policy))
+
+
+def left_for(data: int, programs: int) -> int:
+    """What a hog leaves so that so many programs together can have ``data`` bytes resident."""
+    return data + RESERVE_BYTES + max(HEADROOM_BYTES, programs * CONTEXT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A running one."""
+
+    run_dir: paths.RunDir
+    clients: dict[str, str]
+    """The environment of its clients."""
+    began: float = field(default_factory=time.monotonic)
+
+    def status(self) -> admin_pb2.Status:
+        """What it says now."""
+        with admin([self.run_dir]) as stub:
+            status: admin_pb2.Status = stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=10)
+        return status
+
+    def demand_swap(self) -> None:
+        """ProgramError if the memory of a client does not swap: the figures would mean nothing."""
+        for device in self.status().devices:
+            for client in device.clients:
+                if client.backend != "swap":
+                    raise ProgramError(f"the memory of {client.command} is {client.backend or 'unknown'}, not swap")
+
+    def set_policy(self, policy: str) -> None:
+        """For all devices."""
+        with admin([self.run_dir]) as stub:
+            stub.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy), timeout=10)
+
+    def moved(self) -> Moved:
+        """What was swapped so far, on all devices."""
+        each = [device.swapping for device in self.status().devices]
+        return Moved(
+            sum(one.out_bytes for one in each),
+            sum(one.in_bytes for one in each),
+            sum(one.out_seconds for one in each),
+            sum(one.in_seconds for one in each),
+            sum(one.stalls for one in each),
+            sum(one.stall_seconds for one in each),
+            sum(one.prefetched for one in each),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The scheduler's own count of what was swapped."""
+
+    out_bytes: int
+    in_bytes: int
+    out_seconds: float
+    in_seconds: float
+    stalls: int
+    stall_seconds: float
+    prefetched: int
+
+    def since(self, before: Moved) -> Moved:
+        """What was added."""
+        return Moved(
+            self.out_bytes - before.out_bytes,
+            self.in_bytes - before.in_bytes,
+            self.out_seconds - before.out_seconds,
+            self.in_seconds - before.in_seconds,
+            self.stalls - before.stalls,
+            self.stall_seconds - before.stall_seconds,
+            self.prefetched - before.prefetched,
+        )
+
+
+@contextmanager
+def _scheduler(place: Place, quantum: float, policy: str) -> Iterator[Scheduler]:
+    folder = place.logs / f"scheduler-{time.monotonic_ns()}"
+    folder.mkdir()
+    run_dir = paths.RunDir(folder)
+    options = ("--policy", policy, "--quantum", str(quantum))
+    command = scheduler_process.command(
+        run_dir, *options, "--reserve", f"{RESERVE_BYTES // MIB}MiB", "--host-memory", f"{HOST_GIB}GiB"
+    )
+    with run_dir.log_file.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)
+    try:
+        scheduler_process.wait_until_accepting(run_dir, lambda: process.poll() is None, run_dir.log_file)
+        clients = {**place.environment, **shim.preload_environment(run_dir, place.environment)}
+        yield Scheduler(run_dir, clients)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        kill(process)
+
+
+__all__ = ["Moved", "Place", "Scheduler", "SchedulerStartError", "left_for"]

@@ -1,0 +1,228 @@
+"""Programs with more memory than the device: the real scheduler and the real library on a simulated GPU.
+
+Every program knows what is in its memory and looks at it in each of its rounds, so a test that ends well has seen that
+nothing was lost, wherever it was meanwhile.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from nvshare import simgpu
+from nvshare.admin import admin_pb2
+from nvshare.paths import LD_PRELOAD, RUN_DIR, RunDir
+from nvshare.simgpu import record
+from nvshare.simgpu.turns import overlaps
+from tests.conftest import SOURCE_ROOT, Libraries
+from tests.polling import poll_until
+from tests.scheduler.wire_client import Scheduler
+
+pytestmark = pytest.mark.timeout(240)
+
+Serve = Callable[..., Scheduler]
+Program = subprocess.Popen[str]
+Start = Callable[..., Program]
+
+MIB = 1 << 20
+DEVICES = "2x1GiB/32MiB"
+SERVED = ("--quantum", "0.3", "--host-memory", "6GiB", "--reserve", "32MiB")
+PROGRAM = """
+import ctypes, sys
+from tests.simgpu.device import Device, allocate, call
+mebibytes, rounds, ordinal = map(int, sys.argv[1:4])
+MARK, STRIDE = 1024, 3 << 20
+device = Device.open(ordinal)
+blocks = [(allocate(size), size) for size in (1000, mebibytes << 18, mebibytes << 19, (mebibytes << 18) - (1 << 20))]
+places = [address + offset for address, size in blocks for offset in range(0, max(1, size - 4 * MARK), STRIDE)]
+def value(place, round):
+    return float((place >> 20) % 4096 + round)
+def write(round):
+    for place in places:
+        device.fill(place, value(place, round), 200)
+def look(round):
+    for place in places:
+        found = device.floats(place, 200)
+        assert found == [value(place, round)] * 200, (hex(place), round, found[:3], value(place, round))
+write(0)
+print("written", flush=True)
+for round in range(rounds):
+    if len(sys.argv) > 4:
+        sys.stdin.readline()
+    device.spin(0.02)
+    look(round)
+    write(round + 1)
+    call("cuCtxSynchronize")
+    print("round", round, flush=True)
+look(rounds)
+print("right", flush=True)
+"""
+
+
+@pytest.fixture
+def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Start]:
+    """Starts a program with so many MiB that does so many rounds; ``asked``: each when it is told to."""
+    variables = simgpu.environment(tmp_path / "simgpu", DEVICES) | {
+        LD_PRELOAD: str(libraries.shim),
+        RUN_DIR: str(run_dir.root / "run"),
+        "NVSHARE_MEMORY": "swap",
+        "PYTHONPATH": f"{SOURCE_ROOT.parent}:{SOURCE_ROOT}",
+        "PATH": "/usr/bin:/bin",
+    }
+    with ExitStack() as stack:
+
+        def begin(mebibytes: int, rounds: int, ordinal: int = 0, *, asked: bool = False) -> Program:
+            command = [sys.executable, "-c", PROGRAM, str(mebibytes), str(rounds), str(ordinal)]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(
+                [*command, *(["asked"] if asked else [])], env=variables, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield begin
+
+
+def line(program: Program) -> str:
+    """The next line that it prints."""
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
+def ask(program: Program) -> str:
+    """Lets it do a round; what it says then."""
+    assert program.stdin is not None
+    program.stdin.write("\n")
+    program.stdin.flush()
+    return line(program)
+
+
+def ends_well(*programs: Program) -> None:
+    """Every one finds all its memory as it was, to the end."""
+    for program in programs:
+        output, errors = program.communicate(timeout=200)
+        assert (program.returncode, output.splitlines()[-1:]) == (0, ["right"]), errors[-2000:]
+
+
+def device(scheduler: Scheduler) -> admin_pb2.Device:
+    """What the status says of the first device with clients."""
+    return next(each for each in scheduler.status().devices if each.clients)
+
+
+def swapped_bytes(scheduler: Scheduler) -> int:
+    """Bytes of all clients that are out now."""
+    return sum(client.swap.swapped_bytes for each in scheduler.status().devices for client in each.clients)
+
+
+def test_two_programs_of_three_quarters(serve: Serve, start: Start, tmp_path: Path) -> None:
+    """They take turns, each finds its memory as it was, and never does one run beside the other."""
+    serve(*SERVED)
+    programs = [start(700, 12) for _ in range(2)]
+    ends_well(*programs)
+    assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
+
+
+def test_four_programs_on_two_devices(serve: Serve, start: Start, tmp_path: Path) -> None:
+    """Two on each; what is swapped on one device is of no concern to the other."""
+    serve(*SERVED)
+    ends_well(*[start(600, 6, ordinal) for ordinal in (0, 1, 0, 1)])
+    assert [overlaps(record.read(tmp_path / "simgpu", ordinal)) for ordinal in (0, 1)] == [[], []]
+
+
+def test_four_times_the_device(serve: Serve, start: Start) -> None:
+    """Eight programs of half of the device each."""
+    serve(*SERVED, "--policy", "exclusive")
+    ends_well(*[start(450, 4) for _ in range(8)])
+
+
+def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -> None:
+    """Its memory goes out for another's, and is what it was when it goes on."""
+    scheduler = serve(*SERVED)
+    idle = start(700, 3, asked=True)
+    assert line(idle) == "written"
+    busy = start(700, 3, asked=True)
+    assert line(busy) == "written"
+    poll_until(lambda: swapped_bytes(scheduler) >= 300 * MIB, "the idle one was pushed out", 20)
+    assert ask(idle) == "round 0"
+    assert ask(busy) == "round 0"
+    assert [ask(idle), ask(busy), ask(idle), ask(busy)] == ["round 1", "round 1", "round 2", "round 2"]
+    ends_well(idle, busy)
+
+
+def test_scheduler_is_killed_again_and_again(serve: Serve, start: Start, tmp_path: Path) -> None:
+    """In whatever step of a transfer that is."""
+    scheduler = serve(*SERVED)
+    programs = [start(700, 14) for _ in range(3)]
+    for _ in range(6):
+        poll_until(lambda scheduler=scheduler: swapped_bytes(scheduler) > 0, "something is out", 30)  # type: ignore[misc]
+        scheduler.kill()
+        scheduler = serve(*SERVED)
+    ends_well(*programs)
+    assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
+
+
+def test_neighbours_are_killed(serve: Serve, start: Start) -> None:
+    """What they had is free again, and those who are left go on."""
+    scheduler = serve(*SERVED)
+    stays = start(700, 25)
+    for _ in range(4):
+        neighbour = start(700, 1000)
+        assert line(neighbour) == "written"
+        poll_until(lambda: swapped_bytes(scheduler) > 0, "something is out", 30)
+        neighbour.kill()
+        neighbour.wait()
+    ends_well(stays)
+
+
+def test_no_host_memory(serve: Serve, start: Start) -> None:
+    """An allocation that could never be served beside the others is refused when it is made, and nobody else hears of it."""
+    serve("--quantum", "0.3", "--host-memory", "64MiB")
+    first = start(700, 6, asked=True)
+    assert line(first) == "written"
+    second = start(700, 6)
+    _, errors = second.communicate(timeout=60)
+    assert second.returncode != 0
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in errors
+    assert "host memory" in errors
+    assert ask(first) == "round 0"
+    first.communicate("\n" * 5, timeout=60)
+    assert first.returncode == 0
+
+
+def test_eight_start_at_once_on_a_full_device(serve: Serve, start: Start) -> None:
+    """A context needs room that nobody asks for: it is made before the driver is called."""
+    scheduler = serve(*SERVED)
+    full = [start(450, 2, asked=True) for _ in range(2)]
+    assert [line(program) for program in full] == ["written"] * 2
+    many = [start(64, 2) for _ in range(8)]
+    ends_well(*many)
+    assert len(device(scheduler).clients) >= 2
+    for program in full:
+        program.communicate("\n" * 2, timeout=60)
+        assert program.returncode == 0
+
+
+def test_program_itself_needs_no_memory_for_what_is_out(serve: Serve, start: Start) -> None:
+    """The pages are the scheduler's: a pod's memory limit has nothing to do with them."""
+    scheduler = serve(*SERVED)
+    idle = start(700, 1, asked=True)
+    assert line(idle) == "written"
+
+    def anonymous() -> int:
+        text = Path(f"/proc/{idle.pid}/status").read_text()
+        return int(text.partition("RssAnon:")[2].split()[0]) << 10
+
+    before = anonymous()
+    busy = start(700, 1, asked=True)
+    assert line(busy) == "written"
+    poll_until(lambda: swapped_bytes(scheduler) >= 300 * MIB, "the idle one was pushed out", 20)
+    assert anonymous() - before < 50 * MIB
+    assert ask(idle) == "round 0"
+    assert ask(busy) == "round 0"
+    ends_well(idle, busy)
