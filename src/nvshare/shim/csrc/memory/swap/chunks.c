@@ -107,13 +107,12 @@ void nvs_chunk_stays(struct nvs_chunk *chunk)
 bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes)
 {
 	struct store *store = store_of(device);
-	struct nvs_chunk *chunk;
+	bool fits, entered;
 
 	pthread_mutex_lock(&store->lock);
-	for (chunk = store->out.last; chunk && chunk->bytes > most_bytes; chunk = chunk->before)
-		;
+	fits = nvs_places_find_out(&store->places, most_bytes, &entered) || entered;
 	pthread_mutex_unlock(&store->lock);
-	return chunk != NULL;
+	return fits;
 }
 
 struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
