@@ -29,10 +29,13 @@ def can_leave(arenas: Sequence[Arena]) -> int:
 
 def fill(arenas: Sequence[Arena], budget_bytes: int) -> list[Arena]:
     """The arenas that a budget allows: as equal as can be, none smaller than it is, none larger than is of use."""
-    low, high = 0, max((arena.useful_bytes for arena in arenas), default=0) // GRANULE_BYTES
+    low, high = 0, -(-max((arena.useful_bytes for arena in arenas), default=0) // GRANULE_BYTES)
+    if sum(max(arena.bytes, arena.useful_bytes) for arena in arenas) <= budget_bytes:
+        low = high
     while low < high:
         middle = (low + high + 1) // 2
-        if sum(arena.bytes for arena in _level(arenas, middle * GRANULE_BYTES)) <= budget_bytes:
+        level = middle * GRANULE_BYTES
+        if sum(max(arena.bytes, min(arena.useful_bytes, level)) for arena in arenas) <= budget_bytes:
             low = middle
         else:
             high = middle - 1

@@ -202,6 +202,14 @@ class Residency:
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+        for client in self.clients.values():
+            swap = client.swap
+            assert swap is not None
+            # What it was given on top of what it asked for is taken back where contexts have come since.
+            most = max(swap.footprint_bytes, self._ledger.left_bytes)
+            if swap.admitted_bytes > most and swap.reported and swap.growth is None:
+                swap.admitted_bytes = most
+                self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
         # Each answers whether those behind it may have room.
         for client in list(self.growing.values()):
             if not self._let_grow(client):

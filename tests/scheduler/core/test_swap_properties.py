@@ -1,0 +1,278 @@
+"""Memory that swaps, against a model that knows what is really on the device."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from nvshare.scheduler.core.actions import Action, Evict, GrowArena
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
+    ArenaGrown,
+    ClientGone,
+    DeviceSeen,
+    Event,
+    MemoryFreed,
+    PinnedMeasured,
+    Policy,
+    ResidentRecorded,
+    ResidentSettled,
+)
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import ShownState
+from tests.scheduler.core.swap_model import MIB, Process
+
+DEVICE = "GPU-a"
+GIB = 1 << 30
+TOTAL = 16 * GIB
+RESERVE = GIB // 2
+PINNED = 640 * MIB
+SLOTS = 6
+SLOT = st.integers(0, SLOTS - 1)
+SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB, 3 * GIB, 5 * GIB, 8 * GIB, 13 * GIB))
+HOLDING = (ShownState.HOLDING, ShownState.UNRESPONSIVE)
+
+
+class SwapMachine(RuleBasedStateMachine):
+    """Processes come, grow, ask, are cut off and die; messages cross; the scheduler restarts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes: dict[int, Process] = {}
+        self.dead: list[tuple[int, Process]] = []
+        """Whose memory the driver has not freed yet, by the number of their last connection."""
+        self.now = 100.0
+        self.last_number = 0
+        self.arenas: deque[GrowArena] = deque()
+        self.measured: set[int] = set()
+
+    @initialize(
+        policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
+        host_bytes=st.sampled_from((0, 6 * GIB, 100 * GIB)),
+    )
+    def start(self, policy: Policy, host_bytes: int) -> None:
+        """One device that nothing else uses."""
+        self.settings = Settings(
+            policy=policy,
+            assumed_pinned_bytes=PINNED,
+            reserve_bytes=RESERVE,
+            host_bytes=host_bytes,
+            quantum_seconds=5.0,
+        )
+        self.core = Core(self.settings)
+        self.handle(DeviceSeen(DEVICE, TOTAL))
+
+    @rule(slot=SLOT, size=SIZES)
+    def come(self, slot: int, size: int) -> None:
+        """A process begins, and asks for its context; or it wants more."""
+        process = self.processes.get(slot)
+        if process is None:
+            process = self.processes[slot] = Process(DEVICE)
+            self.connect(process)
+            process.grow(0, 0)
+        elif process.pinned and process.wanted is None and process.number:
+            process.grow(size, 0)
+
+    @rule(slot=SLOT, size=SIZES)
+    def grow(self, slot: int, size: int) -> None:
+        """The usual case: a footprint grows and all messages arrive."""
+        self.come(slot, size)
+        self.deliver_all()
+
+    @rule(slot=SLOT, size=st.sampled_from((2 * MIB, 256 * MIB, GIB)))
+    def pin(self, slot: int, size: int) -> None:
+        """Memory that can't move."""
+        process = self.processes.get(slot)
+        if process and process.pinned and process.wanted is None and process.number:
+            process.grow(0, size)
+
+    @rule(slot=SLOT, size=SIZES)
+    def free(self, slot: int, size: int) -> None:
+        process = self.processes.get(slot)
+        if process and process.number:
+            process.free(size)
+
+    @rule(slots=st.lists(SLOT, min_size=1, max_size=SLOTS))
+    def ask(self, slots: list[int]) -> None:
+        for slot in slots:
+            process = self.processes.get(slot)
+            if process and process.number:
+                process.ask()
+
+    @rule(slot=SLOT)
+    def release(self, slot: int) -> None:
+        process = self.processes.get(slot)
+        if process and process.number:
+            process.release()
+
+    @rule(slot=SLOT)
+    def read(self, slot: int) -> None:
+        """A client reads one message."""
+        if slot in self.processes:
+            self.processes[slot].read()
+
+    @rule(slot=SLOT)
+    def say(self, slot: int) -> None:
+        """One message of a client arrives."""
+        if slot in self.processes:
+            self.say_one(self.processes[slot])
+
+    @rule(slot=SLOT, most=st.sampled_from((64 * MIB, GIB, TOTAL)))
+    def move(self, slot: int, most: int) -> None:
+        if slot in self.processes:
+            self.processes[slot].move(most)
+
+    @rule()
+    def make_arenas(self) -> None:
+        """The host memory that was asked for is there."""
+        while self.arenas:
+            asked = self.arenas.popleft()
+            process = self.process_of(asked.client)
+            if process is not None:
+                process.arena += asked.segment_bytes
+                self.handle(ArenaGrown(asked.client, asked.segment_bytes))
+                process.report()
+
+    @rule()
+    def deliver_all(self) -> None:
+        """Everything arrives, everything moves, and those who are to leave do, until nothing is under way."""
+        for _ in range(1000):
+            busy = bool(self.arenas)
+            self.make_arenas()
+            for process in list(self.processes.values()):
+                busy |= bool(process.inbox or process.outbox)
+                while process.inbox:
+                    process.read()
+                if process.revoked:
+                    process.release()
+                process.move(TOTAL)
+                while process.outbox:
+                    self.say_one(process)
+            if not busy:
+                return
+        raise AssertionError("messages never end")
+
+    @rule(slot=SLOT)
+    def measure(self, slot: int) -> None:
+        """A context is measured: as large as it is."""
+        process = self.processes.get(slot)
+        if process and process.number and process.pinned:
+            self.measured.add(process.number)
+            self.handle(PinnedMeasured(process.number, process.pinned))
+
+    @rule(slot=SLOT)
+    def cut(self, slot: int) -> None:
+        """A connection ends; what was under way is lost. The process goes on and connects again."""
+        process = self.processes.get(slot)
+        if process and process.number:
+            former = process.number
+            self.handle(ClientGone(former))
+            if process.pinned:
+                self.connect(process)
+            else:
+                self.dead.append((former, self.processes.pop(slot)))
+                return
+            self.handle(MemoryFreed(former))
+
+    @rule(slot=SLOT)
+    def kill(self, slot: int) -> None:
+        """A process dies. What it had stays on the device for a while."""
+        process = self.processes.pop(slot, None)
+        if process is not None:
+            self.dead.append((process.number, process))
+            self.handle(ClientGone(process.number))
+
+    @rule()
+    def clean_up(self) -> None:
+        """The driver has freed what the dead had."""
+        for number, _ in self.dead:
+            self.handle(MemoryFreed(number))
+        self.dead.clear()
+
+    @rule()
+    def restart(self) -> None:
+        """Another scheduler, which has a record of those that are there; they come back one after another."""
+        self.core = Core(self.settings)
+        self.arenas.clear()
+        here = [process for process in self.processes.values() if process.pinned]
+        self.processes = {slot: process for slot, process in self.processes.items() if process.pinned}
+        gone = sum(process.used_bytes for _, process in self.dead)
+        self.dead.clear()
+        assert gone >= 0
+        self.handle(DeviceSeen(DEVICE, TOTAL))
+        for record, _ in enumerate(here):
+            self.handle(ResidentRecorded(DEVICE, record))
+        for record, process in enumerate(here):
+            if process.grant is not None:
+                # It is in no record of holders here: it must leave.
+                process.revoked = True
+            self.connect(process)
+            while process.outbox:
+                self.say_one(process)
+            self.handle(ResidentSettled(record))
+
+    @rule(seconds=st.sampled_from((0.01, 1.0, 5.0)))
+    def wait(self, seconds: float) -> None:
+        end = self.now + seconds
+        while (deadline := self.core.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.send(self.core.handle_timer(self.now))
+            after = self.core.deadline()
+            assert after is None or after > self.now, "the timer that was due has nothing to do"
+        self.now = end
+
+    @rule()
+    def everyone_is_served(self) -> None:
+        """When all obey, each one that waits has its turn, wholly on the device, within a quantum each."""
+        waiting = [process for process in self.processes.values() if process.waits and process.number]
+        for _ in range(3 * SLOTS):
+            self.clean_up()
+            self.deliver_all()
+            for process in self.processes.values():
+                if process.grant is not None:
+                    assert process.runs, "somebody holds and is not wholly on the device"
+                    if process in waiting:
+                        waiting.remove(process)
+            self.wait(5.0)
+        assert not waiting, "somebody waits for ever"
+        assert all(process.wanted is None for process in self.processes.values()), "a growth is never answered"
+
+    @invariant()
+    def nothing_is_given_twice(self) -> None:
+        """What is really on the device never exceeds it."""
+        used = sum(process.used_bytes for process in self.processes.values())
+        used += sum(process.used_bytes for _, process in self.dead)
+        assert used <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    def connect(self, process: Process) -> None:
+        self.last_number += 1
+        self.handle(process.register(self.last_number, TOTAL))
+
+    def process_of(self, number: int) -> Process | None:
+        return next((process for process in self.processes.values() if process.number == number), None)
+
+    def say_one(self, process: Process) -> None:
+        if process.outbox:
+            self.handle(process.outbox.popleft())
+
+    def handle(self, event: Event) -> None:
+        self.send(self.core.handle(event, self.now))
+
+    def send(self, actions: list[Action]) -> None:
+        states = {client.client: client.state for device in self.core.snapshot(self.now) for client in device.clients}
+        for action in actions:
+            if isinstance(action, GrowArena):
+                self.arenas.append(action)
+                continue
+            process = self.process_of(action.client)
+            assert process is not None, f"{action} for a client that is gone"
+            if isinstance(action, Evict) and states[action.client] in HOLDING:
+                assert action.allotted_bytes >= process.footprint, "a holder is to move memory out"
+            process.inbox.append(action)
+
+
+TestSwapMachine = SwapMachine.TestCase
+TestSwapMachine.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
