@@ -105,7 +105,7 @@ def test_swaps(
 ) -> None:
     """Nor does one whose memory is brought out and in all the time, while its threads allocate and free."""
     program = compiled("swaps", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
-    command, variables = [str(program), "3", "100", "1"], preloaded | {paths.MEMORY: "swap"}
+    command, variables = [str(program), "3", "40", "1"], preloaded | {paths.MEMORY: "swap"}
     with FakeScheduler(run_dir.client_socket) as scheduler:
         restless = Restless(scheduler, random.Random(1), refuses_above=6 * CHUNK)
         with subprocess.Popen(

@@ -19,9 +19,9 @@ Serve = Callable[..., Scheduler]
 
 MIB = 1 << 20
 TOTAL = 4 << 30
-"""Of the devices here. Each client's context is assumed to take 640 MiB, and the reserve is 512 MiB."""
-FOOTPRINT = 1536 * MIB
-"""Two of these do not fit."""
+"""Of the devices here."""
+FOOTPRINT = 1792 * MIB
+"""One fits beside two contexts and the reserve; two do not."""
 
 
 def swapper(scheduler: Scheduler) -> Swapper:
@@ -54,7 +54,7 @@ def test_growth_is_granted_and_refused(serve: Serve) -> None:
 
 def test_an_arena_arrives_filled(serve: Serve) -> None:
     """When two don't fit beside each other. The scheduler keeps nothing of it."""
-    scheduler = serve("--host-memory", "4GiB")
+    scheduler = serve("--host-memory", "8GiB")
     first, second = swapper(scheduler).grow(FOOTPRINT), swapper(scheduler)
     second.grow(FOOTPRINT)
     first.until(lambda: first.arenas)
@@ -69,7 +69,7 @@ def test_an_arena_arrives_filled(serve: Serve) -> None:
 
 def test_two_that_do_not_fit_take_turns(serve: Serve) -> None:
     """Each has all of its memory on the device when it holds, and both have theirs elsewhere otherwise."""
-    scheduler = serve("--host-memory", "4GiB", "--quantum", "0.05")
+    scheduler = serve("--host-memory", "8GiB", "--quantum", "0.05")
     first, second = swapper(scheduler).grow(FOOTPRINT), swapper(scheduler).grow(FOOTPRINT)
     for client in (first, second):
         client.lock()

@@ -436,3 +436,36 @@ def test_two_devices(start: Start, scheduler: FakeScheduler) -> None:
     first.heard(resident_bytes=2 * CHUNK)
     first.peer.grant()
     assert program.answer() == "right"
+
+
+def test_a_capture_that_goes_on_keeps_the_memory(start: Start, scheduler: FakeScheduler) -> None:
+    """It ends before the lock is given back; its graph finds the memory where it was."""
+    program = start()
+    peer = reach_registered(program, scheduler)
+    reach_allocated(program, peer, "x", 2 * CHUNK)
+    program.begin("write x x")
+    peer.grant()
+    assert program.answer() == "0"
+    assert program.do("capture x 7") == "0"
+    peer.evict(0)
+    peer.peer.revoke()
+    assert program.do("end_capture") == "0"
+    assert peer.expect(wire.LockReleased).grant == 1
+    peer.heard(resident_bytes=0)
+    peer.allot(2 * CHUNK, 2 * CHUNK)
+    peer.heard(resident_bytes=2 * CHUNK)
+    program.begin("replay x 7")
+    peer.grant()
+    assert program.answer() == "right"
+
+
+def test_a_signal_ends_the_wait_for_memory(start: Start, scheduler: FakeScheduler) -> None:
+    """A Python program that waits for room can be interrupted."""
+    program = start()
+    peer = reach_registered(program, scheduler)
+    program.begin(f"alloc x {CHUNK}")
+    peer.expect(wire.Grow)
+    program.waits()
+    program.process.send_signal(signal.SIGINT)
+    program.said("KeyboardInterrupt")
+    assert program.process.wait(TIMEOUT)

@@ -125,3 +125,18 @@ def test_freed_memory_makes_room(clients: Clients, state_dir: Path) -> None:
         NVSHARE_SIMGPU_DEVICES=DEVICES,
     )
     assert max(seconds(state_dir)) < 96 * MIB / FAULTS
+
+
+def test_only_what_is_touched_comes(clients: Clients, state_dir: Path) -> None:
+    """Of a large allocation whose first and last words are used nothing else has to move, nor to give way."""
+    clients.run(
+        MANAGED + f"size = {192 * MIB}\n"
+        "memory = managed(size)\n"
+        "touch(memory, size)\n"
+        "touch(memory, 4)\n"
+        "touch(memory + size - 4, 4)\n",
+        NVSHARE_SIMGPU_DEVICES=DEVICES,
+    )
+    _, first, last = seconds(state_dir)
+    assert 2 * MIB / FAULTS <= first < 100 * MIB / FAULTS
+    assert last < 100 * MIB / FAULTS

@@ -1,14 +1,10 @@
-"""Uses memory of a GPU as its stdin says, a command a line, and answers each with a line: for tests of swapping.
-
-A command with a thread's name before it (``a: write x 1``) runs in that thread; its answer begins so too.
-"""
+"""Uses memory of a GPU as its stdin says, a command a line, and answers each with a line: for tests of swapping."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import os
-import random
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +13,8 @@ DRIVER = ctypes.CDLL("libcuda.so.1")
 POINTERS: dict[str, ctypes.c_ulonglong] = {}
 SIZES: dict[str, int] = {}
 CONTEXTS: dict[int, ctypes.c_void_p] = {}
+STREAMS: list[ctypes.c_void_p] = []
+GRAPHS: list[ctypes.c_void_p] = []
 
 
 def contents(seed: str, size: int) -> bytes:
@@ -72,6 +70,37 @@ def check(name: str, seed: str) -> str:
     return str(result) if result else "right" if data.raw == contents(seed, SIZES[name]) else "wrong"
 
 
+def capture(name: str, value: str) -> int:
+    """Begins to capture a graph that fills the memory with a byte."""
+    stream = ctypes.c_void_p()
+    size = ctypes.c_size_t(SIZES[name])
+    return int(
+        DRIVER.cuStreamCreate(ctypes.byref(stream), 1)
+        or STREAMS.append(stream)
+        or DRIVER.cuStreamBeginCapture_v2(stream, 0)
+        or DRIVER.cuMemsetD8Async(POINTERS[name], ctypes.c_ubyte(int(value)), size, stream)
+    )
+
+
+def end_capture() -> int:
+    """Ends that, and makes the graph ready."""
+    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+    result = DRIVER.cuStreamEndCapture(STREAMS[-1], ctypes.byref(graph))
+    GRAPHS.append(executable)
+    return int(result or DRIVER.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)))
+
+
+def replay(name: str, value: str) -> str:
+    """Launches it; whether the memory has that byte everywhere."""
+    data = ctypes.create_string_buffer(SIZES[name])
+    result = (
+        DRIVER.cuGraphLaunch(GRAPHS[-1], STREAMS[-1])
+        or DRIVER.cuMemcpyDtoHAsync_v2(data, POINTERS[name], ctypes.c_size_t(SIZES[name]), STREAMS[-1])
+        or DRIVER.cuStreamSynchronize(STREAMS[-1])
+    )
+    return str(result) if result else "right" if data.raw == bytes([int(value)]) * SIZES[name] else "wrong"
+
+
 def fork() -> int:
     """Forks; the child waits for its end."""
     child = os.fork()
@@ -81,13 +110,14 @@ def fork() -> int:
     return child
 
 
-def stop() -> int:
+def stop() -> None:
     """Ends the process as a program does."""
-    sys.exit(int(random.random() < 0))
+    sys.exit()
 
 
 COMMANDS: dict[str, Callable[..., object]] = {
-    command.__name__: command for command in (use, release, alloc, address, free, write, check, fork, stop)
+    command.__name__: command
+    for command in (use, release, alloc, address, free, write, check, capture, end_capture, replay, fork, stop)
 }
 
 

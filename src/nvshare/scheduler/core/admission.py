@@ -34,6 +34,8 @@ class Host:
 
     budget_bytes: int
     used_bytes: int = 0
+    departed_bytes: int = 0
+    """Of it, of clients that are gone: it is waited for, not missed."""
 
     def snapshot(self) -> HostMemory:
         """What can be seen of it."""
@@ -51,7 +53,7 @@ class Admission:
 
     def capacity_bytes(self, swap: Swap) -> int:
         """The most that a client's footprint could be admitted now."""
-        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes)
+        return max(swap.admitted_bytes, self._ledger.lasting_bytes - self._ledger.headroom_bytes)
 
     def refusal(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> str | None:
         """Why a growth is not possible; None: it is, maybe not at once."""
@@ -71,7 +73,11 @@ class Admission:
                     return f"client {other.number} with its {other.admitted_bytes // MIB} MiB would not fit any more"
         arenas, lacking = self._arenas(swap, growth, left, clients)
         own = sum(arena.bytes for arena in arenas)
-        if lacking > 0 and can_leave(fill(arenas, self._host.budget_bytes - self._host.used_bytes + own)) < lacking:
+        host = self._host
+        if (
+            lacking > 0
+            and can_leave(fill(arenas, host.budget_bytes - host.used_bytes + host.departed_bytes + own)) < lacking
+        ):
             return f"the host has not {lacking // MIB} MiB to swap into"
         return None
 
@@ -95,7 +101,7 @@ class Admission:
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
-        lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
+        lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.lasting_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
@@ -124,7 +130,7 @@ class Admission:
         """What is left for what can move, without the contexts that are not admitted yet, but for its own."""
         waiting = (other.account.pinned_bytes for other in clients if not other.has_context)
         own = 0 if swap.has_context else swap.account.pinned_bytes
-        return self._ledger.left_bytes + sum(waiting) - own
+        return self._ledger.lasting_bytes + sum(waiting) - own
 
     def _arenas(
         self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap]

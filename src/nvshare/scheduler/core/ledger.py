@@ -141,6 +141,11 @@ class Ledger:
         return self.left_bytes - self.shortage_bytes - self.charged_bytes
 
     @property
+    def lasting_bytes(self) -> int:
+        """What will be left when the memory of clients that are gone is free: it is waited for, not missed."""
+        return self.left_bytes + self.departed_bytes
+
+    @property
     def headroom_bytes(self) -> int:
         """What has to stay for contexts that may still come."""
         headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))

@@ -106,6 +106,7 @@ class Residency:
             self._ledger.charged_bytes -= swap.charge_bytes
             charge, arena_bytes = swap.charge_bytes, swap.arena_bytes + swap.arena_asked_bytes
         self._departed[client.number] = charge + account.fixed_bytes, arena_bytes
+        self._host.departed_bytes += arena_bytes
         self._ledger.depart(charge + account.fixed_bytes)
         self.deadline = None
 
@@ -118,6 +119,7 @@ class Residency:
         departed_bytes, arena_bytes = self._departed.pop(number, (0, 0))
         self._ledger.depart(-departed_bytes)
         self._host.used_bytes -= arena_bytes
+        self._host.departed_bytes -= arena_bytes
 
     def free_all(self) -> None:
         """The device is forgotten."""
@@ -152,7 +154,7 @@ class Residency:
         """Whether a client would not be wholly in if it were alone."""
         if client.swap is None:
             return False
-        return client.swap.footprint_bytes > self._ledger.left_bytes + self._ledger.reserve_bytes
+        return client.swap.footprint_bytes > self._ledger.lasting_bytes + self._ledger.reserve_bytes
 
     def has_room_for(self, client: Client, paging_bytes: int) -> bool:
         """Whether there is what a waiter needs that does not swap; ``paging_bytes`` as for ``plan``."""

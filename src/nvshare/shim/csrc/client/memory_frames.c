@@ -109,6 +109,9 @@ enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_con
 bool nvs_memory_may_open(struct nvs_memory_frames *memory)
 {
 	memory->opens = memory->swaps && !nvs_room_hold(memory->device);
+	/* There may have been no thread for it before. */
+	if (memory->opens)
+		nvs_mover_start(memory->device);
 	return !memory->opens;
 }
 

@@ -13,9 +13,10 @@
 #include "gate/device.h"
 #include "gate/python.h"
 #include "memory/room_lock.h"
+#include "process/log.h"
 #include "process/thread.h"
 
-#define UNANSWERED_NS 10000000000ull
+#define PATIENCE_NS 10000000000ull
 #define LACKING_NS 20000000ull /* more with each try */
 #define LONGEST_LACKING_NS 500000000ull
 #define LACKING_TRIES 35u /* some ten seconds */
@@ -38,30 +39,44 @@ static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter,
 }
 
 /*
- * Sleeps until the waiter has its answer. A scheduler that does not answer at
- * all may be stopped: a program that only looks whether there is a device must not hang with it.
+ * It has waited for long. A scheduler that does not answer at all may be stopped: a program that
+ * only looks whether there is a device must not hang with it.
  */
+static bool gives_up(struct nvs_device *device, struct nvs_room_waiter *waiter, bool *told)
+{
+	if (waiter->kind == NVS_ROOM_CONTEXT && step_back(device, waiter, true)) {
+		waiter->room = NVS_ROOM_IN;
+		return true;
+	}
+	if (!*told)
+		nvs_log("device %d: a call that needs memory has waited for 10 s: others use it",
+			device->ordinal);
+	*told = true;
+	return false;
+}
+
+/* A handler of the program's wants it to go on. */
+static bool interrupted(struct nvs_device *device, struct nvs_room_waiter *waiter)
+{
+	if (!nvs_python_interrupts() || !step_back(device, waiter, false))
+		return false;
+	waiter->room = NVS_ROOM_REFUSED;
+	return true;
+}
+
+/* Sleeps until the waiter has its answer. */
 static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
 {
-	uint64_t timeout = waiter->kind == NVS_ROOM_CONTEXT ? UNANSWERED_NS : UINT64_MAX;
+	bool over = false, told = false;
 
-	while (!atomic_load(&waiter->served))
-		switch (nvs_room_sleep(&waiter->served, 0, timeout)) {
-		case EINTR:
-			if (nvs_python_interrupts() && step_back(device, waiter, false)) {
-				waiter->room = NVS_ROOM_REFUSED;
-				return;
-			}
-			break;
-		case ETIMEDOUT:
-			if (step_back(device, waiter, true)) {
-				waiter->room = NVS_ROOM_IN;
-				return;
-			}
-			break;
-		default:
-			break;
-		}
+	while (!over && !atomic_load(&waiter->served)) {
+		int error = nvs_room_sleep(&waiter->served, 0, PATIENCE_NS);
+
+		if (error == EINTR)
+			over = interrupted(device, waiter);
+		else if (error == ETIMEDOUT)
+			over = gives_up(device, waiter, &told);
+	}
 }
 
 static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)

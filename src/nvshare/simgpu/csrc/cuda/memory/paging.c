@@ -79,7 +79,7 @@ static struct sim_block *next_block(uint64_t *at, uint64_t end)
 {
 	struct sim_range *range;
 
-	while ((range = sim_range_next_locked(*at)) != NULL && range->start < end) {
+	while (*at < end && (range = sim_range_next_locked(*at)) != NULL && range->start < end) {
 		uint64_t inside = *at > range->start ? *at - range->start : 0;
 		uint64_t index = inside / BLOCK_BYTES;
 
