@@ -118,10 +118,7 @@ class Device:
         client.advance(Step.REQUESTED)
         if not client.account.pinned_measured and client.account.pinned_bytes == 0:
             # It was assumed to have no context; but whoever wants to work has one.
-            account = client.account
-            assumed = self.ledger.assumed_pinned_bytes(
-                account.backend, self._settings.assumed_pinned_bytes, account.claimed_total_bytes
-            )
+            assumed = self.ledger.assumed_pinned_bytes(client.account, self._settings.assumed_pinned_bytes)
             self.ledger.pin(client.account, assumed, measured=False)
         client.since = now
         if client.swap is not None:
