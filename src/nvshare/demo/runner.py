@@ -31,12 +31,12 @@ _BLOCKS = 4
 _STEPS = 1600
 _STEP_NS = 5_000_000
 _QUANTUM_SECONDS = 2.0
-_SIMULATED_GPU = "1GiB/32MiB"
-_SIMULATED_BLOCK_BYTES = 192 * _MIB
-_SIMULATED_RESERVE_BYTES = 32 * _MIB
-"""All a sixteenth of jobs of 12 GiB on GPUs of 16 GiB: what is swapped out is really in host memory."""
+_SIMULATED_GPU = "512MiB/16MiB"
+_SIMULATED_BLOCK_BYTES = 96 * _MIB
+_SIMULATED_RESERVE_BYTES = 16 * _MIB
+"""All a 32nd of jobs of 12 GiB on GPUs of 16 GiB: what is swapped is really moved, by a processor, to host memory."""
 _REAL_BLOCK_BYTES = 240 * _MIB
-_PAGING_SECONDS = 12.0
+_PAGING_SECONDS = 8.0
 _LOG_LINES = 8
 _SUN_PATH_BYTES = 107
 

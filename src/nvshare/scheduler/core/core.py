@@ -189,16 +189,12 @@ class Core:
             raise IllegalEvent(f"client {event.client} is already registered", event)
         if event.recorded_grant is not None:
             self._is_back(event.recorded_grant, device, event)
+        account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
+        account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
+        account.split()
         client = Client(
             number=event.client,
-            account=Account(
-                event.backend,
-                event.footprint_bytes,
-                device.ledger.assumed_pinned_bytes(
-                    event.backend, self._settings.assumed_pinned_bytes, event.device_bytes
-                ),
-                claimed_total_bytes=event.device_bytes,
-            ),
+            account=account,
             state=INITIAL[event.claimed],
             since=now,
         )

@@ -350,10 +350,9 @@ class Device:
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have no context, or was refused one; but whoever wants to work has one."""
-        account = client.account
-        if not account.pinned_measured and account.pinned_bytes == 0:
-            most, claim = self._settings.assumed_pinned_bytes, account.claimed_total_bytes
-            self.ledger.pin(account, self.ledger.assumed_pinned_bytes(account.backend, most, claim), measured=False)
+        if not client.account.pinned_measured and client.account.pinned_bytes == 0:
+            assumed = self.ledger.assumed_pinned_bytes(client.account, self._settings.assumed_pinned_bytes)
+            self.ledger.pin(client.account, assumed, measured=False)
 
     def _vacate(self, now: float) -> None:
         if self.residency.clients and self._waiting and not self._holders.count:

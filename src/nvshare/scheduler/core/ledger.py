@@ -146,16 +146,15 @@ class Ledger:
         headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
         return max(0, headroom - self._pinned_bytes)
 
-    def assumed_pinned_bytes(self, backend: Backend, assumed_bytes: int, claimed_total_bytes: int) -> int:
+    def assumed_pinned_bytes(self, account: Account, assumed_bytes: int) -> int:
         """What a context and modules are taken to take before they are measured; ``assumed_bytes`` on a large device.
 
-        The claim is that of the client in question, which counts where nothing better is known of the device's total.
-
         Where memory swaps too large an assumption refuses memory for good, and a device with little memory has few
-        multiprocessors and small contexts. What is too little the client tells as lacking.
+        multiprocessors and small contexts. What is too little the client tells as lacking. Where nothing better is
+        known of the device's total the client's claim counts.
         """
-        total = self.total_bytes or claimed_total_bytes
-        if backend is not Backend.SWAP or not total:
+        total = self.total_bytes or account.claimed_total_bytes
+        if account.backend is not Backend.SWAP or not total:
             return assumed_bytes
         return min(assumed_bytes, int(total * ASSUMED_SHARE))
 

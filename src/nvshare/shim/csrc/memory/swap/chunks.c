@@ -104,6 +104,17 @@ void nvs_chunk_stays(struct nvs_chunk *chunk)
 	arrived(chunk, false);
 }
 
+bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes)
+{
+	struct store *store = store_of(device);
+	bool fits, entered;
+
+	pthread_mutex_lock(&store->lock);
+	fits = nvs_places_find_out(&store->places, most_bytes, &entered) || entered;
+	pthread_mutex_unlock(&store->lock);
+	return fits;
+}
+
 struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
 				     CUresult *result)
 {

@@ -40,6 +40,8 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 void nvs_chunk_out(struct nvs_chunk *chunk);
 /* Nothing was changed: DEVICE. */
 void nvs_chunk_stays(struct nvs_chunk *chunk);
+/* Whether a chunk of at most so many bytes is out. */
+bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes);
 /*
  * A chunk that is out gets device memory, mapped at its addresses, with the accesses that it had.
  * Waits for threads of the program that work on one; one of more than `most_bytes` is passed over.

@@ -170,7 +170,8 @@ static struct nvs_chunk *find_entering(struct mover *mover, uint64_t bytes)
 	struct nvs_chunk *chunk;
 	CUresult result;
 
-	if (!nvs_room_enter(device, bytes))
+	/* Room that is taken and given back looks like a transfer to the scheduler. */
+	if (!nvs_chunk_fits(device, bytes) || !nvs_room_enter(device, bytes))
 		return NULL;
 	chunk = nvs_chunk_begin_in(device, bytes, &result);
 	nvs_room_entered(device, chunk ? bytes - chunk->bytes : bytes, false);
