@@ -50,7 +50,7 @@ def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[s
 
 
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
-    """A program that keeps a GPU busy, needs three quarters of its memory, and checks its result after its last step."""
+    """A program that keeps a GPU busy, fills three quarters of it, and checks its result after its last step."""
     plan = {
         "name": "e2e",
         "ordinal": 0,

@@ -53,7 +53,7 @@ def test_names_are_those_of_paths() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        (paths.MEMORY, "swp", "managed, swap, native; using managed"),
+        (paths.MEMORY, "swp", "swap, managed, native; using swap"),
         (paths.ON_MISSING, "RUN", "wait, run, fail; using wait"),
         (paths.DEBUG, "yes", "0, 1; using 0"),
         (paths.SINGLE_OVERSUB, "2", "0, 1; using 0"),

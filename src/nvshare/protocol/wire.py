@@ -1,4 +1,4 @@
-"""Protocol version 2: frames as dataclasses, to and from the bytes whose layout ``wire.h`` gives.
+"""Protocol version 2: frames to and from the bytes whose layout ``wire.h`` gives.
 
 The layout comes from the extension that the C compiler made of the header (build_core.py), so it is written nowhere
 else; nothing of cffi leaves this module.
@@ -6,11 +6,86 @@ else; nothing of cffi leaves this module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import IntEnum
 from typing import Any, assert_never
 
 from nvshare._core import ffi, lib
+from nvshare.protocol.frames import (
+    Allot as Allot,
+)
+from nvshare.protocol.frames import (
+    Arena as Arena,
+)
+from nvshare.protocol.frames import (
+    AskReason as AskReason,
+)
+from nvshare.protocol.frames import (
+    Backend as Backend,
+)
+from nvshare.protocol.frames import (
+    ClientFrame as ClientFrame,
+)
+from nvshare.protocol.frames import (
+    Drain as Drain,
+)
+from nvshare.protocol.frames import (
+    DrainReport as DrainReport,
+)
+from nvshare.protocol.frames import (
+    DropLock as DropLock,
+)
+from nvshare.protocol.frames import (
+    Evict as Evict,
+)
+from nvshare.protocol.frames import (
+    Footprint as Footprint,
+)
+from nvshare.protocol.frames import (
+    Frame as Frame,
+)
+from nvshare.protocol.frames import (
+    Grow as Grow,
+)
+from nvshare.protocol.frames import (
+    LockOk as LockOk,
+)
+from nvshare.protocol.frames import (
+    LockReleased as LockReleased,
+)
+from nvshare.protocol.frames import (
+    Notice as Notice,
+)
+from nvshare.protocol.frames import (
+    Reason as Reason,
+)
+from nvshare.protocol.frames import (
+    Refused as Refused,
+)
+from nvshare.protocol.frames import (
+    RefuseGrowth as RefuseGrowth,
+)
+from nvshare.protocol.frames import (
+    Register as Register,
+)
+from nvshare.protocol.frames import (
+    ReqLock as ReqLock,
+)
+from nvshare.protocol.frames import (
+    Resident as Resident,
+)
+from nvshare.protocol.frames import (
+    SchedOn as SchedOn,
+)
+from nvshare.protocol.frames import (
+    SchedulerFrame as SchedulerFrame,
+)
+from nvshare.protocol.frames import (
+    State as State,
+)
+from nvshare.protocol.frames import (
+    Waiters as Waiters,
+)
 
 
 class WireError(Exception):
@@ -59,207 +134,6 @@ class FrameType(IntEnum):
     RESIDENT = lib.NVS_RESIDENT
     REFUSE_GROWTH = lib.NVS_REFUSE_GROWTH
     ARENA = lib.NVS_ARENA
-
-
-class State(IntEnum):
-    """The state in which a client says that it is."""
-
-    IDLE = lib.NVS_STATE_IDLE
-    WAITING = lib.NVS_STATE_WAITING
-    HOLDING = lib.NVS_STATE_HOLDING
-    DRAINING = lib.NVS_STATE_DRAINING
-
-
-class Drain(IntEnum):
-    """How a drain that does not simply end goes."""
-
-    STEPPING = lib.NVS_DRAIN_STEPPING
-    """One submission at a time passes, since what runs may wait for one."""
-    PUT_OFF = lib.NVS_DRAIN_PUT_OFF
-    """That led nowhere: the gate is open again, and the drain is tried later."""
-
-
-class Backend(IntEnum):
-    """Where a client's device memory comes from."""
-
-    MANAGED = lib.NVS_BACKEND_MANAGED
-    NATIVE = lib.NVS_BACKEND_NATIVE
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """Client: who I am, on which device, in which state. ``pid``, ``command`` and ``name_hint`` are hints."""
-
-    device_uuid: bytes
-    total_bytes: int
-    state: State = State.IDLE
-    backend: Backend = Backend.MANAGED
-    pid: int = 0
-    epoch: int = 0
-    grant: int = 0
-    footprint_bytes: int = 0
-    command: str = ""
-    name_hint: str = ""
-    swaps: bool = False
-    """Its memory swaps; ``backend`` is for a scheduler that can't know that."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchedOn:
-    """Scheduler: registered, as ``client_id``; ``epoch`` is its life, ``level`` says which later frames it knows."""
-
-    client_id: int
-    epoch: int
-    level: int = LEVEL
-
-
-@dataclass(frozen=True, slots=True)
-class ReqLock:
-    """Client: I have work and no lock."""
-
-
-@dataclass(frozen=True, slots=True)
-class LockOk:
-    """Scheduler: the lock is yours, as grant ``grant``."""
-
-    grant: int
-
-
-@dataclass(frozen=True, slots=True)
-class DropLock:
-    """Scheduler: drain and give grant ``grant`` back."""
-
-    grant: int
-
-
-@dataclass(frozen=True, slots=True)
-class LockReleased:
-    """Client: grant ``grant`` is given back, nothing of mine runs."""
-
-    grant: int
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """Client: my footprint is ``footprint_bytes`` now."""
-
-    footprint_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waiters:
-    """Scheduler, to a holder: ``waiters`` clients wait for you; give way once idle for ``idle_microseconds``."""
-
-    waiters: int
-    idle_microseconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Scheduler: not registered, because of ``text``; the connection ends."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class DrainReport:
-    """Client: the drain of grant ``grant`` is in ``drain``."""
-
-    grant: int
-    drain: Drain
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Client: ``text`` is what whoever looks at me should know."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskReason:
-    """Client: I still wait; why?"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Scheduler: you wait because of ``text``; empty: you don't wait."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Grow:
-    """Client: let me have ``footprint_bytes`` that can move and ``fixed_bytes`` that can't; ``request`` counts up."""
-
-    request: int
-    footprint_bytes: int
-    fixed_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Allot:
-    """Scheduler: ``allotted_bytes`` may be resident, and the footprint may become ``admitted_bytes`` unasked.
-
-    ``order`` counts up over Allot and Evict. ``capacity_bytes`` is the most that could ever be admitted; ``request``
-    the newest Grow that this grants, 0 if none is new.
-    """
-
-    order: int
-    allotted_bytes: int
-    admitted_bytes: int
-    capacity_bytes: int
-    request: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """Scheduler: bring what is resident down to ``allotted_bytes``."""
-
-    order: int
-    allotted_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Resident:
-    """Client: my memory now; ``order`` is the last that I go by."""
-
-    order: int
-    footprint_bytes: int
-    """What can move, in whole chunks."""
-    resident_bytes: int
-    """Of the footprint, on the device or on the way."""
-    out_bytes: int = 0
-    """Of the footprint, copied to host memory."""
-    fixed_bytes: int = 0
-    """Counted, and can't move."""
-    admitted_bytes: int = 0
-    arena_bytes: int = 0
-    """Host memory to swap into, received."""
-    usable_bytes: int = 0
-    """Of it, registered with the driver."""
-    lacking_bytes: int = 0
-    """Refused by the driver within the allotment."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseGrowth:
-    """Scheduler: Grow ``request`` is not granted, because of ``text``."""
-
-    request: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Arena:
-    """Scheduler, with a descriptor: ``segment_bytes`` more of host memory to swap into."""
-
-    segment_bytes: int
-
-
-ClientFrame = Register | ReqLock | LockReleased | Footprint | DrainReport | Notice | AskReason | Grow | Resident
-SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused | Reason | Allot | Evict | RefuseGrowth | Arena
-Frame = ClientFrame | SchedulerFrame
 
 
 def encode(frame: Frame) -> bytes:

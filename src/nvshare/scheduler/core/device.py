@@ -139,10 +139,8 @@ class Device:
         group = self._holders.group(client) if client.holds else None
         if group is not None:
             group.add_bytes(client, -1)
-        if client.swap is None:
-            self.ledger.resize(client.account, footprint_bytes)
-        else:
-            self.ledger.resize(client.account, footprint_bytes, client.swap.growing_bytes, client.swap.fixed_bytes)
+        more = () if client.swap is None else (client.swap.growing_bytes, client.swap.fixed_bytes)
+        self.ledger.resize(client.account, footprint_bytes, *more)
         if group is not None:
             group.add_bytes(client, 1)
 

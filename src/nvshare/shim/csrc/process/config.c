@@ -31,8 +31,8 @@ struct choice {
 	int value;
 };
 
-static const struct choice memories[] = { { "managed", NVS_MEMORY_MANAGED },
-					  { "swap", NVS_MEMORY_SWAP },
+static const struct choice memories[] = { { "swap", NVS_MEMORY_SWAP },
+					  { "managed", NVS_MEMORY_MANAGED },
 					  { "native", NVS_MEMORY_NATIVE },
 					  { NULL, 0 } };
 static const struct choice policies[] = { { "wait", NVS_ON_MISSING_WAIT },
