@@ -262,7 +262,7 @@ def test_who_can_never_fit_is_passed_over() -> None:
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 6 * GIB))
     table.asks("B")
     assert "grant C" in table.asks("C")
-    line = table.core.line(ord("B"), table.now)
+    line = table.core.client(ord("B"), table.now).line
     assert line is not None
     assert line.too_large
 
@@ -283,6 +283,7 @@ def test_a_context_that_was_refused_is_charged_no_more() -> None:
     table = Table(pinned=1)
     table.comes("A", 14.5)
     assert table.asks("A") + table.has("A", 14.5, 14.5) == ["allot A 14.5", "grant A"]
+    table.feed(PinnedMeasured(ord("A"), GIB))
     table.comes("B")
     assert table.core.snapshot(0.0)[0].clients[1].pinned_bytes == GIB
     assert "refuse B 1" in table.grows("B", 0)
