@@ -262,7 +262,7 @@ def test_who_can_never_fit_is_passed_over() -> None:
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 6 * GIB))
     table.asks("B")
     assert "grant C" in table.asks("C")
-    line = table.core.line(ord("B"), table.now)
+    line = table.core.client(ord("B"), table.now).line
     assert line is not None
     assert line.too_large
 
