@@ -43,7 +43,7 @@ for pid in find(sys.argv[1]):
 _KILL_IN_TRANSFER = f"""{_FIND}
 import time
 from nvshare.simgpu import record, transfers
-folder, [victim], begin, end = Path({STATE!r}), find(sys.argv[1]), time.monotonic_ns(), time.monotonic() + 30
+folder, [victim], begin, end = Path({STATE!r}), find(sys.argv[1]), time.monotonic_ns(), time.monotonic() + 50
 def began():
     spans = [span for index in range(int(sys.argv[3])) for span in record.read(folder, index, newest=32)]
     return any(transfers.swaps(span) and span.name == sys.argv[2] and span.start_ns > begin for span in spans)

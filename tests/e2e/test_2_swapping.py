@@ -15,7 +15,8 @@ pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
 LIMIT = "256Mi"
 """A third of a program's memory on the GPU."""
-STEPS = 300
+STEPS = 500
+LONGER_STEPS = 1000
 
 
 def test_a_pod_does_not_pay_for_what_is_swapped(simulated: Node) -> None:
@@ -23,7 +24,7 @@ def test_a_pod_does_not_pay_for_what_is_swapped(simulated: Node) -> None:
     names = ["low-limit-0", "low-limit-1", "low-limit-2"]
     try:
         for name in names[:GPUS]:
-            apply(pod(name, computing(STEPS), memory=LIMIT))
+            apply(pod(name, computing(LONGER_STEPS), memory=LIMIT))
             running(name)
         eventually("each has a GPU for itself", lambda: _resident(names[:GPUS]), 20)
         before = {name: simulated.memory_bytes(client["pid"]) for name, client in _clients().items()}
@@ -53,8 +54,6 @@ def test_the_scheduler_is_killed_in_a_transfer(simulated: Node, direction: str) 
     restarts = _scheduler_restarts()
     try:
         apply(*(pod(name, computing(STEPS), memory=LIMIT) for name in names))
-        for name in names:
-            running(name)
         simulated.kill_in_transfer("nvshare-scheduler", direction, GPUS)
         _end_well(names)
         check_turns(simulated.spans(since))
