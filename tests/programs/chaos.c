@@ -277,11 +277,14 @@ static void keep(struct strand *strand)
 	struct belongings *all = &strand->place->belongings;
 
 	CHECK(cuCtxSetCurrent(strand->place->context));
+	all->device = strand->place->device;
 	all->fill = strand->place->fill;
+	all->axpy = strand->place->axpy;
 	CHECK(cuStreamCreate(&all->stream, CU_STREAM_NON_BLOCKING));
 	for (uint32_t left = 1 + below(&strand->random, 6); left; left--) {
 		exchange(all, below(&strand->random, UINT32_MAX));
 		use(all, below(&strand->random, UINT32_MAX));
+		replay(all, below(&strand->random, UINT32_MAX));
 	}
 	CHECK(cuStreamDestroy_v2(all->stream));
 }

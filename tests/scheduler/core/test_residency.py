@@ -6,6 +6,7 @@ import pytest
 
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    ArenaGrown,
     Backend,
     ClaimedState,
     ClientGone,
@@ -183,6 +184,19 @@ def test_a_growth_waits_for_host_memory() -> None:
     assert sorted(said) == ["arena A 1", "arena B 1"]
     assert table.arena("A", 1) == ["arena A 1"]
     assert any(text.endswith("as 1") for text in table.arena("B", 1))
+
+
+def test_host_memory_that_a_client_tells_of_before_all_of_it_is_there_counts_once() -> None:
+    """It comes in parts, and the core hears of it when the last one went."""
+    table = Table()
+    table.comes("A", 10, arena=0)
+    table.comes("B", 0, arena=0)
+    table.grows("B", 6)
+    table.arenas["A"] = GIB // 4
+    table.has("A", 10, 10)
+    assert table.core.host_memory().used_bytes == 2 * GIB
+    table.feed(ArenaGrown(ord("A"), GIB))
+    assert table.core.host_memory().used_bytes == 3 * GIB, "and the next one is being made"
 
 
 def test_a_context_needs_room_and_idle_clients_leave_for_it() -> None:

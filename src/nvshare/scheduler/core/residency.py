@@ -131,7 +131,10 @@ class Residency:
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
         if swap.reported:
             footprint_bytes = swap.footprint_bytes, event.footprint_bytes
-            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
+            out_bytes = swap.out_bytes, event.out_bytes
+            prepares = event.usable_bytes != swap.usable_bytes
+            waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - STEP_BYTES
+            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, hindered=prepares or waits)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes

@@ -43,7 +43,7 @@ class Swap:
     usable_bytes: int = 0
     """Of it, registered with the driver."""
     arena_asked_bytes: int = 0
-    """The segment that is being made for it."""
+    """What is being made for it; parts of that it may have and tell of already."""
     fixed_bytes: int = 0
     """Counted, and can't move; what it may take unasked included."""
     growth: GrowthRequested | None = None
@@ -78,7 +78,7 @@ class Swap:
         self.reported = True
         self.resident_bytes = event.resident_bytes
         self.out_bytes = event.out_bytes
-        self.arena_bytes = max(self.arena_bytes, event.arena_bytes)
+        self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
         self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
         self.progress_at = now
         if event.order == self.order:

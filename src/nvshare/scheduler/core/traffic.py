@@ -34,13 +34,16 @@ class Way:
         """Of late; 0: not known yet."""
         return self._recent_bytes / self._recent_seconds if self._recent_seconds >= MEASURED_SECONDS else 0.0
 
-    def moved(self, client: int, moved_bytes: int, now: float) -> None:
-        """A client says that so much more has moved."""
+    def moved(self, client: int, moved_bytes: int, now: float, *, hindered: bool = False) -> None:
+        """A client says that so much more has moved; ``hindered``: something else than the link made it wait."""
         self.moved_bytes += moved_bytes
         elapsed = now - self._at
         # The time before the first chunk is not known.
         if client == self._client and 0 < elapsed < PAUSE_SECONDS:
             self.seconds += elapsed
+            if hindered:
+                self._at = now
+                return
             kept = max(0.0, 1 - elapsed / MEMORY_SECONDS)
             self._recent_bytes = self._recent_bytes * kept + moved_bytes
             self._recent_seconds = self._recent_seconds * kept + elapsed
@@ -64,14 +67,25 @@ class Traffic:
         """Growths that were refused."""
         self._vacant_since: float | None = None
 
-    def told(self, client: int, footprint_bytes: tuple[int, int], out_bytes: tuple[int, int], now: float) -> None:
-        """A client's footprint, and what of it is copied out: before and after. What was freed did not move."""
+    def told(
+        self,
+        client: int,
+        footprint_bytes: tuple[int, int],
+        out_bytes: tuple[int, int],
+        now: float,
+        *,
+        hindered: bool = False,
+    ) -> None:
+        """A client's footprint, and what of it is copied out: before and after. What was freed did not move.
+
+        ``hindered``: it prepared host memory meanwhile, or waited for room that others had to leave.
+        """
         copied = out_bytes[1] - out_bytes[0]
         if copied > 0:
-            self.out.moved(client, copied, now)
+            self.out.moved(client, copied, now, hindered=hindered)
         back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
         if back > 0:
-            self.into.moved(client, back, now)
+            self.into.moved(client, back, now, hindered=hindered)
 
     def vacant(self, now: float) -> None:
         """The last holder left, and somebody waits."""
@@ -101,6 +115,9 @@ class Traffic:
         )
 
     def seconds(self, moved_bytes: int) -> float:
-        """How long a hand-over takes in which so much leaves and as much comes in, at the same time."""
+        """How long a hand-over takes in which so much leaves and as much comes in, at the same time.
+
+        Both directions of a link are as fast. The slower one was more likely kept waiting in a way that nobody told.
+        """
         rates = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
-        return max(0, moved_bytes) / min(rates, default=ASSUMED_BYTES_PER_SECOND)
+        return max(0, moved_bytes) / max(rates, default=ASSUMED_BYTES_PER_SECOND)
