@@ -64,3 +64,15 @@ def test_hand_overs() -> None:
     seen = traffic.snapshot()
     assert (seen.stalls, seen.prefetched) == (2, 1)
     assert seen.stall_seconds == pytest.approx(0.2)
+
+
+def test_what_a_hand_over_costs() -> None:
+    """Both directions at once are slower than one; of the last hand-overs the fastest counts."""
+    traffic = Traffic()
+    out = 64 * CHUNK
+    for number, stall in enumerate((2.0, 0.4, 0.5)):
+        traffic.told(1, (0, 0), (0, out), number * 10.0)
+        traffic.vacant(number * 10.0 + 5)
+        traffic.told(1, (0, 0), (out, 0), number * 10.0 + 5)
+        traffic.granted(number * 10.0 + 5 + stall, swaps=True)
+    assert traffic.seconds(out) == pytest.approx(0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,10 @@ MEASURED_SECONDS: Final = 0.005
 """How much has to be measured before that counts."""
 MEMORY_SECONDS: Final = 2.0
 """Of what was measured as much counts: about the last 100 GB."""
+HAND_OVERS: Final = 4
+"""Of the last ones the fastest tells what a hand-over costs: what made others slower comes once."""
+HAND_OVER_BYTES: Final = 256 << 20
+"""One of less tells nothing."""
 
 
 @dataclass(slots=True)
@@ -66,6 +71,9 @@ class Traffic:
         self.refused = 0
         """Growths that were refused."""
         self._vacant_since: float | None = None
+        self._came_before_bytes = 0
+        self._hand_overs: deque[float] = deque(maxlen=HAND_OVERS)
+        """Bytes that came in, per second that the device waited for them."""
 
     def told(
         self,
@@ -90,12 +98,17 @@ class Traffic:
     def vacant(self, now: float) -> None:
         """The last holder left, and somebody waits."""
         self._vacant_since = now
+        self._came_before_bytes = self.into.moved_bytes
 
     def granted(self, now: float, *, swaps: bool) -> None:
         """Somebody holds; ``swaps``: its memory does."""
         if self._vacant_since is not None and swaps:
             self.stalls += 1
-            self.stall_seconds += now - self._vacant_since
+            stall = now - self._vacant_since
+            came = self.into.moved_bytes - self._came_before_bytes
+            self.stall_seconds += stall
+            if came >= HAND_OVER_BYTES and stall > 0:
+                self._hand_overs.append(came / stall)
             self.prefetched += now == self._vacant_since
         self._vacant_since = None
 
@@ -117,7 +130,8 @@ class Traffic:
     def seconds(self, moved_bytes: int) -> float:
         """How long a hand-over takes in which so much leaves and as much comes in, at the same time.
 
-        Both directions of a link are as fast. The slower one was more likely kept waiting in a way that nobody told.
+        By hand-overs, else by the link: its directions are as fast, and the slower one was more likely kept waiting in
+        a way that nobody told.
         """
-        rates = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
-        return max(0, moved_bytes) / max(rates, default=ASSUMED_BYTES_PER_SECOND)
+        link = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
+        return max(0, moved_bytes) / max(self._hand_overs or link, default=ASSUMED_BYTES_PER_SECOND)
