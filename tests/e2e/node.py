@@ -56,7 +56,7 @@ os.kill(victim, signal.SIGKILL)
 _MEMORY = """
 import sys
 from pathlib import Path
-seen = Path(f"/proc/{sys.argv[1]}/root/sys/fs/cgroup")
+seen = Path("/proc", sys.argv[1], "root", "sys/fs/cgroup")
 files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
 print(next(file.read_text() for file in files if file.exists()))
 """
