@@ -11,7 +11,6 @@ from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
-
 MEASURED_SECONDS: Final = 10.0
 """How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
 machine, and the device is measured every two seconds. Later what is assumed counts."""
