@@ -95,7 +95,7 @@ class Core:
             case DeviceSeen():
                 return self._see_device(event, now)
             case DeviceForgotten():
-                return self._forget_device(event)
+                return self._forget_device(event, now)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
             case ResidentRecorded() | ResidentSettled():
@@ -249,8 +249,11 @@ class Core:
         device = self._gone.pop(event.client, None)
         if device is None:
             return []
+        used_bytes = self._host.used_bytes
         device.residency.free(event.client)
-        return self._reconcile(device, now)
+        # Clients of any device may wait for the host memory.
+        freed = used_bytes != self._host.used_bytes
+        return self._reconcile_each(list(self._devices.values()) if freed else [device], now)
 
     def _is_back(self, grant: int, device: Device, event: Event) -> None:
         if self._awaited.get(grant) is not device:
@@ -266,12 +269,12 @@ class Core:
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
 
-    def _forget_device(self, event: DeviceForgotten) -> list[Action]:
+    def _forget_device(self, event: DeviceForgotten, now: float) -> list[Action]:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
         self._devices.pop(event.device).residency.free_all()
         self._deadlines.pop(event.device, None)
-        return []
+        return self._reconcile_each([each for each in self._devices.values() if each.residency.clients], now)
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
         chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]

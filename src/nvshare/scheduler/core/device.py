@@ -159,7 +159,7 @@ class Device:
         self.resize(client, event.footprint_bytes)
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
-        """A client's pinned memory was measured, or assumed anew, but for a context that is made now."""
+        """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
         if measured or client.swap is None or not client.swap.makes_context(now):
             self.ledger.pin(client.account, pinned_bytes, measured=measured)
 
