@@ -163,12 +163,13 @@ def _is_had(swap: Swap, growth: GrowthRequested) -> bool:
 
 
 def _wanted(swap: Swap) -> int:
-    """The most that host memory can be of use to a client, a growth that waits included."""
-    return _useful(swap) if swap.growth is None else max(_useful(swap), swap.growth.footprint_bytes)
+    """The most that host memory can be of use to a client, a growth included that waits and is possible."""
+    growth = None if swap.doubted else swap.growth
+    return _useful(swap) if growth is None else max(_useful(swap), growth.footprint_bytes)
 
 
 def _wanted_fixed(swap: Swap) -> int:
-    return 0 if swap.growth is None else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)
+    return 0 if swap.growth is None or swap.doubted else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)
 
 
 def _useful(swap: Swap) -> int:

@@ -42,6 +42,8 @@ class Swap:
     """Counted, and can't move; what it may take unasked included."""
     growth: GrowthRequested | None = None
     """Not answered yet."""
+    doubted: tuple[int, float] | None = None
+    """It is not possible by this measurement of the device; and until when another one is awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
@@ -95,7 +97,7 @@ class Swap:
 
     def grow(self, footprint_bytes: int, fixed_bytes: int) -> None:
         """It is admitted so much; the next order tells it."""
-        self.growth = None
+        self.growth = self.doubted = None
         self.has_context = True
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         self._granted_fixed_bytes = fixed_bytes
