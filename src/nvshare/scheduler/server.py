@@ -126,11 +126,19 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
 
 
-def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits) -> int:
+def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> int:
+    available_bytes = limits.available_bytes()
     try:
-        return choice.budget_bytes(limits.available_bytes(), limits.cgroup_bytes())
+        given_bytes = choice.budget_bytes(available_bytes, limits.cgroup_bytes())
     except ValueError as error:
         raise StartError(str(error)) from error
+    if given_bytes < (asked_bytes := choice.asked_bytes(available_bytes)):
+        log.warning(
+            "there is less host memory than was asked for",
+            asked=display.size(asked_bytes),
+            given=display.size(given_bytes),
+        )
+    return given_bytes
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -171,7 +179,7 @@ class _Running:
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
-        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits))
+        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits, log))
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""

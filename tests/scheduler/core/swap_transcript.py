@@ -92,8 +92,12 @@ class Table:
         out: float | None = None,
         fixed: float = 0,
         lacking: float = 0,
+        slack: float = 0,
     ) -> list[str]:
-        """A client reports; unless said otherwise it goes by the newest order, and what is not resident is out."""
+        """A client reports; unless said otherwise it goes by the newest order, and what is not resident is out.
+
+        ``slack``: so much more it is admitted, by its own account.
+        """
         arena = self.arenas[name]
         return self.feed(
             ResidencyReported(
@@ -102,7 +106,7 @@ class Table:
                 int(size * GIB),
                 int(resident * GIB),
                 fixed_bytes=int(fixed * GIB),
-                admitted_bytes=int(size * GIB),
+                admitted_bytes=int((size + slack) * GIB),
                 arena_bytes=arena,
                 usable_bytes=arena,
                 out_bytes=int((size - resident if out is None else out) * GIB),

@@ -89,7 +89,7 @@ class RefuseGrowth:
 
 @dataclass(frozen=True, slots=True)
 class GrowArena:
-    """Make a segment of host memory for the client and send it; answered by ArenaGrown. One a client at a time."""
+    """Make host memory for the client and send it, in segments; answered by ArenaGrown. One a client at a time."""
 
     client: int
     segment_bytes: int

@@ -169,9 +169,9 @@ class Core:
                     raise IllegalEvent(f"client {event.client} swaps", event)
                 device.resize(client, event.footprint_bytes)
             case PinnedMeasured():
-                device.pin(client, event.pinned_bytes, measured=True)
+                device.pin(client, event.pinned_bytes, now, measured=True)
             case PinnedAssumed():
-                device.pin(client, event.pinned_bytes, measured=False)
+                device.pin(client, event.pinned_bytes, now, measured=False)
             case GrowthRequested() | ResidencyReported() | ArenaGrown():
                 _handle_swap(event, client, device, now)
             case ClientGone():
@@ -206,6 +206,7 @@ class Core:
         if event.backend is Backend.SWAP:
             footprint = event.footprint_bytes or 0
             client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
+            client.swap.context_at = now
             client.swap.has_context = footprint > 0 or event.claimed is not ClaimedState.IDLE
         self._clients[event.client] = client, device
         device.add(client, revokes=len(actions))
@@ -319,7 +320,7 @@ def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -
         raise IllegalEvent(f"client {client.number} does not swap", event)
     match event:
         case GrowthRequested():
-            device.grow(client, swap, event)
+            device.grow(client, swap, event, now)
         case ResidencyReported():
             if not swap.going_by <= event.order <= swap.order:
                 raise IllegalEvent(f"client {client.number} goes by order {swap.going_by} of {swap.order}", event)

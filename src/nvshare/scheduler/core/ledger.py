@@ -143,11 +143,10 @@ class Ledger:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
         return self.left_bytes - self.shortage_bytes - self.charged_bytes
 
-    @property
-    def headroom_bytes(self) -> int:
-        """What has to stay for contexts that may still come."""
+    def headroom_bytes(self, more_pinned_bytes: int = 0) -> int:
+        """What has to stay for contexts that may still come, when so much more is pinned."""
         headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
-        return max(0, headroom - self._pinned_bytes)
+        return max(0, headroom - self._pinned_bytes - more_pinned_bytes)
 
     def assumed_pinned_bytes(self, account: Account, assumed_bytes: int) -> int:
         """What a context and modules are taken to take before they are measured; ``assumed_bytes`` on a large device.

@@ -63,7 +63,7 @@ class Residency:
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host)
+        self._admission = Admission(ledger, host, grace_seconds)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -134,7 +134,10 @@ class Residency:
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
         if swap.reported:
             footprint_bytes = swap.footprint_bytes, event.footprint_bytes
-            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
+            out_bytes = swap.out_bytes, event.out_bytes
+            prepares = event.usable_bytes != swap.usable_bytes
+            waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - STEP_BYTES
+            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, hindered=prepares or waits)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -147,11 +150,6 @@ class Residency:
         self._host.used_bytes += segment_bytes - swap.arena_asked_bytes
         swap.arena_bytes += segment_bytes
         swap.arena_asked_bytes = 0
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a growth waits for the next measurement of the device."""
-        return any(client.swap is not None and client.swap.doubted is not None for client in self.growing.values())
 
     @property
     def holder_grows(self) -> bool:
@@ -171,10 +169,10 @@ class Residency:
             return True
         return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
 
-    def refusal(self, swap: Swap) -> str | None:
+    def refusal(self, swap: Swap, now: float) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
         assert swap.growth is not None
-        return self._admission.refusal(swap, swap.growth, self._swaps())
+        return self._admission.refusal(swap, swap.growth, self._swaps(), now)
 
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
@@ -185,6 +183,10 @@ class Residency:
     def is_late(self, swap: Swap, now: float) -> bool:
         """Whether it has done nothing for the grace time."""
         return now >= swap.progress_at + self._grace_seconds
+
+    def _is_stuck(self, swap: Swap) -> bool:
+        """Whether it does not leave as it was told."""
+        return swap.leaving_bytes > 0 and self.is_late(swap, self._now)
 
     def _swaps(self) -> list[Swap]:
         return [client.swap for client in self.clients.values() if client.swap is not None]
@@ -212,11 +214,12 @@ class Residency:
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+        left = self._ledger.left_bytes - max((_more_fixed(client) for client in self.growing.values()), default=0)
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
-            # What it was given on top of what it asked for is taken back where contexts have come since.
-            most = max(swap.footprint_bytes, self._ledger.left_bytes)
+            # What it was given on top of what it asked for is taken back where contexts come.
+            most = max(swap.footprint_bytes, left)
             if swap.admitted_bytes > most and swap.reported and swap.growth is None:
                 swap.admitted_bytes = most
                 self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
@@ -239,17 +242,19 @@ class Residency:
         assert swap is not None
         growth = swap.growth
         assert growth is not None
-        reason = self.refusal(swap)
+        reason = self.refusal(swap, self._now)
         if reason is not None:
             if not self._is_in_doubt(swap):
                 self._refuse(client, reason)
             return True
-        if swap.doubted is not None:
-            swap.doubted = None
-            if client.state is ClientState.HOLDING:
-                swap.growing_bytes = growth.footprint_bytes
-                self.resized.append(client)
+        if swap.doubted is not None and client.state is ClientState.HOLDING:
+            swap.growing_bytes = growth.footprint_bytes
+            self.resized.append(client)
+        swap.doubted = None
         if not self._admission.is_ready(swap, growth, self._swaps()):
+            changes_at = self._admission.changes_at(self._swaps(), self._now)
+            if changes_at is not None:
+                self._wake_at(changes_at)
             return True
         holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
         more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
@@ -260,7 +265,7 @@ class Residency:
             return False
         del self.growing[client.number]
         admitted = self._admission.admitted_bytes(swap, growth, self._swaps())
-        swap.grow(admitted, growth.fixed_bytes)
+        swap.grow(admitted, growth.fixed_bytes, self._now)
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
@@ -361,7 +366,7 @@ class Residency:
             swap = client.swap
             assert swap is not None
             unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
-            if unused > 0:
+            if unused > 0 and not self._is_stuck(swap):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(swap, swap.allotted_bytes - unused)
                 lacking -= unused
@@ -378,10 +383,16 @@ class Residency:
             if swap is None or client is for_client:
                 continue
             goal = max(swap.least_bytes, swap.allotted_bytes - lacking)
-            if goal < swap.allotted_bytes and not (swap.leaving_bytes and self.is_late(swap, self._now)):
+            if goal < swap.allotted_bytes and not self._is_stuck(swap):
                 if self._mover in (None, client):
                     self._evict(swap, goal)
                     self._mover = client
                 return
         if for_client is not None and not self._pending:
             self.short = for_client, lacking
+
+
+def _more_fixed(client: Client) -> int:
+    """Unmovable memory that it asked for."""
+    swap = client.swap
+    return 0 if swap is None or swap.growth is None else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)
