@@ -126,7 +126,7 @@ def _poll(condition: Callable[[], bool], what: str, place: Program, chaos: Chaos
         assert time.monotonic() < deadline, (
             f"no program may be stuck; this one never {what}: {place.where()}\n"
             f"it said: {place.errors.read_text(errors='replace')[-600:]}\n"
-            f"the scheduler says: {chaos.log.read_text(errors='replace')[-1500:]}"
+            f"the scheduler says: {chaos.log.read_text(errors='replace')[-1500:]}\n{chaos.devices()}"
         )
         time.sleep(0.02)
 

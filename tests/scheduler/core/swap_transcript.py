@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.actions import Action, Allot, Evict, Grant, GrowArena, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import (
+    Action,
+    Allot,
+    ClientAction,
+    Evict,
+    Grant,
+    GrowArena,
+    Kill,
+    Measure,
+    RefuseGrowth,
+    ReportUnresponsive,
+    Revoke,
+    TellWaiters,
+)
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -45,10 +58,15 @@ class Table:
         self.requests: dict[str, int] = {}
         self.grants: dict[str, int] = {}
         self.arenas: dict[str, int] = {}
-        self.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+        self.measures = True
+        """A measurement that is asked for is made at once, and shows what the last one did."""
+        self._seen = DeviceSeen(DEVICE, TOTAL * GIB)
+        self.feed(self._seen)
 
     def feed(self, event: Event) -> list[str]:
         """What the core answers, in words; messages that are not of interest here are left out."""
+        if isinstance(event, DeviceSeen):
+            self._seen = event
         return self._say(self.core.handle(event, self.now))
 
     def timer(self) -> list[str]:
@@ -115,9 +133,17 @@ class Table:
         return self.feed(ArenaGrown(ord(name), int(segment * GIB)))
 
     def _say(self, actions: list[Action]) -> list[str]:
-        return [text for action in actions if (text := self._text(action))]
+        said: list[str] = []
+        for action in actions:
+            if not isinstance(action, Measure):
+                said += [text] if (text := self._text(action)) else []
+            elif self.measures:
+                said += self.feed(self._seen)
+            else:
+                said.append("measure")
+        return said
 
-    def _text(self, action: Action) -> str:
+    def _text(self, action: ClientAction | ReportUnresponsive | Kill | GrowArena) -> str:
         name = chr(action.client)
         match action:
             case Grant(_, grant):

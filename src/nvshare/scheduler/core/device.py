@@ -61,7 +61,7 @@ class Device:
         self.policy = policy
         self.quantum_seconds = quantum_seconds
         self.ledger = Ledger(settings.reserve_bytes)
-        self.residency = Residency(self.ledger, host, settings.grace_seconds)
+        self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
@@ -147,7 +147,7 @@ class Device:
     def grow(self, client: Client, swap: Swap, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
-        swap.growth = event
+        swap.growth, swap.doubted = event, None
         self.residency.growing[client.number] = client
         if client.state is ClientState.HOLDING and self.residency.refusal(swap, now) is None:
             swap.growing_bytes = event.footprint_bytes
@@ -176,10 +176,10 @@ class Device:
             before = self._holders.squeezed
             waiting = [client for client in self._waiting.values() if not self.residency.never_fits(client)]
             actions += self.residency.plan(waiting, self._holders.paging_bytes, now)
-            for client in self.residency.refused:
+            for client in self.residency.resized:
                 self.resize(client, client.account.footprint_bytes)
             self._holders.squeezed = self._holders.find_squeezed(self.residency.short)
-            if self._holders.squeezed == before and not self.residency.refused:
+            if self._holders.squeezed == before and not self.residency.resized:
                 break
             self._arbitrate(now, new_grant, actions)
         self.deadline = self._next_deadline()
@@ -229,6 +229,7 @@ class Device:
             total_measured=self.ledger.total_measured,
             reserve_bytes=self.ledger.reserve_bytes,
             shortage_bytes=self.ledger.shortage_bytes,
+            in_doubt=any(client.swap.doubted for client in self.residency.growing.values() if client.swap),
         )
 
     def line(self, client: Client, now: float) -> Line | None:

@@ -114,6 +114,8 @@ class Ledger:
         """What the clients that swap may have resident."""
         self.departed_bytes = 0
         """What clients that are gone had, where it is not known to be free."""
+        self.measurements = 0
+        """How often the device was measured."""
         self._chosen_reserve_bytes = reserve_bytes
         self._swapping = 0
         """How many clients swap."""
@@ -133,6 +135,7 @@ class Ledger:
         self._measured_total_bytes = total_bytes
         self.foreign_bytes = foreign_bytes
         self.shortage_bytes = 0
+        self.measurements += 1
         self._add_up()
 
     @property

@@ -14,6 +14,8 @@ for the clients whose memory swaps:
   farthest. Never a holder. Only as many bytes as lack, one client at a time, and no more than its host memory takes.
 - One client at a time comes in.
 - A client that is alone may use the reserve.
+- No growth is refused for what is only assumed, or was true a while ago: who comes back has memory that counted as
+  foreign, and a context is taken for larger than it is. The device is measured anew before.
 - Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
   does not come in is granted the lock anyhow. Its gate stays closed until it is in, but it has its turn and no more.
 """
@@ -23,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, RefuseGrowth
+from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
 from nvshare.scheduler.core.admission import Admission, Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
@@ -39,7 +41,7 @@ STEP_BYTES: Final = 64 << 20
 class Residency:
     """The residency of one device's clients. After something changed, call ``plan``."""
 
-    def __init__(self, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.growing: dict[int, Client] = {}
@@ -51,10 +53,11 @@ class Residency:
         self.awaited = 0
         """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
         self.traffic = Traffic()
-        self.refused: list[Client] = []
-        """Whose growth the last plan refused."""
+        self.resized: list[Client] = []
+        """Whose growth the last plan refused, or found possible at last."""
         self._departed: dict[int, tuple[int, int]] = {}
         """What clients had that are gone, on the device and of host memory."""
+        self._device = device
         self._ledger = ledger
         self._host = host
         self._kept = False
@@ -80,7 +83,7 @@ class Residency:
         self._actions = []
         self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
         self.short = self.deadline = None
-        self.refused, self._kept = [], False
+        self.resized, self._kept = [], False
         if not self.awaited:
             self._count()
             self._meet_needs()
@@ -241,8 +244,13 @@ class Residency:
         assert growth is not None
         reason = self.refusal(swap, self._now)
         if reason is not None:
-            self._refuse(client, reason)
+            if not self._is_in_doubt(swap):
+                self._refuse(client, reason)
             return True
+        if swap.doubted is not None and client.state is ClientState.HOLDING:
+            swap.growing_bytes = growth.footprint_bytes
+            self.resized.append(client)
+        swap.doubted = None
         if not self._admission.is_ready(swap, growth, self._swaps()):
             changes_at = self._admission.changes_at(self._swaps(), self._now)
             if changes_at is not None:
@@ -267,17 +275,30 @@ class Residency:
         self._allot(client, allotted, growth.request)
         return True
 
+    def _is_in_doubt(self, swap: Swap) -> bool:
+        """Whether it may turn out soon that a growth is possible which does not seem to be."""
+        if not self._ledger.total_measured:
+            return False
+        if swap.doubted is None:
+            swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
+            self._actions.append(Measure(self._device))
+        measurement, end = swap.doubted
+        if self._ledger.measurements > measurement or self._now >= end:
+            return False
+        self._wake_at(end)
+        return True
+
     def _refuse(self, client: Client, reason: str) -> None:
         swap = client.swap
         assert swap is not None
         assert swap.growth is not None
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        swap.growth = None
+        swap.growth = swap.doubted = None
         swap.growing_bytes = 0
         if not swap.has_context:
             self._ledger.pin(client.account, 0, measured=False)
         del self.growing[client.number]
-        self.refused.append(client)
+        self.resized.append(client)
         self.traffic.refused += 1
 
     def _nobody_lacks(self) -> bool:

@@ -47,6 +47,8 @@ class Swap:
     """Counted, and can't move; what it may take unasked included."""
     growth: GrowthRequested | None = None
     """Not answered yet."""
+    doubted: tuple[int, float] | None = None
+    """It is not possible by this measurement of the device; and until when another one is awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
@@ -105,7 +107,7 @@ class Swap:
 
     def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> None:
         """It is admitted so much; the next order tells it."""
-        self.growth = None
+        self.growth = self.doubted = None
         if not self.has_context:
             self.has_context, self.context_at = True, now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
