@@ -36,7 +36,7 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.core.actions import Action, GrowArena
+from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
@@ -193,7 +193,7 @@ class _Running:
             records.holders,
             choices,
             self._on_clients_changed,
-            self._grow_arena,
+            self._see_to_memory,
             observe,
         )
         known = KnownGpus.of(found)
@@ -236,7 +236,9 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed)
+        self._memory = MemoryWatch(
+            loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.awaited
+        )
         self._swapping.measure_soon = self._memory.ask_soon
         self._idle = (
             None
@@ -358,8 +360,8 @@ class _Running:
         room = self._registrar.room
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
-    def _grow_arena(self, action: GrowArena) -> None:
-        self._swapping.grow_arena(action)
+    def _see_to_memory(self, action: GrowArena | Measure) -> None:
+        self._swapping.see_to_memory(action)
 
     def _on_clients_changed(self, clients: int) -> None:
         if not self._telling:

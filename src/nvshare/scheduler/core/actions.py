@@ -95,7 +95,14 @@ class GrowArena:
     segment_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure the device soon: a growth is not possible by what is known of it. Answered by DeviceSeen in any case."""
+
+    device: str
+
+
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | Kill | GrowArena
+Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure
