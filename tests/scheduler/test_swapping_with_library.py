@@ -182,7 +182,8 @@ def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_pa
 def test_neighbours_are_killed(served: Serve, start: Start) -> None:
     """What they had is free again, and those who are left go on."""
     scheduler = served()
-    stays = start(700, 300)
+    stays = start(700, 4, asked=True)
+    assert line(stays) == "written"
     for _ in range(4):
         neighbour = start(700, 1000)
         assert line(neighbour) == "written"
