@@ -172,7 +172,7 @@ def test_no_memory_when_it_comes_back(start_swapping: Start, fake_scheduler: Fak
 
 
 def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
-    """As long as the driver has no memory: each time the mover waits for longer, and the scheduler hears of it as often.
+    """As long as the driver has no memory: each time the mover waits for longer, and says it as often.
 
     A machine that is slow makes the time longer only.
     """
