@@ -6,6 +6,7 @@ nothing was lost, wherever it was meanwhile.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ Program = subprocess.Popen[str]
 Start = Callable[..., Program]
 
 MIB = 1 << 20
+CHUNK = 64 * MIB
 DEVICES = "2x1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "6GiB", "--reserve", "32MiB")
 PROGRAM = """
@@ -135,7 +137,7 @@ def swapped_bytes(scheduler: Scheduler) -> int:
 def test_two_programs_of_three_quarters(served: Serve, start: Start, tmp_path: Path) -> None:
     """They take turns, each finds its memory as it was, and never does one run beside the other."""
     served()
-    programs = [start(700, 12) for _ in range(2)]
+    programs = [start(700, 5) for _ in range(2)]
     ends_well(*programs)
     assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
 
@@ -143,14 +145,14 @@ def test_two_programs_of_three_quarters(served: Serve, start: Start, tmp_path: P
 def test_four_programs_on_two_devices(serve: Serve, start: Start, tmp_path: Path) -> None:
     """Two on each; what is swapped on one device is of no concern to the other."""
     serve(*SERVED)
-    ends_well(*[start(600, 6, ordinal) for ordinal in (0, 1, 0, 1)])
+    ends_well(*[start(600, 3, ordinal) for ordinal in (0, 1, 0, 1)])
     assert [overlaps(record.read(tmp_path / "simgpu", ordinal)) for ordinal in (0, 1)] == [[], []]
 
 
 def test_four_times_the_device(served: Serve, start: Start) -> None:
     """Eight programs of half of the device each."""
     served("--policy", "exclusive")
-    ends_well(*[start(450, 4) for _ in range(8)])
+    ends_well(*[start(450, 2) for _ in range(8)])
 
 
 def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -> None:
@@ -170,8 +172,8 @@ def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -
 def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_path: Path) -> None:
     """In whatever step of a transfer that is."""
     scheduler = served()
-    programs = [start(700, 14) for _ in range(3)]
-    for _ in range(6):
+    programs = [start(700, 4) for _ in range(3)]
+    for _ in range(3):
         poll_until(lambda scheduler=scheduler: swapped_bytes(scheduler) > 0, "something is out", 30)  # type: ignore[misc]
         scheduler.kill()
         scheduler = served()
@@ -179,17 +181,67 @@ def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_pa
     assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
 
 
-def test_neighbours_are_killed(served: Serve, start: Start) -> None:
-    """What they had is free again, and those who are left go on."""
-    scheduler = served()
-    stays = start(700, 300)
-    for _ in range(4):
-        neighbour = start(700, 1000)
-        assert line(neighbour) == "written"
-        poll_until(lambda: swapped_bytes(scheduler) > 0, "something is out", 30)
-        neighbour.kill()
-        neighbour.wait()
+@pytest.mark.parametrize("way", ["leaving_bytes", "coming_bytes"])
+def test_neighbour_is_killed(serve: Serve, start: Start, way: str) -> None:
+    """In the middle of a transfer: what it had is free again, and those who are left go on."""
+    scheduler = serve(*SERVED)
+    stays = start(700, 40)
+    neighbour = start(700, 1000)
+    assert line(neighbour) == "written"
+
+    def moves() -> bool:
+        return any(
+            getattr(client.swap, way) > CHUNK
+            for each in scheduler.status().devices
+            for client in each.clients
+            if client.pid == neighbour.pid
+        )
+
+    poll_until(moves, way, 60)
+    neighbour.kill()
+    neighbour.wait()
     ends_well(stays)
+
+
+def test_holder_is_stopped(serve: Serve, start: Start) -> None:
+    """Its memory can't leave: who fits beside it goes on, who does not waits until it runs again."""
+    scheduler = serve(*SERVED, "--grace", "1")
+    stopped = start(600, 30)
+    assert line(stopped) == "written"
+    stopped.send_signal(signal.SIGSTOP)
+    waits = start(600, 1)
+    poll_until(
+        lambda: any(client.state == "unresponsive" for client in device(scheduler).clients), "it has not left", 60
+    )
+    ends_well(start(20, 2))
+    assert waits.poll() is None
+    stopped.send_signal(signal.SIGCONT)
+    ends_well(stopped, waits)
+
+
+def cpu_ticks(program: Program) -> int:
+    """Processor time of all its threads so far."""
+    fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_who_is_out_costs_no_processor(serve: Serve, start: Start) -> None:
+    """While another works for rounds on end."""
+    scheduler = serve(*SERVED)
+    idle, busy = [start(600, 1, asked=True), start(600, 20, asked=True)]
+    assert [line(idle), line(busy)] == ["written", "written"]
+    assert ask(busy) == "round 0"
+    poll_until(
+        lambda: all(client.swap.usable_host_bytes == client.swap.host_bytes for client in device(scheduler).clients),
+        "host memory is registered",
+        30,
+    )
+    before = cpu_ticks(idle)
+    for done in range(1, 20):
+        assert ask(busy) == f"round {done}"
+    assert cpu_ticks(idle) - before <= 2
+    assert ask(idle) == "round 0"
+    ends_well(idle, busy)
 
 
 def test_no_host_memory(serve: Serve, start: Start) -> None:

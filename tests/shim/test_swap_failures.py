@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,48 @@ def test_no_memory_when_it_comes_back(start_swapping: Start, fake_scheduler: Fak
     program.begin("check x x")
     peer.grant()
     assert program.answer() == "right"
+
+
+def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """As long as the driver has no memory: each time the mover waits for longer, and says it as often.
+
+    A machine that is slow makes the time longer only.
+    """
+    program = start_swapping(**{paths.SIMGPU_DEVICES: "1x1GiB"})
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 4 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0)
+    hog = start_swapping(LD_PRELOAD="")
+    assert hog.do("use") == "0"
+    size = 1 << 30
+    while hog.do(f"alloc hog{size} {size}") == "0" or size > CHUNK // 2:
+        size -= CHUNK // 2
+    peer.allot(4 * CHUNK, 4 * CHUNK)
+    begun = time.monotonic()
+    lacking: list[int] = []
+    while len(lacking) < 12:
+        lacking += [said] if (said := peer.heard().lacking_bytes) else []
+    assert time.monotonic() - begun > 1
+    assert set(lacking) == {CHUNK}
+    hog.end()
+    peer.heard(resident_bytes=4 * CHUNK)
+
+
+def test_host_memory_is_registered_though_nothing_comes_in(
+    start_swapping: Start, fake_scheduler: FakeScheduler
+) -> None:
+    """What may come in is less than any chunk: others wait for what can leave into the new segment."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler, arena=2 * CHUNK)
+    reach_written(program, peer, "x", 2 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, order=peer.order)
+    peer.allot(CHUNK // 2, 2 * CHUNK)
+    peer.arena(2 * CHUNK)
+    peer.heard(arena_bytes=4 * CHUNK, usable_bytes=4 * CHUNK)
+    peer.allot(2 * CHUNK, 2 * CHUNK)
+    peer.heard(resident_bytes=2 * CHUNK)
 
 
 def test_fork_while_it_is_out(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:

@@ -123,8 +123,9 @@ class Admission:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
         asked = (client.arena_asked_bytes for client in clients)
+        reported = (client.reported for client in clients)
         sizes = (size for arena in arenas for size in (arena.bytes, arena.useful_bytes))
-        found_for = (self._host.budget_bytes - self._host.used_bytes, *sizes, *asked)
+        found_for = (self._host.budget_bytes - self._host.used_bytes, *sizes, *asked, *reported)
         if found_for == self._arenas_for:
             return []
         self._arenas_for = found_for
@@ -133,7 +134,8 @@ class Admission:
         made: list[GrowArena] = []
         for client, arena, goal in zip(clients, arenas, fill(arenas, left + own), strict=True):
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)
-            if more > 0 and not client.arena_asked_bytes:
+            # Who comes back may have some already, and says so.
+            if more > 0 and client.reported and not client.arena_asked_bytes:
                 client.arena_asked_bytes = more
                 self._host.used_bytes += more
                 left -= more

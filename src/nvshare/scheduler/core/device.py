@@ -174,7 +174,7 @@ class Device:
             return actions
         for _ in range(ROUNDS):
             before = self._holders.squeezed
-            waiting = [client for client in self._waiting.values() if not self.residency.never_fits(client)]
+            waiting = [client for client in self._waiting.values() if self._may_come(client)]
             actions += self.residency.plan(waiting, self._holders.paging_bytes, now)
             for client in self.residency.resized:
                 self.resize(client, client.account.footprint_bytes)
@@ -265,9 +265,7 @@ class Device:
         """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
         holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
         coming = Group()
-        for client in list(self._waiting.values()):
-            if self.residency.never_fits(client) or not self._holders.fits((self._holders.unresponsive,), (client,)):
-                continue
+        for client in [each for each in self._waiting.values() if self._may_come(each)]:
             if not self._holders.fits((*holders, coming), (client,)):
                 return None if coming.count else client
             if self._is_ready(client, now):
@@ -275,6 +273,9 @@ class Device:
             else:
                 coming.append(client)
         return None
+
+    def _may_come(self, client: Client) -> bool:  # else it is passed over and keeps no room
+        return not self.residency.never_fits(client) and self._holders.fits((self._holders.unresponsive,), (client,))
 
     def _is_ready(self, client: Client, now: float) -> bool:
         """Whether a waiter that fits may have the lock now as far as its memory goes."""

@@ -211,6 +211,12 @@ class Residency:
             self.deadline = moment
 
     def _meet_needs(self) -> None:
+        for client in self.clients.values():
+            swap = client.swap
+            assert swap is not None
+            # What the scheduler before this one has told it is not known; this one's word counts.
+            if swap.reported and not swap.order and swap.resident_bytes < swap.footprint_bytes:
+                self._allot(client, swap.resident_bytes)
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))

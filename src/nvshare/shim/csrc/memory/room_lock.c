@@ -88,7 +88,7 @@ void nvs_room_unlock_same(struct nvs_room_record *room)
 	nvs_cancel_on();
 }
 
-void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
+void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
 {
 	uint64_t deadline;
 	bool tell;
@@ -99,9 +99,14 @@ void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
 	if (tell)
 		room->deadline = 0;
 	nvs_room_unlock_same(room);
-	wake(&room->changes, INT_MAX);
 	if (tell)
 		device->listener->room_changed(device);
+}
+
+void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
+{
+	nvs_room_unlock_mover(device, room);
+	wake(&room->changes, INT_MAX);
 }
 
 void nvs_rooms_forked(void)

@@ -38,6 +38,8 @@ struct nvs_room_record {
 struct nvs_room_record *nvs_room_lock(const struct nvs_device *device);
 /* After a change: whoever need not wait any more goes on, and those whom it concerns are told. */
 void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room);
+/* The same after what the mover did itself: it does not go on because of that. */
+void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room);
 /* After looking only. */
 void nvs_room_unlock_same(struct nvs_room_record *room);
 /* With the lock held: the first of those who wait has its answer. */

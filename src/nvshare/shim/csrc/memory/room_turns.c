@@ -150,7 +150,7 @@ void nvs_room_leave(struct nvs_device *device, uint64_t bytes)
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_leave(&room->state, bytes);
-	nvs_room_unlock(device, room);
+	nvs_room_unlock_mover(device, room);
 }
 
 void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone)
@@ -158,7 +158,10 @@ void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone)
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_left(&room->state, bytes, gone);
-	nvs_room_unlock(device, room);
+	if (gone)
+		nvs_room_unlock(device, room);
+	else
+		nvs_room_unlock_mover(device, room);
 }
 
 bool nvs_room_enter(struct nvs_device *device, uint64_t bytes)
@@ -166,7 +169,7 @@ bool nvs_room_enter(struct nvs_device *device, uint64_t bytes)
 	struct nvs_room_record *room = nvs_room_lock(device);
 	bool allowed = nvs_room_state_enter(&room->state, bytes);
 
-	nvs_room_unlock(device, room);
+	nvs_room_unlock_mover(device, room);
 	return allowed;
 }
 
@@ -175,7 +178,7 @@ void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in)
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_entered(&room->state, bytes, in);
-	nvs_room_unlock(device, room);
+	nvs_room_unlock_mover(device, room);
 }
 
 void nvs_room_refused(struct nvs_device *device, uint64_t bytes)
@@ -183,7 +186,7 @@ void nvs_room_refused(struct nvs_device *device, uint64_t bytes)
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_lack(&room->state, bytes);
-	nvs_room_unlock(device, room);
+	nvs_room_unlock_mover(device, room);
 }
 
 void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable)

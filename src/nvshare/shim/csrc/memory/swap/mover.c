@@ -187,8 +187,8 @@ static bool begin_in(struct mover *mover, uint64_t allowed)
 	uint64_t bytes = allowed < NVS_CHUNK_BYTES ? allowed : NVS_CHUNK_BYTES;
 	struct nvs_chunk *chunk = find_entering(mover, bytes);
 
-	/* Large ones are the program's own. */
-	if (!chunk && bytes < allowed)
+	/* Large ones are the program's own. What the driver has refused it would refuse again. */
+	if (!chunk && bytes < allowed && !nvs_chunk_fits(mover->device, bytes))
 		chunk = find_entering(mover, allowed);
 	if (!chunk)
 		return false;
@@ -241,28 +241,37 @@ static bool transfer(struct mover *mover, bool out)
 	}
 }
 
-/* False: there was nothing to do, or it could not be done. */
-static bool work(struct mover *mover)
+/* What can be done: where every chunk is larger than what may come in, that is nothing. */
+static enum nvs_room_move next_move(const struct mover *mover)
 {
 	uint64_t bytes;
 	enum nvs_room_move move = nvs_room_next(mover->device, &bytes);
+
+	return move == NVS_ROOM_BRING_IN && !nvs_chunk_fits(mover->device, bytes) ? NVS_ROOM_NOTHING
+										  : move;
+}
+
+static bool idle(const struct mover *mover)
+{
+	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device);
+}
+
+/*
+ * False: there was nothing to do, or it could not be done. A transfer that does not get on must not
+ * keep host memory from being registered: others may wait for what leaves into that.
+ */
+static bool work(struct mover *mover)
+{
+	enum nvs_room_move move = next_move(mover);
 	bool worked;
 
 	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) ||
 	    !nvs_copies_begin(&mover->copies, mover->device))
 		return false;
-	worked = move == NVS_ROOM_NOTHING ? nvs_arena_register(mover->device)
-					  : transfer(mover, move == NVS_ROOM_BRING_OUT);
+	worked = (move != NVS_ROOM_NOTHING && transfer(mover, move == NVS_ROOM_BRING_OUT)) ||
+		 nvs_arena_register(mover->device);
 	nvs_copies_end(&mover->copies);
 	return worked;
-}
-
-static bool idle(const struct mover *mover)
-{
-	uint64_t bytes;
-
-	return nvs_room_next(mover->device, &bytes) == NVS_ROOM_NOTHING &&
-	       !nvs_arena_unregistered(mover->device);
 }
 
 static void *run(void *argument)
