@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 DRIVER = ctypes.CDLL("libcuda.so.1")
 POINTERS: dict[str, ctypes.c_ulonglong] = {}
@@ -104,8 +105,8 @@ def replay(name: str, value: str) -> str:
 
 def fail(offset: str, result: str) -> None:
     """From now on the driver's function at that place does nothing and gives that result; 0: it works again."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        base = next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/libcuda.so.1\n"))
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    base = next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/libcuda.so.1"))
     place = base + int(offset)
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(place & -PAGE), ctypes.c_size_t(2 * PAGE), 7)
     code = ctypes.c_uint64.from_address(place)
