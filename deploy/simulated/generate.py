@@ -14,12 +14,18 @@ from typing import Any
 
 import yaml
 
+from nvshare.scheduler.arenas.choice import size_of
+
 FOLDER = Path(__file__).resolve().parent
 DEPLOY = FOLDER.parent
 HEADER = "# Made by generate.py from ../{name}; change that one.\n"
 
 # Small ones: what programs swap out takes real host memory.
 DEVICES = "2x1GiB/32MiB"
+# Enough for three programs on each of them that fill three quarters of it, on a node that may be small.
+HOST_MEMORY = "4GiB"
+# The default is half of such a GPU.
+RESERVE = "32MiB"
 # Short turns, so that one sees them.
 QUANTUM_SECONDS = 2
 HOST_LIBRARIES = "/var/lib/nvshare"
@@ -68,8 +74,18 @@ def _simulated(document: Manifest) -> Manifest:
         pod = document["spec"]["template"]["spec"]
         _add_driver(pod)
         if document["metadata"]["name"] == "nvshare-scheduler":
-            pod["containers"][0]["args"].append(f"--quantum={QUANTUM_SECONDS}")
+            _fit(pod["containers"][0])
     return document
+
+
+def _fit(scheduler: Manifest) -> None:
+    """Gives the scheduler what programs on GPUs this small need; its limit falls by what that spares."""
+    former = next(argument for argument in scheduler["args"] if argument.startswith("--host-memory="))
+    spared_bytes = size_of(former.partition("=")[2]) - size_of(HOST_MEMORY)
+    limits = scheduler["resources"]["limits"]
+    limits["memory"] = f"{int(limits['memory'].removesuffix('Mi')) - (spared_bytes >> 20)}Mi"
+    own = (f"--host-memory={HOST_MEMORY}", f"--reserve={RESERVE}", f"--quantum={QUANTUM_SECONDS}")
+    scheduler["args"] = [argument for argument in scheduler["args"] if argument != former] + list(own)
 
 
 def _driver() -> str:

@@ -12,14 +12,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos import chaos
+from tests.chaos import chaos, deeds, floods
 
 CONNECTIONS = 100_000
 
 
 def main() -> int:
     """Exit status 0: everything held."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=chaos.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=deeds.__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="how long things are done to the programs")
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help="how many connections come then")
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
@@ -28,8 +28,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="nvshare-chaos-"))
     try:
         with chaos.running(folder, options.seed) as node:
-            chaos.rage(node, options.seconds, lambda line: print(line, flush=True))
-            grown = chaos.memory_growth(node, options.connections)
+            deeds.rage(node, options.seconds, lambda line: print(line, flush=True))
+            grown = floods.memory_growth(node, options.connections)
             print(f"after {options.connections} connections the scheduler's memory has grown by {grown / 1024:.0f} KiB")
             node.calm_down()
             node.check()
@@ -38,8 +38,8 @@ def main() -> int:
         print(f"seed {options.seed}: {error}\nlogs and records are in {folder}", file=sys.stderr)
         return 1
     shutil.rmtree(folder)
-    deeds = ", ".join(f"{count} {name}" for name, count in sorted(node.done.items()))
-    print(f"no overlap, nobody stuck, {rounds} rounds right, {node.started} schedulers; {deeds}")
+    done = ", ".join(f"{count} {name}" for name, count in sorted(node.done.items()))
+    print(f"no overlap, nobody stuck, {rounds} rounds right, {node.started} schedulers; {done}")
     return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import chaos
+from tests.chaos import chaos, deeds, floods
 
 
 @pytest.mark.timeout(400)
@@ -16,7 +16,7 @@ def test_nothing_breaks(tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"python -m tests.chaos --seconds 30 --connections 2400 --seed {seed}")
     with chaos.running(tmp_path / "node", seed) as node:
-        chaos.rage(node, 30, print)
-        chaos.memory_growth(node, 2400)
+        deeds.rage(node, 30, print)
+        floods.memory_growth(node, 2400)
         node.calm_down()
         node.check()

@@ -30,6 +30,18 @@ HOLD = (
     "print('holding', flush=True)\n"
     "sys.stdin.read()\n"
 )
+FILL_IN_TURNS = (
+    "import ctypes\n"
+    "from tests.simgpu.device import Device, allocate, call\n"
+    "device, size = Device.open(), 768 << 20\n"
+    "address, read = allocate(size), (ctypes.c_ubyte * 4)()\n"
+    "for number in range(8):\n"
+    "    call('cuMemsetD8', address, number, size)\n"
+    "    device.spin(0.05)\n"
+    "    call('cuMemcpyDtoH', ctypes.addressof(read), address + size - 4, 4)\n"
+    "    assert list(read) == [number] * 4\n"
+    "print('right')\n"
+)
 USED = "from pynvml import *; nvmlInit(); print(nvmlDeviceGetMemoryInfo(nvmlDeviceGetHandleByIndex(0)).used >> 30)"
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -72,6 +84,30 @@ def test_program_under_run(run_dir: RunDir, program: list[str], tmp_path: Path) 
     try:
         assert "NVIDIA Simulated GPU" in ctl(run_dir, *simulate, "status").stdout
         assert len({span.pid for span in record.read(folder, 0)}) == 2
+    finally:
+        os.kill(int(run_dir.pid_file.read_text()), signal.SIGTERM)
+        poll_until(lambda: not run_dir.client_socket.exists(), "the scheduler has ended")
+
+
+def test_two_programs_that_do_not_fit_together(run_dir: RunDir, tmp_path: Path) -> None:
+    """Each has three quarters of the GPU, and both get their work done with nothing else set up."""
+    more = {"PYTHONPATH": f"{build_native.ROOT}:{build_native.SOURCES}"}
+    command = [*COMMAND, "simulate", "--gpus", "1GiB/32MiB", "--dir", str(tmp_path / "gpus"), "--", *COMMAND, "run"]
+    command += ["--quantum", "0.05", "--", sys.executable, "-c", FILL_IN_TURNS]
+    try:
+        programs = [
+            subprocess.Popen(
+                command,
+                env=environment(run_dir, **more),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        for program in programs:
+            said, _complaints = program.communicate(timeout=120)
+            assert (program.returncode, said) == (0, "right\n")
     finally:
         os.kill(int(run_dir.pid_file.read_text()), signal.SIGTERM)
         poll_until(lambda: not run_dir.client_socket.exists(), "the scheduler has ended")

@@ -80,6 +80,19 @@ def test_table(run_dir: RunDir, columns: int) -> None:
     assert figures["82"][:7] == ["waiting", "12.0", "GiB", "6.0", "GiB", "6.0", "GiB"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "kept"), [(40, ["FOOTPRINT", "COMMAND"]), (60, ["FOOTPRINT", "RESIDENT", "SWAPPED", "COMMAND"])]
+)
+def test_narrow_table(run_dir: RunDir, columns: int, kept: list[str]) -> None:
+    """Every line fits: columns that matter less are left out, and no figure is cut."""
+    lines = ctl(run_dir, "status", COLUMNS=str(columns)).stdout.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
+    assert head == ["PID", "STATE", *kept]
+    [row] = [line.split() for line in lines if line.split()[:1] == ["81"]]
+    assert row[1:4] == ["idle", "12.0", "GiB"]
+
+
 def test_what_moves(run_dir: RunDir) -> None:
     """A bar of what is on the device, how much is left to move and how fast, and who waits for its data."""
     lines = [" ".join(line.split()) for line in ctl(run_dir, "status", COLUMNS="160").stdout.splitlines()]

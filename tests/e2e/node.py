@@ -24,16 +24,41 @@ files = sorted(folder.glob("record-*"), key=lambda path: int(path.name.partition
 spans = [[span for span in record.read(folder, index) if span.start_ns >= since] for index in range(len(files))]
 print(json.dumps([[dataclasses.astuple(span) for span in device] for device in spans]))
 """
-_KILL = """
+_FIND = """
 import os, signal, sys
 from pathlib import Path
-for process in Path("/proc").glob("[0-9]*"):
-    try:
-        words = (process / "cmdline").read_bytes().split(b"\\0")[:2]
-    except OSError:
-        continue
-    if any(os.path.basename(word).decode(errors="replace") == sys.argv[1] for word in words):
-        os.kill(int(process.name), signal.SIGKILL)
+def find(program):
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\\0")[:2]
+        except OSError:
+            continue
+        if any(os.path.basename(word).decode(errors="replace") == program for word in words):
+            yield int(process.name)
+"""
+_KILL = f"""{_FIND}
+for pid in find(sys.argv[1]):
+    os.kill(pid, signal.SIGKILL)
+"""
+_KILL_IN_TRANSFER = f"""{_FIND}
+import time
+from nvshare.simgpu import record, transfers
+folder, [victim], begin, end = Path({STATE!r}), find(sys.argv[1]), time.monotonic_ns(), time.monotonic() + 50
+def began():
+    spans = [span for index in range(int(sys.argv[3])) for span in record.read(folder, index, newest=32)]
+    return any(transfers.swaps(span) and span.name == sys.argv[2] and span.start_ns > begin for span in spans)
+while not began():
+    if time.monotonic() > end:
+        sys.exit("nothing was swapped")
+    time.sleep(0.0005)
+os.kill(victim, signal.SIGKILL)
+"""
+_MEMORY = """
+import sys
+from pathlib import Path
+seen = Path("/proc", sys.argv[1], "root", "sys/fs/cgroup")
+files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
+print(next(file.read_text() for file in files if file.exists()))
 """
 _PODS = """
 import json, re, sys
@@ -73,6 +98,14 @@ class Node:
         except KubectlError as error:
             if "python3" in str(error) and "Traceback" in str(error):
                 raise
+
+    def kill_in_transfer(self, program: str, direction: str, gpus: int) -> None:
+        """kill -9 for a process when one of the GPUs has swapped the first piece in a direction, and has more to do."""
+        _python(_KILL_IN_TRANSFER, program, direction, str(gpus))
+
+    def memory_bytes(self, pid: int) -> int:
+        """What the memory cgroup of the process's container is charged with."""
+        return int(_python(_MEMORY, str(pid)))
 
     def pod_uids(self, pids: list[int]) -> dict[int, str]:
         """The pod of each process, by its cgroup."""

@@ -30,15 +30,21 @@ class Running:
     device: str
 
 
-def pod(name: str, command: Sequence[str], gpus: int = 1, environment: Mapping[str, str] | None = None) -> Object:
-    """A pod of one container with ``gpus`` virtual devices."""
+def pod(
+    name: str,
+    command: Sequence[str],
+    gpus: int = 1,
+    environment: Mapping[str, str] | None = None,
+    memory: str | None = None,
+) -> Object:
+    """A pod of one container with ``gpus`` virtual devices, and no limit of its memory if none is given."""
     container = {
         "name": "program",
         "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": list(command),
         "env": [{"name": key, "value": value} for key, value in (environment or {}).items()],
-        "resources": {"limits": {RESOURCE: gpus}},
+        "resources": {"limits": {RESOURCE: gpus} | ({"memory": memory} if memory else {})},
     }
     spec = {
         "restartPolicy": "Never",

@@ -85,6 +85,14 @@ def test_two_that_do_not_fit_take_turns(serve: Serve) -> None:
     assert sum(client.memory.resident_bytes for client in (first, second)) <= TOTAL
 
 
+def test_more_host_memory_than_the_machine_has(serve: Serve) -> None:
+    """One line says what was asked for, and what there is."""
+    serve("--host-memory", "2MiB").kill()
+    (said,) = serve("--host-memory", "1024TiB").logged("there is less host memory than was asked for")
+    assert said["asked"] == "1048576.0 GiB"
+    assert said["given"]
+
+
 def test_without_host_memory_the_second_is_refused(serve: Serve) -> None:
     """It could never be brought out again."""
     scheduler = serve("--host-memory", "0")

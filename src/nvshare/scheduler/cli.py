@@ -143,7 +143,8 @@ def _scheduler(
             parser=_host_memory,
             show_default=False,
             help="Host memory for what is swapped out, of all programs together: 16GiB, or a share of what the machine "
-            "has free when this starts. Never more than this process's memory cgroup allows. [default: 50%]",
+            "has free when this starts; never more than is free then, and no more than this process's memory cgroup "
+            "allows. [default: 50%]",
         ),
     ] = HALF,
     reserve: Annotated[
@@ -152,7 +153,7 @@ def _scheduler(
             metavar="SIZE",
             parser=_size,
             help="What stays free on each GPU where memory swaps, for contexts and modules, which the driver takes "
-            "unasked. [default: 512MiB, or 2% of the GPU if that is more]",
+            "unasked. [default: 512MiB, or 2% of the GPU if that is more; an eighth at most]",
         ),
     ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,

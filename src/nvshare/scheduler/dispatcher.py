@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, ReportUnresponsive
+from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, Measure, ReportUnresponsive
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -59,13 +59,13 @@ class Dispatcher:
         record: Record,
         choices: Choices,
         clients_changed: Callable[[int], None],
-        grow_arena: Callable[[GrowArena], None],
+        see_to_memory: Callable[[GrowArena | Measure], None],
         observe: Observe | None = None,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
-        ``clients_changed`` is called with the number of clients whenever it changed; ``grow_arena`` begins with what it
-        is asked for.
+        ``clients_changed`` is called with the number of clients whenever it changed; ``see_to_memory`` begins with
+        what it is asked for.
         """
         self._core = core
         self._loop = loop
@@ -73,7 +73,7 @@ class Dispatcher:
         self._record = record
         self._choices = choices
         self._clients_changed = clients_changed
-        self._grow_arena = grow_arena
+        self._see_to_memory = see_to_memory
         self._observe = observe
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
@@ -307,8 +307,8 @@ class Dispatcher:
                     )
                 case Kill(number, grant):
                     self._kill(number, grant)
-                case GrowArena():
-                    self._grow_arena(action)
+                case GrowArena() | Measure():
+                    self._see_to_memory(action)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)

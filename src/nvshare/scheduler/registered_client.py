@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Protocol
 
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.record import Recorded
+
+
+class Delivery(Enum):
+    """What became of a descriptor that was to be sent."""
+
+    WENT = auto()
+    """The peer's socket has it."""
+    NOT_NOW = auto()
+    """The kernel takes no more descriptors of this user now: nothing of the message went, and it may be sent again."""
+    NEVER = auto()
+    """The connection has ended."""
 
 
 class ActionReceiver(Protocol):
@@ -17,11 +29,11 @@ class ActionReceiver(Protocol):
     def deliver(self, action: ClientAction) -> None:
         """Tell the client what the core decided."""
 
-    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """Give the client one more segment of its arena.
 
-        ``done`` is called once it is known whether the client's socket has it; the descriptor is the caller's to close
-        then.
+        ``done`` is called once it is known whether the client's socket has it; the descriptor is the caller's to close,
+        or to give again, then.
         """
 
     def set_scheduling(self, on: bool) -> None:

@@ -36,7 +36,7 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
-from nvshare.scheduler.core.actions import Action, GrowArena
+from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
@@ -126,11 +126,19 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
 
 
-def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits) -> int:
+def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> int:
+    available_bytes = limits.available_bytes()
     try:
-        return choice.budget_bytes(limits.available_bytes(), limits.cgroup_bytes())
+        given_bytes = choice.budget_bytes(available_bytes, limits.cgroup_bytes())
     except ValueError as error:
         raise StartError(str(error)) from error
+    if given_bytes < (asked_bytes := choice.asked_bytes(available_bytes)):
+        log.warning(
+            "there is less host memory than was asked for",
+            asked=display.size(asked_bytes),
+            given=display.size(given_bytes),
+        )
+    return given_bytes
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -171,7 +179,7 @@ class _Running:
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
-        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits))
+        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits, log))
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
@@ -185,7 +193,7 @@ class _Running:
             records.holders,
             choices,
             self._on_clients_changed,
-            self._grow_arena,
+            self._see_to_memory,
             observe,
         )
         known = KnownGpus.of(found)
@@ -228,7 +236,9 @@ class _Running:
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
         }
-        self._memory = MemoryWatch(loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed)
+        self._memory = MemoryWatch(
+            loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.awaited
+        )
         self._swapping.measure_soon = self._memory.ask_soon
         self._idle = (
             None
@@ -350,8 +360,8 @@ class _Running:
         room = self._registrar.room
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
-    def _grow_arena(self, action: GrowArena) -> None:
-        self._swapping.grow_arena(action)
+    def _see_to_memory(self, action: GrowArena | Measure) -> None:
+        self._swapping.see_to_memory(action)
 
     def _on_clients_changed(self, clients: int) -> None:
         if not self._telling:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from nvshare.log import Log
 from nvshare.scheduler.arenas.arenas import Arenas
 from nvshare.scheduler.arenas.limits import MemoryLimits
-from nvshare.scheduler.core.actions import GrowArena
+from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.events import MemoryFreed, ResidentSettled
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.recovery.awaited import Process
@@ -55,9 +55,13 @@ class Swapping:
         self.departed = Departed(loop, is_measured, self._measure, self._freed)
         self.measure_soon: Callable[[], None] | None = None
 
-    def grow_arena(self, action: GrowArena) -> None:
-        """A client is to have more host memory."""
-        self._arenas.grow(action)
+    def see_to_memory(self, action: GrowArena | Measure) -> None:
+        """A client is to have more host memory, or a device is to be measured."""
+        match action:
+            case GrowArena():
+                self._arenas.grow(action)
+            case Measure():
+                self._measure()
 
     def comes(self, number: int, client: RegisteredClient) -> None:
         """A client is about to be registered: it is recorded before it has anything."""
@@ -88,6 +92,10 @@ class Swapping:
         if not self._swappers[client.device]:
             del self._swappers[client.device]
 
+    def awaited(self, device: str) -> set[int]:
+        """The pids of the former scheduler's clients on a device that may come back."""
+        return self._returning.pids(device)
+
     def stop(self) -> None:
         """Begins nothing more, and watches nobody any more."""
         self._arenas.stop()
@@ -101,6 +109,8 @@ class Swapping:
     def _settled(self, number: int) -> None:
         self._record.erase(number)
         self._dispatcher.feed(ResidentSettled(number))
+        # What it has may be foreign now.
+        self._measure()
 
     def _freed(self, number: int) -> None:
         self._record.erase(self._before_first + number)

@@ -22,8 +22,8 @@ def record_path(state_dir: Path, index: int) -> Path:
     return state_dir / f"record-{index}"
 
 
-def read(state_dir: Path, index: int) -> list[Span]:
-    """What device ``index`` has executed, in the order of completion.
+def read(state_dir: Path, index: int, newest: int | None = None) -> list[Span]:
+    """What device ``index`` has executed, in the order of completion; of that only the ``newest`` so many, if given.
 
     The newest million or so operations are kept. A device that nobody initialized has executed nothing. Raises
     ``ValueError`` for a file that is not a record.
@@ -35,7 +35,8 @@ def read(state_dir: Path, index: int) -> list[Span]:
         magic, capacity, following = _HEADER.unpack_from(data)
         if magic != _MAGIC:
             raise ValueError(f"{path} is not the record of a device")
-        numbers = range(max(0, following - capacity), following)
+        kept = capacity if newest is None else min(capacity, newest)
+        numbers = range(max(0, following - kept), following)
         spans = (_span(data, number, capacity) for number in numbers)
         return [span for span in spans if span is not None]
 

@@ -11,13 +11,13 @@ import pytest
 import structlog
 
 from nvshare.scheduler.arenas import arenas as arenas_module
-from nvshare.scheduler.arenas.arenas import Arenas
+from nvshare.scheduler.arenas.arenas import SEGMENT_BYTES, Arenas, workers_for
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
 from nvshare.scheduler.core.snapshot import HostMemory
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
-from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.registered_client import Delivery, RegisteredClient
 from tests.polling import until
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ class Clients:
         self.used = 0
         self.received: list[tuple[int, int]] = []
         """Size and descriptor."""
-        self.on_sent: list[Callable[[bool], None]] = []
+        self.on_sent: list[Callable[[Delivery], None]] = []
         self.heard: list[ArenaGrown | HostMemorySet] = []
         self.numbers = [1, 2]
         self.lines = structlog.testing.CapturingLogger()
@@ -54,7 +54,7 @@ class Clients:
         """See ``MemoryLimits``."""
         return self.room
 
-    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``ActionReceiver``."""
         self.received.append((segment_bytes, descriptor))
         self.on_sent.append(done)
@@ -82,7 +82,7 @@ def _closed(clients: Clients) -> Iterator[None]:
     yield
     clients.arenas.stop()
     for done in clients.on_sent:
-        done(True)
+        done(Delivery.NEVER)
 
 
 async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> None:
@@ -92,7 +92,7 @@ async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> 
     size, descriptor = clients.received[0]
     assert (size, os.fstat(descriptor).st_blocks * 512) == (4 * MIB, 4 * MIB)
     assert clients.heard == []
-    clients.on_sent.pop()(True)
+    clients.on_sent.pop()(Delivery.WENT)
     assert not is_open(descriptor)
     await until(lambda: clients.heard, "the core hears of it")
     assert clients.heard == [ArenaGrown(1, 4 * MIB)]
@@ -106,11 +106,11 @@ async def test_a_client_that_goes_meanwhile(clients: Clients) -> None:
     await until(lambda: clients.received, "another one's is filled")
     clients.numbers.remove(2)
     clients.arenas.forget(2)
-    clients.on_sent.pop()(False)
+    clients.on_sent.pop()(Delivery.NEVER)
     clients.numbers.append(3)
     clients.grow(3, 2 * MIB)
     await until(lambda: len(clients.received) == 2, "another one's is filled")
-    clients.on_sent.pop()(True)
+    clients.on_sent.pop()(Delivery.WENT)
     await until(lambda: clients.heard, "the core hears of it")
     assert clients.heard == [ArenaGrown(3, 2 * MIB)]
 
@@ -119,7 +119,7 @@ async def test_what_does_not_go_is_given_back(clients: Clients) -> None:
     """Its client's connection ended while its socket was full."""
     clients.grow(1, 4 * MIB)
     await until(lambda: clients.received, "it is filled")
-    clients.on_sent.pop()(False)
+    clients.on_sent.pop()(Delivery.NEVER)
     await until(lambda: not is_open(clients.received[0][1]), "it is closed")
     assert clients.heard == []
 
@@ -136,3 +136,60 @@ async def test_less_than_was_meant(clients: Clients, monkeypatch: pytest.MonkeyP
     assert len(clients.lines.calls) == 1
     assert clients.lines.calls[0].kwargs["reason"] == "no more can be had"
     await until(lambda: clients.heard[-1] == HostMemorySet(4 * GIB), "it is tried again")
+
+
+async def test_much_comes_in_several_segments(clients: Clients) -> None:
+    """Each is sent when it is filled, and the core hears once, when the client has them all."""
+    clients.grow(1, GIB + 2 * MIB)
+    await until(lambda: len(clients.received) == 5, "all are filled")
+    assert sorted(size for size, _ in clients.received) == [2 * MIB, *[SEGMENT_BYTES] * 4]
+    while len(clients.on_sent) > 1:
+        clients.on_sent.pop()(Delivery.WENT)
+    clients.grow(2, 2 * MIB)
+    await until(lambda: len(clients.on_sent) == 2, "another one's is filled")
+    clients.on_sent.pop()(Delivery.WENT)
+    await until(lambda: clients.heard, "the core hears of that")
+    clients.on_sent.pop()(Delivery.WENT)
+    await until(lambda: len(clients.heard) == 2, "the core hears of the first")
+    assert clients.heard == [ArenaGrown(2, 2 * MIB), ArenaGrown(1, GIB + 2 * MIB)]
+
+
+async def test_what_can_not_go_now_goes_later(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same segment; unless its client goes meanwhile."""
+    monkeypatch.setattr(arenas_module, "_SEND_AGAIN_SECONDS", 0.01)
+    clients.grow(1, 4 * MIB)
+    clients.grow(2, 4 * MIB)
+    await until(lambda: len(clients.received) == 2, "both are filled")
+    (_, descriptor), (_, other) = clients.received
+    for done in (clients.on_sent.pop(), clients.on_sent.pop()):
+        done(Delivery.NOT_NOW)
+    clients.arenas.forget(2)
+    await until(lambda: len(clients.received) == 3, "it is sent again")
+    await until(lambda: not is_open(other), "the other one is closed")
+    assert clients.received[2] == (4 * MIB, descriptor)
+    assert clients.heard == []
+    clients.on_sent.pop()(Delivery.WENT)
+    await until(lambda: clients.heard, "the core hears of it")
+    assert clients.heard == [ArenaGrown(1, 4 * MIB)]
+
+
+async def test_less_than_was_meant_after_a_part_of_it(clients: Clients) -> None:
+    """The client keeps what it has, and the core hears how much that is."""
+    clients.used = GIB
+    clients.grow(1, 2 * GIB)
+    await until(lambda: clients.received, "a first segment is filled")
+    clients.room = 0
+    await until(lambda: clients.heard, "no more can be had")
+    while clients.on_sent:
+        clients.on_sent.pop()(Delivery.WENT)
+    await until(lambda: len(clients.heard) == 2, "the core hears what went")
+    went = len(clients.received) * SEGMENT_BYTES
+    budget, grown = clients.heard
+    assert grown == ArenaGrown(1, went)
+    assert isinstance(budget, HostMemorySet)
+    assert GIB + went <= budget.host_bytes < 3 * GIB
+
+
+def test_half_of_the_cpus_and_four_at_most_fill() -> None:
+    """The others are for programs; one thread there is always."""
+    assert [workers_for(cpus) for cpus in (1, 2, 3, 4, 7, 8, 64)] == [1, 1, 1, 2, 3, 4, 4]

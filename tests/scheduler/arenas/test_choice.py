@@ -33,6 +33,7 @@ def test_shares() -> None:
     assert host_memory_of("50%") == HALF
     assert host_memory_of("100%").budget_bytes(8 * GIB, None) == 8 * GIB
     assert host_memory_of("0%").budget_bytes(8 * GIB, None) == 0
+    assert [host_memory_of(text).asked_bytes(8 * GIB) for text in ("25%", "16GiB")] == [2 * GIB, 16 * GIB]
     with pytest.raises(ValueError, match="more than all of it"):
         host_memory_of("101%")
 

@@ -212,10 +212,11 @@ def test_ten_thousand_silent_connections(serve: Serve) -> None:
     connections = min(10_000, hard - 500)
     scheduler = serve("--policy", "exclusive")
     other = scheduler.client().register()
+    alone = statistics.median([is_served(other) for _ in range(200)])
     silent = scheduler.clients_of_others(connections // 100)
     silent[0].raw.send(REGISTER[:7])
     took = [is_served(other) for _ in range(200)]
-    assert statistics.median(took) < 0.005
+    assert statistics.median(took) < alone + 0.005
     silent[0].raw.wait_closed()
     assert "half a frame" in str(scheduler.logged("peer disconnected")[0]["reason"])
     while_dropped = []
@@ -224,7 +225,7 @@ def test_ten_thousand_silent_connections(serve: Serve) -> None:
     while not is_closed(silent[-1]):
         assert time.monotonic() < deadline
         while_dropped.append(is_served(other))
-    assert statistics.median(while_dropped) < 0.005
+    assert statistics.median(while_dropped) < alone + 0.005
     lines = scheduler.logged("peer disconnected")
     assert len(lines) < 200
     assert "no REGISTER within 10 s" in str(lines[-1]["reason"])

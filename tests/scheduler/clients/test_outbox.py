@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from nvshare.scheduler.clients.outbox import Outbox, Parcel
+from nvshare.scheduler.registered_client import Delivery
 
 SIZE = 240
 
@@ -19,7 +21,7 @@ class Pipe:
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
         self.number = os.fstat(self.writing).st_ino
-        self.done: list[bool] = []
+        self.done: list[Delivery] = []
 
     def parcel(self) -> Parcel:
         return Parcel(self.writing, self.done.append)
@@ -74,7 +76,7 @@ def test_a_descriptor_goes_with_its_message(ends: tuple[socket.socket, socket.so
     """That it went is told once."""
     ours, theirs = ends
     assert Outbox(ours, message(1), pipes[0].parcel()).send()
-    assert pipes[0].done == [True]
+    assert pipes[0].done == [Delivery.WENT]
     assert receive(theirs, 1) == [(1, [pipes[0].number])]
 
 
@@ -91,7 +93,7 @@ def test_order_when_the_socket_is_full(ends: tuple[socket.socket, socket.socket]
         full -= len(theirs.recv(full))
     assert outbox.send()
     assert receive(theirs, 3) == [(1, [pipes[0].number]), (2, []), (3, [pipes[1].number])]
-    assert [pipe.done for pipe in pipes] == [[True], [True], []]
+    assert [pipe.done for pipe in pipes] == [[Delivery.WENT], [Delivery.WENT], []]
 
 
 def test_nothing_is_kept_of_a_peer_that_is_gone(ends: tuple[socket.socket, socket.socket], pipes: list[Pipe]) -> None:
@@ -104,4 +106,24 @@ def test_nothing_is_kept_of_a_peer_that_is_gone(ends: tuple[socket.socket, socke
     assert outbox.send()
     stuck = Outbox(ours, message(1), pipes[2].parcel())
     assert not all(stuck.add(message(2), None) for _ in range(100))
-    assert [pipe.done for pipe in pipes] == [[False]] * 3
+    assert [pipe.done for pipe in pipes] == [[Delivery.NEVER]] * 3
+
+
+def test_too_many_descriptors_on_their_way(
+    ends: tuple[socket.socket, socket.socket], pipes: list[Pipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel takes no more of one user's: that message alone does not go, and its owner can send it again."""
+    ours, theirs = ends
+    with monkeypatch.context() as full:
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+
+        full.setattr(socket, "send_fds", refuse)
+        outbox = Outbox(ours, message(1), None)
+        outbox.add(message(2), pipes[0].parcel())
+        outbox.add(message(3), None)
+        assert outbox.send()
+    assert pipes[0].done == [Delivery.NOT_NOW]
+    assert Outbox(ours, message(2), pipes[0].parcel()).send()
+    assert receive(theirs, 3) == [(1, []), (3, []), (2, [pipes[0].number])]

@@ -139,8 +139,13 @@ class ModelDevice:
         return self.fit([*then, client])
 
     def to_kill(self) -> list[ModelClient]:
-        """The fewest unresponsive holders that must go for the first in the queue, of those not killed yet."""
-        alive = [client for client in self.stuck() if client.turn and not client.turn.killed]
+        """The fewest unresponsive holders that must go for the first in the queue, of those not killed yet.
+
+        Of several choices the one with the longest ones.
+        """
+        stuck = [(client.turn, client) for client in self.stuck() if client.turn and not client.turn.killed]
+        stuck.sort(key=lambda turn_client: (turn_client[0].began, turn_client[0].grant))
+        alive = [client for _, client in stuck]
         for count in range(len(alive) + 1):
             for gone in combinations(alive, count):
                 if not self.queue or self.fit([*(each for each in alive if each not in gone), self.queue[0]]):

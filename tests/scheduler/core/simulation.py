@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.actions import Action, Allot, Evict, Grant, GrowArena, RefuseGrowth, Revoke
+from nvshare.scheduler.core.actions import Action, Allot, Evict, Grant, GrowArena, Measure, RefuseGrowth, Revoke
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -155,6 +155,9 @@ class Simulation:
             self._after(self.machine.message_seconds, lambda action=action: self._receive(action))  # type: ignore[misc]
 
     def _receive(self, action: Action) -> None:
+        if isinstance(action, Measure):
+            self._say(DeviceSeen(action.device, self.machine.total_bytes))
+            return
         program = self.programs[action.client]
         match action:
             case Grant(_, grant):

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.actions import Action, Allot, Evict, Grant, GrowArena, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import (
+    Action,
+    Allot,
+    ClientAction,
+    Evict,
+    Grant,
+    GrowArena,
+    Kill,
+    Measure,
+    RefuseGrowth,
+    ReportUnresponsive,
+    Revoke,
+    TellWaiters,
+)
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -45,10 +58,15 @@ class Table:
         self.requests: dict[str, int] = {}
         self.grants: dict[str, int] = {}
         self.arenas: dict[str, int] = {}
-        self.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+        self.measures = True
+        """A measurement that is asked for is made at once, and shows what the last one did."""
+        self._seen = DeviceSeen(DEVICE, TOTAL * GIB)
+        self.feed(self._seen)
 
     def feed(self, event: Event) -> list[str]:
         """What the core answers, in words; messages that are not of interest here are left out."""
+        if isinstance(event, DeviceSeen):
+            self._seen = event
         return self._say(self.core.handle(event, self.now))
 
     def timer(self) -> list[str]:
@@ -74,8 +92,12 @@ class Table:
         out: float | None = None,
         fixed: float = 0,
         lacking: float = 0,
+        slack: float = 0,
     ) -> list[str]:
-        """A client reports; unless said otherwise it goes by the newest order, and what is not resident is out."""
+        """A client reports; unless said otherwise it goes by the newest order, and what is not resident is out.
+
+        ``slack``: so much more it is admitted, by its own account.
+        """
         arena = self.arenas[name]
         return self.feed(
             ResidencyReported(
@@ -84,7 +106,7 @@ class Table:
                 int(size * GIB),
                 int(resident * GIB),
                 fixed_bytes=int(fixed * GIB),
-                admitted_bytes=int(size * GIB),
+                admitted_bytes=int((size + slack) * GIB),
                 arena_bytes=arena,
                 usable_bytes=arena,
                 out_bytes=int((size - resident if out is None else out) * GIB),
@@ -111,9 +133,17 @@ class Table:
         return self.feed(ArenaGrown(ord(name), int(segment * GIB)))
 
     def _say(self, actions: list[Action]) -> list[str]:
-        return [text for action in actions if (text := self._text(action))]
+        said: list[str] = []
+        for action in actions:
+            if not isinstance(action, Measure):
+                said += [text] if (text := self._text(action)) else []
+            elif self.measures:
+                said += self.feed(self._seen)
+            else:
+                said.append("measure")
+        return said
 
-    def _text(self, action: Action) -> str:
+    def _text(self, action: ClientAction | ReportUnresponsive | Kill | GrowArena) -> str:
         name = chr(action.client)
         match action:
             case Grant(_, grant):

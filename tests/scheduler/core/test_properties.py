@@ -269,6 +269,7 @@ def run(sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]
     return answers
 
 
+@settings(deadline=None)
 @given(operations(), st.sampled_from(Policy), RECORDS)
 def test_the_same_events_give_the_same_actions(
     sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]]

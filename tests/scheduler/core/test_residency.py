@@ -6,6 +6,7 @@ import pytest
 
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    ArenaGrown,
     Backend,
     ClaimedState,
     ClientGone,
@@ -164,6 +165,29 @@ def test_more_than_the_device_is_refused() -> None:
     assert table.grows("A", 13)[0].endswith("as 2")
 
 
+def test_nothing_is_refused_before_the_device_was_measured_anew() -> None:
+    """What A lacks counted as foreign, but was its own: its connection had been lost. B need not wait for that."""
+    table = Table()
+    table.comes("A", 1)
+    table.comes("B", 1)
+    table.measures = False
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB))
+    assert table.grows("A", 10) == ["measure"]
+    assert table.core.snapshot(0.0)[0].in_doubt
+    assert any(said.endswith("as 1") for said in table.grows("B", 1.5))
+    assert any(said.endswith("as 1") for said in table.feed(DeviceSeen(DEVICE, TOTAL * GIB)))
+    assert not table.core.snapshot(0.0)[0].in_doubt
+
+
+def test_a_measurement_that_never_comes_is_not_waited_for() -> None:
+    """After the grace time what is known counts."""
+    table = Table()
+    table.comes("A", 1)
+    table.measures = False
+    assert table.grows("A", 15) == ["measure"]
+    assert table.timer() == ["refuse A 1"]
+
+
 def test_what_the_host_has_no_memory_for_is_refused() -> None:
     """B would have to be brought out for A and A for B: 5 GiB of either."""
     table = Table(host=8)
@@ -183,6 +207,19 @@ def test_a_growth_waits_for_host_memory() -> None:
     assert sorted(said) == ["arena A 1", "arena B 1"]
     assert table.arena("A", 1) == ["arena A 1"]
     assert any(text.endswith("as 1") for text in table.arena("B", 1))
+
+
+def test_host_memory_that_a_client_tells_of_before_all_of_it_is_there_counts_once() -> None:
+    """It comes in parts, and the core hears of it when the last one went."""
+    table = Table()
+    table.comes("A", 10, arena=0)
+    table.comes("B", 0, arena=0)
+    table.grows("B", 6)
+    table.arenas["A"] = GIB // 4
+    table.has("A", 10, 10)
+    assert table.core.host_memory().used_bytes == 2 * GIB
+    table.feed(ArenaGrown(ord("A"), GIB))
+    assert table.core.host_memory().used_bytes == 3 * GIB, "and the next one is being made"
 
 
 def test_a_context_needs_room_and_idle_clients_leave_for_it() -> None:
@@ -262,7 +299,7 @@ def test_who_can_never_fit_is_passed_over() -> None:
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 6 * GIB))
     table.asks("B")
     assert "grant C" in table.asks("C")
-    line = table.core.line(ord("B"), table.now)
+    line = table.core.client(ord("B"), table.now).line
     assert line is not None
     assert line.too_large
 
@@ -283,6 +320,7 @@ def test_a_context_that_was_refused_is_charged_no_more() -> None:
     table = Table(pinned=1)
     table.comes("A", 14.5)
     assert table.asks("A") + table.has("A", 14.5, 14.5) == ["allot A 14.5", "grant A"]
+    table.feed(PinnedMeasured(ord("A"), GIB))
     table.comes("B")
     assert table.core.snapshot(0.0)[0].clients[1].pinned_bytes == GIB
     assert "refuse B 1" in table.grows("B", 0)

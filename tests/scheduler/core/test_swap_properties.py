@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nvshare.scheduler.core.actions import Action, Evict, GrowArena
+from nvshare.scheduler.core.actions import Action, Evict, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -47,6 +47,8 @@ class SwapMachine(RuleBasedStateMachine):
         self.now = 100.0
         self.last_number = 0
         self.arenas: deque[GrowArena] = deque()
+        self.in_doubt = False
+        """A measurement was asked for."""
         self.measured: set[int] = set()
 
     @initialize(
@@ -143,11 +145,19 @@ class SwapMachine(RuleBasedStateMachine):
                 process.report()
 
     @rule()
+    def see(self) -> None:
+        """The device is measured, as that was asked for."""
+        if self.in_doubt:
+            self.in_doubt = False
+            self.handle(DeviceSeen(DEVICE, TOTAL))
+
+    @rule()
     def deliver_all(self) -> None:
         """Everything arrives, everything moves, and those who are to leave do, until nothing is under way."""
         for _ in range(1000):
-            busy = bool(self.arenas)
+            busy = bool(self.arenas) or self.in_doubt
             self.make_arenas()
+            self.see()
             for process in list(self.processes.values()):
                 busy |= bool(process.inbox or process.outbox)
                 while process.inbox:
@@ -272,6 +282,9 @@ class SwapMachine(RuleBasedStateMachine):
         for action in actions:
             if isinstance(action, GrowArena):
                 self.arenas.append(action)
+                continue
+            if isinstance(action, Measure):
+                self.in_doubt = True
                 continue
             process = self.process_of(action.client)
             assert process is not None, f"{action} for a client that is gone"

@@ -21,6 +21,19 @@ def test_the_rate_of_a_transfer() -> None:
     assert traffic.seconds(CHUNK) == pytest.approx(0.01)
 
 
+def test_what_hinders_is_no_slow_link() -> None:
+    """Who prepares host memory, or waits for room, moves slowly; the quantum must not follow that."""
+    traffic = Traffic()
+    for number in range(10):
+        moved = CHUNK * number, CHUNK * (number + 1)
+        traffic.told(1, (0, 0), moved, number * 0.09, hindered=number < 5)
+    assert traffic.snapshot().out_bytes == 10 * CHUNK
+    assert traffic.snapshot().out_bytes_per_second == pytest.approx(CHUNK / 0.09)
+    for number in range(10):
+        traffic.told(2, (0, 0), (CHUNK * (10 - number), CHUNK * (9 - number)), 10 + number * 0.01)
+    assert traffic.seconds(CHUNK) == pytest.approx(0.01)
+
+
 def test_before_anything_was_measured() -> None:
     """A rate that is rather too low: too long a quantum costs nobody anything."""
     assert Traffic().seconds(int(ASSUMED_BYTES_PER_SECOND)) == 1.0
@@ -51,3 +64,15 @@ def test_hand_overs() -> None:
     seen = traffic.snapshot()
     assert (seen.stalls, seen.prefetched) == (2, 1)
     assert seen.stall_seconds == pytest.approx(0.2)
+
+
+def test_what_a_hand_over_costs() -> None:
+    """Both directions at once are slower than one; of the last hand-overs the fastest counts."""
+    traffic = Traffic()
+    out = 64 * CHUNK
+    for number, stall in enumerate((2.0, 0.4, 0.5)):
+        traffic.told(1, (0, 0), (0, out), number * 10.0)
+        traffic.vacant(number * 10.0 + 5)
+        traffic.told(1, (0, 0), (out, 0), number * 10.0 + 5)
+        traffic.granted(number * 10.0 + 5 + stall, swaps=True)
+    assert traffic.seconds(out) == pytest.approx(0.4)

@@ -116,6 +116,30 @@ def test_kill_of_as_few_as_must_go() -> None:
     )
 
 
+def test_of_those_that_were_asked_at_different_times_the_longest_holder_is_killed() -> None:
+    """W was asked to leave first, but V has held for longer, and one of the two is enough for B."""
+    replay(
+        """
+        0    device 16
+        0    U comes 3
+        0    V comes 5
+        0    W comes 5
+        0    B comes 4
+        0    U asks            -> grant U
+        1    V asks            -> grant V
+        2    W asks            -> grant W
+        3    device 16 foreign 6  -> revoke W
+        4    device 16 foreign 12 -> revoke V
+        13   timer             -> unresponsive W 10
+        14   timer             -> unresponsive V 10
+        15   device 16 foreign 6
+        16   B asks            -> kill V
+        """,
+        Policy.AUTO,
+        unresponsive=Unresponsive.KILL,
+    )
+
+
 def test_kill_under_exclusive() -> None:
     """Nobody may run beside it, so the first waiter is reason enough."""
     replay(

@@ -29,8 +29,8 @@ def test_native_client() -> None:
     seen = device(client(1, 2 * GIB))
     usage = Usage(TOTAL, 5 * GIB, {10: 2 * GIB + 500 * MIB, 99: 2 * GIB})
     assert measured(seen, {1: Process(10, "native")}, usage) == [
-        DeviceSeen("GPU-0", TOTAL, 5 * GIB - 2 * GIB - 500 * MIB),
         PinnedMeasured(1, 500 * MIB),
+        DeviceSeen("GPU-0", TOTAL, 5 * GIB - 2 * GIB - 500 * MIB),
     ]
 
 
@@ -152,8 +152,8 @@ def test_client_whose_memory_swaps() -> None:
     seen = device(swapper(1, 3 * GIB, fixed=GIB))
     usage = Usage(TOTAL, 6 * GIB, {10: 4 * GIB + 500 * MIB, 99: GIB + 524 * MIB})
     assert measured(seen, {1: Process(10, "swap")}, usage) == [
-        DeviceSeen("GPU-0", TOTAL, GIB + 524 * MIB),
         PinnedMeasured(1, 500 * MIB),
+        DeviceSeen("GPU-0", TOTAL, GIB + 524 * MIB),
     ]
 
 
@@ -163,8 +163,8 @@ def test_client_that_moved_during_the_measurement() -> None:
     usage = Usage(TOTAL, 7 * GIB, {10: 5 * GIB, 20: GIB + 400 * MIB})
     processes = {1: Process(10, "swap"), 2: Process(20, "swap")}
     assert measured(seen, processes, usage, moved={1}) == [
-        DeviceSeen("GPU-0", TOTAL, 624 * MIB),
         PinnedMeasured(2, 400 * MIB),
+        DeviceSeen("GPU-0", TOTAL, 624 * MIB),
     ]
 
 
@@ -186,3 +186,13 @@ def test_what_was_lacking_is_measured() -> None:
     """The same as before is news where a client found less than there should have been."""
     seen = replace(device(foreign=GIB), shortage_bytes=64 * MIB)
     assert measured(seen, {}, Usage(TOTAL, GIB, {99: GIB})) == [DeviceSeen("GPU-0", TOTAL, GIB)]
+
+
+def test_a_device_in_doubt_is_seen_anew() -> None:
+    """A growth waits for that, and for all else that was measured: so it comes last, whether it is news or not."""
+    seen = replace(device(swapper(1, 3 * GIB), foreign=GIB), in_doubt=True)
+    usage = Usage(TOTAL, 4 * GIB + 500 * MIB, {10: 3 * GIB + 500 * MIB, 99: GIB})
+    assert measured(seen, {1: Process(10, "swap")}, usage) == [
+        PinnedMeasured(1, 500 * MIB),
+        DeviceSeen("GPU-0", TOTAL, GIB),
+    ]

@@ -19,6 +19,10 @@ class HostMemoryChoice:
     size_bytes: int | None
     share: float | None
 
+    def asked_bytes(self, available_bytes: int) -> int:
+        """What it means on a machine with so much available."""
+        return int(available_bytes * (self.share or 0.0)) if self.size_bytes is None else self.size_bytes
+
     def budget_bytes(self, available_bytes: int, cgroup_bytes: int | None) -> int:
         """How much all arenas together may have on a machine with so much available.
 
@@ -27,7 +31,7 @@ class HostMemoryChoice:
         """
         most = available_bytes if cgroup_bytes is None else min(available_bytes, cgroup_bytes)
         if self.size_bytes is None:
-            return min(int(available_bytes * (self.share or 0.0)), most)
+            return min(self.asked_bytes(available_bytes), most)
         if cgroup_bytes is not None and self.size_bytes > cgroup_bytes:
             raise ValueError(
                 f"--host-memory {shown(self.size_bytes)} is more than the memory limit of this process's cgroup leaves "

@@ -23,8 +23,8 @@ class Failed:
     """A segment that could not be filled; what it had is given back."""
 
     reason: str
-    possible_bytes: int
-    """How large it could have been, as far as one can say."""
+    room_bytes: int
+    """What else can be had beside what all have, as far as one can say."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +37,7 @@ class Fill:
     descriptor: int = _NONE
     filled_bytes: int = 0
     given_up: bool = False
+    over: bool = field(default=False, init=False)
     in_worker: bool = field(default=False, init=False)
 
 
@@ -64,11 +65,16 @@ class Filling:
         self._go_on()
         return fill
 
-    def give_up(self, fill: Fill) -> None:
-        """Nobody needs it any more: what it has is given back now, or as soon as its worker has done its piece."""
-        fill.given_up = True
+    def give_up(self, fill: Fill) -> bool:
+        """Nobody needs it any more: what it has is given back now, or as soon as its worker has done its piece.
+
+        False: it was over already.
+        """
+        if fill.over:
+            return False
+        fill.given_up = fill.over = True
         if fill.in_worker:
-            return
+            return True
         if fill in self._turns:
             self._turns.remove(fill)
             self._open -= 1
@@ -76,6 +82,7 @@ class Filling:
             self._waiting.remove(fill)
         self._close(fill)
         self._go_on()
+        return True
 
     def discard(self, descriptor: int) -> None:
         """Closes a segment that was handed out and that nobody else has: freeing 1 GiB takes some 100 ms."""
@@ -111,6 +118,7 @@ class Filling:
             self._turns.append(fill)
             return
         self._open -= 1
+        fill.over = True
         if fill.given_up:
             self._close(fill)
         elif failed is not None:
@@ -126,14 +134,14 @@ class Filling:
         with self._taking:
             room_bytes = self._limits.room_bytes() - self._taken_bytes
             if room_bytes < size_bytes:
-                return Failed("no more can be had", fill.filled_bytes + max(0, room_bytes))
+                return Failed("no more can be had", max(0, room_bytes))
             self._taken_bytes += size_bytes
         try:
             if fill.descriptor == _NONE:
                 fill.descriptor = segment.make(fill.size_bytes)
             segment.fill(fill.descriptor, fill.filled_bytes, size_bytes, huge=self._huge)
         except OSError as error:
-            return Failed(error.strerror or str(error), fill.filled_bytes)
+            return Failed(error.strerror or str(error), 0)
         finally:
             with self._taking:
                 self._taken_bytes -= size_bytes

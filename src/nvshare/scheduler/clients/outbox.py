@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from nvshare.scheduler.registered_client import Delivery
 
 _MESSAGES: Final = 64
 """How many are kept for a peer that does not read, beside those in its socket's buffer."""
@@ -16,20 +19,29 @@ class Parcel:
 
     __slots__ = ("_descriptor", "_done")
 
-    def __init__(self, descriptor: int, done: Callable[[bool], None]) -> None:
-        """``done`` is called once, from within whatever is done here: whether the peer's socket has it."""
+    def __init__(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+        """``done`` is called once, from within whatever is done here."""
         self._descriptor = descriptor
         self._done = done
 
     def send(self, to: socket.socket, message: bytes) -> int:
-        """Sends it with the message, of which the answer is how many bytes went; OSError as ``socket.send``."""
-        went = socket.send_fds(to, [message], [self._descriptor])
-        self._done(True)
+        """Sends it with the message, of which the answer is how many bytes are done with; OSError as ``socket.send``.
+
+        All of them are if it can't go now: what comes after it does not wait for it.
+        """
+        try:
+            went = socket.send_fds(to, [message], [self._descriptor])
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            self._done(Delivery.NOT_NOW)
+            return len(message)
+        self._done(Delivery.WENT)
         return went
 
     def drop(self) -> None:
         """It does not go any more."""
-        self._done(False)
+        self._done(Delivery.NEVER)
 
 
 class Outbox:

@@ -21,6 +21,7 @@ from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event,
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.peer import may_command
+from nvshare.scheduler.registered_client import Delivery
 
 _NO_POD = "none"
 """What a version 1 client outside a pod calls its pod and namespace."""
@@ -81,7 +82,7 @@ class SessionV1:
             case _:
                 assert_never(action)
 
-    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 

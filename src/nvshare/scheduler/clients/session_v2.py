@@ -16,6 +16,7 @@ from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
+from nvshare.scheduler.registered_client import Delivery
 
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 
@@ -61,7 +62,7 @@ class SessionV2:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(translate.frame_of(action)))
 
-    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[bool], None]) -> None:
+    def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
 

@@ -89,13 +89,20 @@ class RefuseGrowth:
 
 @dataclass(frozen=True, slots=True)
 class GrowArena:
-    """Make a segment of host memory for the client and send it; answered by ArenaGrown. One a client at a time."""
+    """Make host memory for the client and send it, in segments; answered by ArenaGrown. One a client at a time."""
 
     client: int
     segment_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure the device soon: a growth is not possible by what is known of it. Answered by DeviceSeen in any case."""
+
+    device: str
+
+
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | Kill | GrowArena
+Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure

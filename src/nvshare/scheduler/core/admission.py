@@ -4,6 +4,8 @@
   may still come.
 - Unmovable memory, a context included, is admitted when the footprint that each client was admitted still fits beside
   it. A context may count on the reserve for that, and on the memory of contexts that wait as it does: it comes first.
+- What a context takes that was made lately is only assumed; what others may allocate without asking and have not can be
+  taken back. Where nothing else is in the way a growth waits: only what is certain refuses.
 - For whichever client is on the device as much of the others must be able to leave as lacks then: there has to be host
   memory for it. What the host has no memory for is refused; what it has is waited for until it is there.
 """
@@ -19,7 +21,7 @@ from nvshare.scheduler.core.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BY
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.snapshot import HostMemory
-from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
 
 SLACK_BYTES: Final = 64 << 20
 """How much more than it asked for a client is admitted, or SLACK_SHARE of it if that is more: many small allocations
@@ -50,32 +52,31 @@ class Host:
 class Admission:
     """The admissions of one device."""
 
-    def __init__(self, ledger: Ledger, host: Host) -> None:
+    def __init__(self, ledger: Ledger, host: Host, grace_seconds: float) -> None:
         self._ledger = ledger
         self._host = host
+        self._grace_seconds = grace_seconds
         self._arenas_for: tuple[int, ...] = ()
         """What the arenas were last looked at for; where nothing of it changed, there is nothing to make."""
 
     def capacity_bytes(self, swap: Swap) -> int:
         """The most that a client's footprint could be admitted now."""
-        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes)
+        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes())
 
-    def refusal(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> str | None:
+    def refusal(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> str | None:
         """Why a growth is not possible; None: it is, maybe not at once."""
-        ledger = self._ledger
-        fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
         if _is_had(swap, growth):
             return None
-        left = self._left(swap, clients) - fixed
-        if growth.footprint_bytes > swap.admitted_bytes:
-            most = left - max(0, ledger.headroom_bytes - fixed)
-            if growth.footprint_bytes > most:
-                return f"{growth.footprint_bytes // MIB} MiB do not fit the device, {max(0, most) // MIB} MiB would"
-        if fixed or not swap.has_context:
-            left += self._reserve(swap, growth)
-            for other in clients:
-                if other.admitted_bytes > left:
-                    return f"client {other.number} with its {other.admitted_bytes // MIB} MiB would not fit any more"
+        hoped = sum(client.account.pinned_bytes for client in self._unmeasured(clients, now))
+        left = self._left(swap, growth, clients) + hoped
+        most = self._most(swap, growth, left, hoped)
+        if most < growth.footprint_bytes:
+            return f"{growth.footprint_bytes // MIB} MiB do not fit the device, {max(0, most) // MIB} MiB would"
+        left += self._reserve(swap, growth)
+        for other in clients if _takes_from_others(swap, growth) else ():
+            needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
+            if needed > left:
+                return f"client {other.number} with its {needed // MIB} MiB would not fit any more"
         arenas, lacking = self._arenas(swap, growth, left, clients)
         own = sum(arena.bytes for arena in arenas)
         if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
@@ -83,14 +84,27 @@ class Admission:
         return None
 
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> bool:
-        """Whether there is the host memory for a growth that is possible."""
+        """Whether a growth that is possible is so without a better measurement, more host memory or less of others'."""
         if _is_had(swap, growth):
             return True
-        fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
-        left = self._left(swap, clients) - fixed
+        left = self._left(swap, growth, clients)
+        if self._most(swap, growth, left) < growth.footprint_bytes:
+            return False
         left += self._reserve(swap, growth)
+        if _takes_from_others(swap, growth) and any(other.pledged_bytes > left for other in clients):
+            return False
         arenas, lacking = self._arenas(swap, growth, left, clients)
         return lacking <= 0 or can_leave(arenas) >= lacking
+
+    def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
+        """When a growth that is not ready may be refused if nothing happens before; None: never."""
+        moments = [client.context_at + MEASURED_SECONDS for client in self._unmeasured(clients, now)]
+        moments += [
+            client.progress_at + self._grace_seconds
+            for client in clients
+            if _is_unheard(client) and not self._is_stuck(client, now)
+        ]
+        return min(moments, default=None)
 
     def admitted_bytes(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> int:
         """How much footprint to admit for a growth that is ready: with slack where that costs no host memory."""
@@ -126,14 +140,35 @@ class Admission:
                 made.append(GrowArena(client.number, more))
         return made
 
-    def _left(self, swap: Swap, clients: Collection[Swap]) -> int:
-        """What is left for what can move, without the contexts that are not admitted yet, but for its own.
+    def _unmeasured(self, clients: Collection[Swap], now: float) -> list[Swap]:
+        """Whose context there is, of a size that will soon be known."""
+        if not self._ledger.total_measured:
+            return []
+        return [
+            client
+            for client in clients
+            if client.has_context and not client.account.pinned_measured and now < client.context_at + MEASURED_SECONDS
+        ]
+
+    def _is_stuck(self, client: Swap, now: float) -> bool:
+        """Whether it does not say what it goes by."""
+        return _is_unheard(client) and now >= client.progress_at + self._grace_seconds
+
+    def _left(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> int:
+        """What would be left for what can move, without the contexts that are not admitted yet, but for its own.
 
         What the gone had will be free.
         """
         waiting = (other.account.pinned_bytes for other in clients if not other.has_context)
         own = 0 if swap.has_context else swap.account.pinned_bytes
-        return self._ledger.left_bytes + self._ledger.departed_bytes + sum(waiting) - own
+        fixed = _more_fixed(swap, growth)
+        return self._ledger.left_bytes + self._ledger.departed_bytes + sum(waiting) - own - fixed
+
+    def _most(self, swap: Swap, growth: GrowthRequested, left: int, hoped: int = 0) -> int:
+        """How large its footprint may become where so much is left; of what is pinned ``hoped`` may turn out free."""
+        if growth.footprint_bytes <= swap.admitted_bytes:
+            return swap.admitted_bytes
+        return left - self._ledger.headroom_bytes(_more_fixed(swap, growth) - hoped)
 
     def _reserve(self, swap: Swap, growth: GrowthRequested) -> int:
         """What of the reserve counts for a growth: all of it if that is nothing but a context."""
@@ -162,13 +197,28 @@ def _is_had(swap: Swap, growth: GrowthRequested) -> bool:
     return swap.has_context and growth.footprint_bytes <= swap.admitted_bytes and growth.fixed_bytes <= swap.fixed_bytes
 
 
+def _more_fixed(swap: Swap, growth: GrowthRequested) -> int:
+    return max(0, growth.fixed_bytes - swap.fixed_bytes)
+
+
+def _takes_from_others(swap: Swap, growth: GrowthRequested) -> bool:
+    """Whether it leaves less for what others have that moves."""
+    return not swap.has_context or growth.fixed_bytes > swap.fixed_bytes
+
+
+def _is_unheard(client: Swap) -> bool:
+    """Whether it has not said yet that it goes by what it was told."""
+    return not client.reported or client.going_by < client.order
+
+
 def _wanted(swap: Swap) -> int:
-    """The most that host memory can be of use to a client, a growth that waits included."""
-    return _useful(swap) if swap.growth is None else max(_useful(swap), swap.growth.footprint_bytes)
+    """The most that host memory can be of use to a client, a growth included that waits and is possible."""
+    growth = None if swap.doubted else swap.growth
+    return _useful(swap) if growth is None else max(_useful(swap), growth.footprint_bytes)
 
 
 def _wanted_fixed(swap: Swap) -> int:
-    return 0 if swap.growth is None else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)
+    return 0 if swap.growth is None or swap.doubted else _more_fixed(swap, swap.growth)
 
 
 def _useful(swap: Swap) -> int:

@@ -95,7 +95,7 @@ class Core:
             case DeviceSeen():
                 return self._see_device(event, now)
             case DeviceForgotten():
-                return self._forget_device(event)
+                return self._forget_device(event, now)
             case PolicySet() | QuantumSet():
                 return self._set(event, now)
             case ResidentRecorded() | ResidentSettled():
@@ -169,9 +169,9 @@ class Core:
                     raise IllegalEvent(f"client {event.client} swaps", event)
                 device.resize(client, event.footprint_bytes)
             case PinnedMeasured():
-                device.pin(client, event.pinned_bytes, measured=True)
+                device.pin(client, event.pinned_bytes, now, measured=True)
             case PinnedAssumed():
-                device.pin(client, event.pinned_bytes, measured=False)
+                device.pin(client, event.pinned_bytes, now, measured=False)
             case GrowthRequested() | ResidencyReported() | ArenaGrown():
                 _handle_swap(event, client, device, now)
             case ClientGone():
@@ -206,6 +206,7 @@ class Core:
         if event.backend is Backend.SWAP:
             footprint = event.footprint_bytes or 0
             client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
+            client.swap.context_at = now
             client.swap.has_context = footprint > 0 or event.claimed is not ClaimedState.IDLE
         self._clients[event.client] = client, device
         device.add(client, revokes=len(actions))
@@ -248,8 +249,11 @@ class Core:
         device = self._gone.pop(event.client, None)
         if device is None:
             return []
+        used_bytes = self._host.used_bytes
         device.residency.free(event.client)
-        return self._reconcile(device, now)
+        # Clients of any device may wait for the host memory.
+        freed = used_bytes != self._host.used_bytes
+        return self._reconcile_each(list(self._devices.values()) if freed else [device], now)
 
     def _is_back(self, grant: int, device: Device, event: Event) -> None:
         if self._awaited.get(grant) is not device:
@@ -265,12 +269,12 @@ class Core:
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
 
-    def _forget_device(self, event: DeviceForgotten) -> list[Action]:
+    def _forget_device(self, event: DeviceForgotten, now: float) -> list[Action]:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
         self._devices.pop(event.device).residency.free_all()
         self._deadlines.pop(event.device, None)
-        return []
+        return self._reconcile_each([each for each in self._devices.values() if each.residency.clients], now)
 
     def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
         chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]
@@ -319,7 +323,7 @@ def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -
         raise IllegalEvent(f"client {client.number} does not swap", event)
     match event:
         case GrowthRequested():
-            device.grow(client, swap, event)
+            device.grow(client, swap, event, now)
         case ResidencyReported():
             if not swap.going_by <= event.order <= swap.order:
                 raise IllegalEvent(f"client {client.number} goes by order {swap.going_by} of {swap.order}", event)

@@ -61,7 +61,7 @@ class Device:
         self.policy = policy
         self.quantum_seconds = quantum_seconds
         self.ledger = Ledger(settings.reserve_bytes)
-        self.residency = Residency(self.ledger, host, settings.grace_seconds)
+        self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
@@ -144,12 +144,12 @@ class Device:
         if group is not None:
             group.add_bytes(client, 1)
 
-    def grow(self, client: Client, swap: Swap, event: GrowthRequested) -> None:
+    def grow(self, client: Client, swap: Swap, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
-        swap.growth = event
+        swap.growth, swap.doubted = event, None
         self.residency.growing[client.number] = client
-        if client.state is ClientState.HOLDING and self.residency.refusal(swap) is None:
+        if client.state is ClientState.HOLDING and self.residency.refusal(swap, now) is None:
             swap.growing_bytes = event.footprint_bytes
             self.resize(client, client.account.footprint_bytes)
 
@@ -158,9 +158,10 @@ class Device:
         self.residency.report(swap, event, now)
         self.resize(client, event.footprint_bytes)
 
-    def pin(self, client: Client, pinned_bytes: int, *, measured: bool) -> None:
-        """A client's pinned memory was measured, or there is a better assumption."""
-        self.ledger.pin(client.account, pinned_bytes, measured=measured)
+    def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
+        """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
+        if measured or client.swap is None or not client.swap.makes_context(now):
+            self.ledger.pin(client.account, pinned_bytes, measured=measured)
 
     # What is to be done.
 
@@ -175,10 +176,10 @@ class Device:
             before = self._holders.squeezed
             waiting = [client for client in self._waiting.values() if not self.residency.never_fits(client)]
             actions += self.residency.plan(waiting, self._holders.paging_bytes, now)
-            for client in self.residency.refused:
+            for client in self.residency.resized:
                 self.resize(client, client.account.footprint_bytes)
             self._holders.squeezed = self._holders.find_squeezed(self.residency.short)
-            if self._holders.squeezed == before and not self.residency.refused:
+            if self._holders.squeezed == before and not self.residency.resized:
                 break
             self._arbitrate(now, new_grant, actions)
         self.deadline = self._next_deadline()
@@ -228,6 +229,7 @@ class Device:
             total_measured=self.ledger.total_measured,
             reserve_bytes=self.ledger.reserve_bytes,
             shortage_bytes=self.ledger.shortage_bytes,
+            in_doubt=any(client.swap.doubted for client in self.residency.growing.values() if client.swap),
         )
 
     def line(self, client: Client, now: float) -> Line | None:
@@ -287,14 +289,8 @@ class Device:
             return next(iter(self._waiting.values()), None)
         if self._holders.rule is Policy.EXCLUSIVE:
             return None
-        return next(
-            (
-                client
-                for client in self._waiting.values()
-                if self._holders.fits((self._holders.unresponsive,), (client,))
-            ),
-            None,
-        )
+        stuck = (self._holders.unresponsive,)
+        return next((client for client in self._waiting.values() if self._holders.fits(stuck, (client,))), None)
 
     def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         del self._waiting[client.number]
@@ -376,11 +372,13 @@ class Device:
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
 
     def _kill(self, actions: list[Action]) -> None:
-        """Kills as few unresponsive holders as must go for the first in the queue; who was killed counts as gone."""
+        """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
         if self._settings.unresponsive is not Unresponsive.KILL or not self._waiting:
             return
         first = next(iter(self._waiting.values()))
         alive = [client for client in self._holders.unresponsive if not client.killed]
+        # They may have been asked to leave in another order than they came.
+        alive.sort(key=lambda client: (client.since, client.grant))
         if not alive or self._holders.fits((), (*alive, first)):
             return
         lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self.ledger.left_bytes

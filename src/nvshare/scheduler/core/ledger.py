@@ -114,6 +114,8 @@ class Ledger:
         """What the clients that swap may have resident."""
         self.departed_bytes = 0
         """What clients that are gone had, where it is not known to be free."""
+        self.measurements = 0
+        """How often the device was measured."""
         self._chosen_reserve_bytes = reserve_bytes
         self._swapping = 0
         """How many clients swap."""
@@ -133,6 +135,7 @@ class Ledger:
         self._measured_total_bytes = total_bytes
         self.foreign_bytes = foreign_bytes
         self.shortage_bytes = 0
+        self.measurements += 1
         self._add_up()
 
     @property
@@ -140,11 +143,10 @@ class Ledger:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
         return self.left_bytes - self.shortage_bytes - self.charged_bytes
 
-    @property
-    def headroom_bytes(self) -> int:
-        """What has to stay for contexts that may still come."""
+    def headroom_bytes(self, more_pinned_bytes: int = 0) -> int:
+        """What has to stay for contexts that may still come, when so much more is pinned."""
         headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
-        return max(0, headroom - self._pinned_bytes)
+        return max(0, headroom - self._pinned_bytes - more_pinned_bytes)
 
     def assumed_pinned_bytes(self, account: Account, assumed_bytes: int) -> int:
         """What a context and modules are taken to take before they are measured; ``assumed_bytes`` on a large device.

@@ -14,6 +14,8 @@ for the clients whose memory swaps:
   farthest. Never a holder. Only as many bytes as lack, one client at a time, and no more than its host memory takes.
 - One client at a time comes in.
 - A client that is alone may use the reserve.
+- No growth is refused for what is only assumed, or was true a while ago: who comes back has memory that counted as
+  foreign, and a context is taken for larger than it is. The device is measured anew before.
 - Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
   does not come in is granted the lock anyhow. Its gate stays closed until it is in, but it has its turn and no more.
 """
@@ -23,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, RefuseGrowth
+from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
 from nvshare.scheduler.core.admission import Admission, Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
@@ -39,7 +41,7 @@ STEP_BYTES: Final = 64 << 20
 class Residency:
     """The residency of one device's clients. After something changed, call ``plan``."""
 
-    def __init__(self, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.growing: dict[int, Client] = {}
@@ -51,16 +53,17 @@ class Residency:
         self.awaited = 0
         """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
         self.traffic = Traffic()
-        self.refused: list[Client] = []
-        """Whose growth the last plan refused."""
+        self.resized: list[Client] = []
+        """Whose growth the last plan refused, or found possible at last."""
         self._departed: dict[int, tuple[int, int]] = {}
         """What clients had that are gone, on the device and of host memory."""
+        self._device = device
         self._ledger = ledger
         self._host = host
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host)
+        self._admission = Admission(ledger, host, grace_seconds)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -80,7 +83,7 @@ class Residency:
         self._actions = []
         self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
         self.short = self.deadline = None
-        self.refused, self._kept = [], False
+        self.resized, self._kept = [], False
         if not self.awaited:
             self._count()
             self._meet_needs()
@@ -131,7 +134,10 @@ class Residency:
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
         if swap.reported:
             footprint_bytes = swap.footprint_bytes, event.footprint_bytes
-            self.traffic.told(swap.number, footprint_bytes, (swap.out_bytes, event.out_bytes), now)
+            out_bytes = swap.out_bytes, event.out_bytes
+            prepares = event.usable_bytes != swap.usable_bytes
+            waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - STEP_BYTES
+            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, hindered=prepares or waits)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -163,10 +169,10 @@ class Residency:
             return True
         return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
 
-    def refusal(self, swap: Swap) -> str | None:
+    def refusal(self, swap: Swap, now: float) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
         assert swap.growth is not None
-        return self._admission.refusal(swap, swap.growth, self._swaps())
+        return self._admission.refusal(swap, swap.growth, self._swaps(), now)
 
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
@@ -177,6 +183,10 @@ class Residency:
     def is_late(self, swap: Swap, now: float) -> bool:
         """Whether it has done nothing for the grace time."""
         return now >= swap.progress_at + self._grace_seconds
+
+    def _is_stuck(self, swap: Swap) -> bool:
+        """Whether it does not leave as it was told."""
+        return swap.leaving_bytes > 0 and self.is_late(swap, self._now)
 
     def _swaps(self) -> list[Swap]:
         return [client.swap for client in self.clients.values() if client.swap is not None]
@@ -204,11 +214,12 @@ class Residency:
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+        left = self._ledger.left_bytes - max((_more_fixed(client) for client in self.growing.values()), default=0)
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
-            # What it was given on top of what it asked for is taken back where contexts have come since.
-            most = max(swap.footprint_bytes, self._ledger.left_bytes)
+            # What it was given on top of what it asked for is taken back where contexts come.
+            most = max(swap.footprint_bytes, left)
             if swap.admitted_bytes > most and swap.reported and swap.growth is None:
                 swap.admitted_bytes = most
                 self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
@@ -231,11 +242,19 @@ class Residency:
         assert swap is not None
         growth = swap.growth
         assert growth is not None
-        reason = self.refusal(swap)
+        reason = self.refusal(swap, self._now)
         if reason is not None:
-            self._refuse(client, reason)
+            if not self._is_in_doubt(swap):
+                self._refuse(client, reason)
             return True
+        if swap.doubted is not None and client.state is ClientState.HOLDING:
+            swap.growing_bytes = growth.footprint_bytes
+            self.resized.append(client)
+        swap.doubted = None
         if not self._admission.is_ready(swap, growth, self._swaps()):
+            changes_at = self._admission.changes_at(self._swaps(), self._now)
+            if changes_at is not None:
+                self._wake_at(changes_at)
             return True
         holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
         more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
@@ -246,7 +265,7 @@ class Residency:
             return False
         del self.growing[client.number]
         admitted = self._admission.admitted_bytes(swap, growth, self._swaps())
-        swap.grow(admitted, growth.fixed_bytes)
+        swap.grow(admitted, growth.fixed_bytes, self._now)
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
@@ -256,17 +275,30 @@ class Residency:
         self._allot(client, allotted, growth.request)
         return True
 
+    def _is_in_doubt(self, swap: Swap) -> bool:
+        """Whether it may turn out soon that a growth is possible which does not seem to be."""
+        if not self._ledger.total_measured:
+            return False
+        if swap.doubted is None:
+            swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
+            self._actions.append(Measure(self._device))
+        measurement, end = swap.doubted
+        if self._ledger.measurements > measurement or self._now >= end:
+            return False
+        self._wake_at(end)
+        return True
+
     def _refuse(self, client: Client, reason: str) -> None:
         swap = client.swap
         assert swap is not None
         assert swap.growth is not None
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        swap.growth = None
+        swap.growth = swap.doubted = None
         swap.growing_bytes = 0
         if not swap.has_context:
             self._ledger.pin(client.account, 0, measured=False)
         del self.growing[client.number]
-        self.refused.append(client)
+        self.resized.append(client)
         self.traffic.refused += 1
 
     def _nobody_lacks(self) -> bool:
@@ -334,7 +366,7 @@ class Residency:
             swap = client.swap
             assert swap is not None
             unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
-            if unused > 0:
+            if unused > 0 and not self._is_stuck(swap):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(swap, swap.allotted_bytes - unused)
                 lacking -= unused
@@ -351,10 +383,16 @@ class Residency:
             if swap is None or client is for_client:
                 continue
             goal = max(swap.least_bytes, swap.allotted_bytes - lacking)
-            if goal < swap.allotted_bytes and not (swap.leaving_bytes and self.is_late(swap, self._now)):
+            if goal < swap.allotted_bytes and not self._is_stuck(swap):
                 if self._mover in (None, client):
                     self._evict(swap, goal)
                     self._mover = client
                 return
         if for_client is not None and not self._pending:
             self.short = for_client, lacking
+
+
+def _more_fixed(client: Client) -> int:
+    """Unmovable memory that it asked for."""
+    swap = client.swap
+    return 0 if swap is None or swap.growth is None else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)

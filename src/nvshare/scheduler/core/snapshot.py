@@ -166,5 +166,7 @@ class DeviceSnapshot:
     reserve_bytes: int = 0
     """What stays free for what the driver takes unasked; 0 where nothing swaps."""
     shortage_bytes: int = 0
+    in_doubt: bool = False
+    """A growth waits for the next measurement."""
     """What the driver refused though it seemed to be there, until the device is measured again."""
     traffic: TrafficSnapshot = TrafficSnapshot()

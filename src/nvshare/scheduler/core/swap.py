@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
+
+MEASURED_SECONDS: Final = 10.0
+"""How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
+machine, and the device is measured every two seconds. Later what is assumed counts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,27 +42,33 @@ class Swap:
     usable_bytes: int = 0
     """Of it, registered with the driver."""
     arena_asked_bytes: int = 0
-    """The segment that is being made for it."""
+    """What is being made for it; parts of that it may have and tell of already."""
     fixed_bytes: int = 0
     """Counted, and can't move; what it may take unasked included."""
     growth: GrowthRequested | None = None
     """Not answered yet."""
+    doubted: tuple[int, float] | None = None
+    """It is not possible by this measurement of the device; and until when another one is awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
     """The order that granted the last growth."""
     has_context: bool = True
     """False: it waits to make the first one, and what that takes is charged only in advance."""
+    context_at: float = 0.0
+    """When that was admitted, or it came with one."""
     progress_at: float = 0.0
-    """When it last reported something, or was first asked to do something."""
+    """When it last reported something, or was first asked to do something that it has not done."""
     charge_bytes: int = 0
+    pledged_bytes: int = 0
+    """How large its footprint may become without asking, by what it may still go by."""
     _reported_fixed_bytes: int = 0
     _granted_fixed_bytes: int = 0
-    _told: deque[tuple[int, int]] = field(default_factory=deque)
-    """Orders that it may go by, each with its allotment; the newest is the last."""
+    _told: deque[tuple[int, int, int]] = field(default_factory=deque)
+    """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
 
     def __post_init__(self) -> None:
-        self._told.append((self.order, self.allotted_bytes))
+        self._told.append((self.order, self.allotted_bytes, self.admitted_bytes))
         self._charge()
 
     def report(self, event: ResidencyReported, now: float) -> None:
@@ -68,13 +79,14 @@ class Swap:
         self.reported = True
         self.resident_bytes = event.resident_bytes
         self.out_bytes = event.out_bytes
-        self.arena_bytes = max(self.arena_bytes, event.arena_bytes)
+        self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
         self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
         self.progress_at = now
         if event.order == self.order:
             self.admitted_bytes = max(event.footprint_bytes, min(self.admitted_bytes, event.admitted_bytes))
         else:
             self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
+        self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
         self._reported_fixed_bytes = event.fixed_bytes
         if event.order >= self.grown_order:
             self.growing_bytes = 0 if self.growth is None else self.growing_bytes
@@ -93,15 +105,22 @@ class Swap:
         self._tell(allotted_bytes, now)
         return Evict(self.number, self.order, allotted_bytes)
 
-    def grow(self, footprint_bytes: int, fixed_bytes: int) -> None:
+    def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> None:
         """It is admitted so much; the next order tells it."""
-        self.growth = None
-        self.has_context = True
+        self.growth = self.doubted = None
+        if not self.has_context:
+            self.has_context, self.context_at = True, now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         self._granted_fixed_bytes = fixed_bytes
         # What was granted before may be in use until it goes by this.
         self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1
+
+    def makes_context(self, now: float) -> bool:
+        """Whether it waits for its first context, or may be about to make it."""
+        if self.has_context:
+            return not self.account.pinned_measured and now < self.context_at + MEASURED_SECONDS
+        return self.growth is not None
 
     @property
     def leaving_bytes(self) -> int:
@@ -112,6 +131,11 @@ class Swap:
     def moves_out(self) -> bool:
         """Whether memory of it has to leave for what it was told."""
         return self.resident_bytes > self.allotted_bytes
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether memory of it has to leave or may come in."""
+        return self.moves_out or self.resident_bytes < min(self.footprint_bytes, self.allotted_bytes)
 
     @property
     def least_bytes(self) -> int:
@@ -126,7 +150,7 @@ class Swap:
     @property
     def may_be_in(self) -> bool:
         """Whether it goes by nothing that keeps some of it out."""
-        return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes in self._told)
+        return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes, _ in self._told)
 
     @property
     def is_in(self) -> bool:
@@ -148,11 +172,13 @@ class Swap:
         )
 
     def _tell(self, allotted_bytes: int, now: float) -> None:
+        if self.going_by == self.order and not self.is_moving:
+            self.progress_at = now
         self.order += 1
         self.allotted_bytes = allotted_bytes
-        self.progress_at = now
-        self._told.append((self.order, allotted_bytes))
+        self._told.append((self.order, allotted_bytes, self.admitted_bytes))
         self._charge()
 
     def _charge(self) -> None:
-        self.charge_bytes = max(self.resident_bytes, *(allotted_bytes for _, allotted_bytes in self._told))
+        self.charge_bytes = max(self.resident_bytes, *(allotted_bytes for _, allotted_bytes, _ in self._told))
+        self.pledged_bytes = max(admitted_bytes for _, _, admitted_bytes in self._told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,10 @@ MEASURED_SECONDS: Final = 0.005
 """How much has to be measured before that counts."""
 MEMORY_SECONDS: Final = 2.0
 """Of what was measured as much counts: about the last 100 GB."""
+HAND_OVERS: Final = 4
+"""Of the last ones the fastest tells what a hand-over costs: what made others slower comes once."""
+HAND_OVER_BYTES: Final = 256 << 20
+"""One of less tells nothing."""
 
 
 @dataclass(slots=True)
@@ -34,13 +39,16 @@ class Way:
         """Of late; 0: not known yet."""
         return self._recent_bytes / self._recent_seconds if self._recent_seconds >= MEASURED_SECONDS else 0.0
 
-    def moved(self, client: int, moved_bytes: int, now: float) -> None:
-        """A client says that so much more has moved."""
+    def moved(self, client: int, moved_bytes: int, now: float, *, hindered: bool = False) -> None:
+        """A client says that so much more has moved; ``hindered``: something else than the link made it wait."""
         self.moved_bytes += moved_bytes
         elapsed = now - self._at
         # The time before the first chunk is not known.
         if client == self._client and 0 < elapsed < PAUSE_SECONDS:
             self.seconds += elapsed
+            if hindered:
+                self._at = now
+                return
             kept = max(0.0, 1 - elapsed / MEMORY_SECONDS)
             self._recent_bytes = self._recent_bytes * kept + moved_bytes
             self._recent_seconds = self._recent_seconds * kept + elapsed
@@ -63,25 +71,44 @@ class Traffic:
         self.refused = 0
         """Growths that were refused."""
         self._vacant_since: float | None = None
+        self._came_before_bytes = 0
+        self._hand_overs: deque[float] = deque(maxlen=HAND_OVERS)
+        """Bytes that came in, per second that the device waited for them."""
 
-    def told(self, client: int, footprint_bytes: tuple[int, int], out_bytes: tuple[int, int], now: float) -> None:
-        """A client's footprint, and what of it is copied out: before and after. What was freed did not move."""
+    def told(
+        self,
+        client: int,
+        footprint_bytes: tuple[int, int],
+        out_bytes: tuple[int, int],
+        now: float,
+        *,
+        hindered: bool = False,
+    ) -> None:
+        """A client's footprint, and what of it is copied out: before and after. What was freed did not move.
+
+        ``hindered``: it prepared host memory meanwhile, or waited for room that others had to leave.
+        """
         copied = out_bytes[1] - out_bytes[0]
         if copied > 0:
-            self.out.moved(client, copied, now)
+            self.out.moved(client, copied, now, hindered=hindered)
         back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
         if back > 0:
-            self.into.moved(client, back, now)
+            self.into.moved(client, back, now, hindered=hindered)
 
     def vacant(self, now: float) -> None:
         """The last holder left, and somebody waits."""
         self._vacant_since = now
+        self._came_before_bytes = self.into.moved_bytes
 
     def granted(self, now: float, *, swaps: bool) -> None:
         """Somebody holds; ``swaps``: its memory does."""
         if self._vacant_since is not None and swaps:
             self.stalls += 1
-            self.stall_seconds += now - self._vacant_since
+            stall = now - self._vacant_since
+            came = self.into.moved_bytes - self._came_before_bytes
+            self.stall_seconds += stall
+            if came >= HAND_OVER_BYTES and stall > 0:
+                self._hand_overs.append(came / stall)
             self.prefetched += now == self._vacant_since
         self._vacant_since = None
 
@@ -101,6 +128,10 @@ class Traffic:
         )
 
     def seconds(self, moved_bytes: int) -> float:
-        """How long a hand-over takes in which so much leaves and as much comes in, at the same time."""
-        rates = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
-        return max(0, moved_bytes) / min(rates, default=ASSUMED_BYTES_PER_SECOND)
+        """How long a hand-over takes in which so much leaves and as much comes in, at the same time.
+
+        By hand-overs, else by the link: its directions are as fast, and the slower one was more likely kept waiting in
+        a way that nobody told.
+        """
+        link = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
+        return max(0, moved_bytes) / max(self._hand_overs or link, default=ASSUMED_BYTES_PER_SECOND)

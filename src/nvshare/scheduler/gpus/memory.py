@@ -84,10 +84,11 @@ def measured(
     # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
     others = sum(used or 0 for pid, used in usage.processes.items() if pid not in by_pid and pid not in departed)
     foreign = max(usage.used_bytes - explained - charged, others - charged, 0)
-    # What a client found lacking counts until the device was measured.
-    new = not device.total_measured or device.shortage_bytes > 0
+    # What a client found lacking counts until the device was measured, and a growth in doubt waits until then.
+    new = not device.total_measured or device.shortage_bytes > 0 or device.in_doubt
     if new or (usage.total_bytes, foreign) != (device.total_bytes, device.foreign_bytes):
-        events.insert(0, DeviceSeen(device.device, usage.total_bytes, foreign))
+        # At the end: then all of this measurement is known.
+        events.append(DeviceSeen(device.device, usage.total_bytes, foreign))
     return events
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
@@ -42,13 +42,18 @@ class MemoryWatch:
         dispatcher: Dispatcher,
         known: Mapping[str, object],
         departed: Departed,
+        awaited: Callable[[str], set[int]],
     ) -> None:
-        """``known``: the devices that NVML knows; there may be more later."""
+        """``known``: the devices that NVML knows; there may be more later.
+
+        ``awaited``: the pids of those on a device whose memory is not foreign, though they are no clients yet.
+        """
         self._loop = loop
         self._worker = worker
         self._dispatcher = dispatcher
         self._known = known
         self._departed = departed
+        self._awaited = awaited
         self._asking = False
         """A round is on its way."""
         self._again = False
@@ -107,7 +112,7 @@ class MemoryWatch:
                 continue
             del self._tries[device]
             usage = usages[device]
-            gone = self._departed.pids(device, asked)
+            gone = self._departed.pids(device, asked) | self._awaited(device)
             for event in memory.measured(snapshot, processes, usage, moved, gone) if usage is not None else ():
                 self._dispatcher.feed(event)
             self._departed.measured(device, asked)

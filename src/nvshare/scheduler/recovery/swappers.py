@@ -45,6 +45,10 @@ class Returning:
             if process.pid and Process(each.device, each.pid, each.started) == process:
                 self._settle(each.number)
 
+    def pids(self, device: str) -> set[int]:
+        """Whose bytes on a device are not foreign, though they are no clients yet."""
+        return {each.pid for each in self._awaited.values() if each.device == device}
+
     def stop(self) -> None:
         """Awaits nobody any more."""
         self._timer.cancel()
