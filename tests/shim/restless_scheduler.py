@@ -54,8 +54,11 @@ class Restless:
         """The client comes, or does not because it has ended."""
         if not select.select([self.scheduler.listener], [], [], 0.1)[0]:
             return
+        try:
+            peer = MemoryPeer(self.scheduler.register(epoch=self.lives + 1))
+        except ConnectionError:
+            return
         self.lives += 1
-        peer = MemoryPeer(self.scheduler.register(epoch=self.lives))
         state = peer.peer.register.state
         self.peer = peer
         self.holds = state in {wire.State.HOLDING, wire.State.DRAINING}

@@ -39,7 +39,7 @@ EXPECTED = {
 
 @pytest.fixture
 def simulated(environment: dict[str, str], libraries: Libraries) -> Children:
-    """Processes under the library on a simulated device of 16 GiB, with no scheduler."""
+    """Processes under the library on a simulated device of 16 GiB, with no scheduler and with managed memory."""
     return Children(
         environment
         | {
@@ -47,6 +47,7 @@ def simulated(environment: dict[str, str], libraries: Libraries) -> Children:
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
             paths.SIMGPU_DEVICES: "2x16GiB",
             paths.ON_MISSING: "run",
+            paths.MEMORY: "managed",
         }
     )
 

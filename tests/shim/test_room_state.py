@@ -115,6 +115,33 @@ def test_a_chunk_that_leaves_keeps_the_gate_closed() -> None:
     assert lib.nvs_room_state_ready(room.state)
 
 
+def test_nothing_leaves_once_the_lock_is_there() -> None:
+    """Although the mover was told so: the order may be taken back, and the lock come, before it begins."""
+    room = registered()
+    room.allot(1, 10, 10)
+    room.take(MOVABLE, 6)
+    room.evict(2, 0)
+    assert room.next() == (BRING_OUT, 6)
+    room.allot(3, 10, 10)
+    lib.nvs_room_state_hold(room.state)
+    assert lib.nvs_room_state_ready(room.state)
+    assert not lib.nvs_room_state_leave(room.state, 6)
+    assert lib.nvs_room_state_ready(room.state)
+
+
+def test_only_who_does_not_hold_does_without() -> None:
+    """What the driver has not made may be out while the gate is closed; with the lock the gate may be open by then."""
+    room = registered()
+    room.allot(1, 10, 10)
+    room.take(MOVABLE, 6)
+    assert lib.nvs_room_state_forgo(room.state, 2)
+    assert room.next() == (BRING_IN, 2)
+    lib.nvs_room_state_hold(room.state)
+    assert not lib.nvs_room_state_ready(room.state)
+    assert not lib.nvs_room_state_forgo(room.state, 2)
+    assert room.next() == (BRING_IN, 2)
+
+
 def test_refused_is_who_waits() -> None:
     """And nobody whose wish came after the one that is refused."""
     room = registered()

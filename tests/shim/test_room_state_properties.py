@@ -111,8 +111,8 @@ class Late(RuleBasedStateMachine):
         """The mover begins with a chunk, if it should."""
         move, most = self.room.next()
         staying = self.state.resident_bytes - sum(self.leaving) - sum(self.entering)
-        if move == BRING_OUT and size <= staying:
-            lib.nvs_room_state_leave(self.state, size)
+        if size <= staying and lib.nvs_room_state_leave(self.state, size):
+            assert move == BRING_OUT
             self.leaving.append(size)
         elif lib.nvs_room_state_enter(self.state, size):
             assert move == BRING_IN

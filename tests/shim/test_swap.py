@@ -8,7 +8,7 @@ from nvshare import paths
 from nvshare.protocol import wire
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.lock_server import TIMEOUT
-from tests.shim.memory_peer import CHUNK, MemoryPeer
+from tests.shim.memory_peer import CHUNK, GRANULE, MemoryPeer
 from tests.shim.swapping import Start, reach_allocated, reach_registered, reach_written
 
 
@@ -188,6 +188,22 @@ def test_a_capture_that_goes_on_keeps_the_memory(start_swapping: Start, fake_sch
     program.begin("replay x 7")
     peer.grant()
     assert program.answer() == "right"
+
+
+def test_room_for_less_than_a_chunk(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """Nothing comes in, and nobody is told that anything did."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 2 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, order=peer.order)
+    for granules in range(1, CHUNK // GRANULE):
+        peer.allot(granules * GRANULE, 2 * CHUNK)
+        said = peer.heard()
+        assert (said.order, said.resident_bytes) == (peer.order, 0)
+    program.client_waits(peer.peer)
+    peer.allot(CHUNK + GRANULE, 2 * CHUNK)
+    peer.heard(resident_bytes=CHUNK)
 
 
 def test_a_signal_ends_the_wait_for_memory(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:

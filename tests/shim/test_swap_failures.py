@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
+from tests.conftest import Libraries
+from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.lock_server import TIMEOUT
 from tests.shim.memory_peer import CHUNK, MemoryPeer, memory_file
@@ -277,3 +281,75 @@ def test_no_room_for_a_context(start_swapping: Start, fake_scheduler: FakeSchedu
     peer.peer.send(wire.RefuseGrowth(grow.request, "the device is full of contexts"))
     assert program.answer() == "2"
     program.said("no room for a context on device 0: the device is full of contexts")
+
+
+@pytest.fixture
+def fail(libraries: Libraries, tool: Callable[[str], str]) -> Callable[..., None]:
+    """Makes a function of the driver of a program do nothing but fail; with 0 for a result it works again."""
+    lines = subprocess.check_output([tool("nm"), "-D", libraries.cuda], text=True).splitlines()
+    places = {name: int(place, 16) for place, _, name in (line.split() for line in lines if line[0] != " ")}
+
+    def fail_one(program: ControlledProgram, function: str, result: int) -> None:
+        assert program.do(f"fail {places[function]} {result}") == "None"
+
+    return fail_one
+
+
+def test_the_driver_registers_no_host_memory(
+    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None]
+) -> None:
+    """Then copies are slow, but memory still moves, and the scheduler may count on it. It is said once."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler, arena=0)
+    fail(program, "cuMemHostRegister_v2", 801)
+    for arena in (2 * CHUNK, 3 * CHUNK):
+        peer.arena(arena - peer.resident.arena_bytes)
+        peer.heard(arena_bytes=arena, usable_bytes=arena)
+    reach_written(program, peer, "x", 3 * CHUNK)
+    peer.out_and_back(3 * CHUNK)
+    program.begin("check x x")
+    peer.grant()
+    assert program.answer() == "right"
+    (line,) = program.errors
+    assert "the driver does not register host memory (error 801)" in line
+
+
+@pytest.mark.parametrize("function", ["cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventQuery"])
+def test_a_copy_to_the_host_fails(
+    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None], function: str
+) -> None:
+    """What could not be copied stays; it goes as soon as that works."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 3 * CHUNK)
+    fail(program, function, 700)
+    peer.evict(0)
+    program.said("memory could not be brought out (error 700); trying again")
+    peer.heard(order=peer.order, resident_bytes=3 * CHUNK)
+    fail(program, function, 0)
+    peer.heard(resident_bytes=0)
+    peer.allot(3 * CHUNK, 3 * CHUNK)
+    peer.heard(resident_bytes=3 * CHUNK)
+    program.begin("check x x")
+    peer.grant()
+    assert program.answer() == "right"
+
+
+@pytest.mark.parametrize("function", ["cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuMemMap"])
+def test_a_copy_to_the_device_fails(
+    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None], function: str
+) -> None:
+    """The copy on the host is what counts, and all comes in as soon as that works."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 3 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0)
+    fail(program, function, 700)
+    peer.allot(3 * CHUNK, 3 * CHUNK)
+    program.said("memory could not be brought back (error 700); trying again")
+    fail(program, function, 0)
+    peer.heard(resident_bytes=3 * CHUNK)
+    program.begin("check x x")
+    peer.grant()
+    assert program.answer() == "right"

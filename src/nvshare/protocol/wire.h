@@ -81,7 +81,7 @@ struct nvs_wire_memory {
 	uint64_t resident_bytes; /* RESIDENT: of the footprint, on the device or on the way */
 	uint64_t out_bytes;	 /* RESIDENT: of the footprint, copied to host memory */
 	uint64_t arena_bytes;	 /* RESIDENT: host memory to swap into, received */
-	uint64_t usable_bytes;	 /* RESIDENT: of it, registered with the driver */
+	uint64_t usable_bytes;	 /* RESIDENT: of it, ready for copies */
 	uint64_t lacking_bytes;	 /* RESIDENT: refused by the driver within the allotment */
 	uint64_t segment_bytes;	 /* ARENA: the size of what the descriptor is for */
 };

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 DRIVER = ctypes.CDLL("libcuda.so.1")
 POINTERS: dict[str, ctypes.c_ulonglong] = {}
@@ -15,6 +16,8 @@ SIZES: dict[str, int] = {}
 CONTEXTS: dict[int, ctypes.c_void_p] = {}
 STREAMS: list[ctypes.c_void_p] = []
 GRAPHS: list[ctypes.c_void_p] = []
+PAGE = 4096
+WORKING: dict[int, int] = {}
 
 
 def contents(seed: str, size: int) -> bytes:
@@ -100,6 +103,18 @@ def replay(name: str, value: str) -> str:
     return str(result) if result else "right" if data.raw == bytes([int(value)]) * SIZES[name] else "wrong"
 
 
+def fail(offset: str, result: str) -> None:
+    """From now on the driver's function at that place does nothing and gives that result; 0: it works again."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    base = next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/libcuda.so.1"))
+    place = base + int(offset)
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(place & -PAGE), ctypes.c_size_t(2 * PAGE), 7)
+    code = ctypes.c_uint64.from_address(place)
+    working = WORKING.setdefault(place, code.value)
+    # mov eax, RESULT; ret: written in one piece, since another thread may call it just now.
+    code.value = 0xC300000000B8 | int(result) << 8 if int(result) else working
+
+
 def fork() -> int:
     """Forks; the child waits for its end."""
     child = os.fork()
@@ -116,7 +131,7 @@ def stop() -> None:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
-    for command in (use, release, alloc, address, free, write, check, capture, end_capture, replay, fork, stop)
+    for command in (use, release, alloc, address, free, write, check, capture, end_capture, replay, fail, fork, stop)
 }
 
 

@@ -50,16 +50,11 @@ void count(int64_t here)
 	pthread_mutex_unlock(&room_lock);
 }
 
-void nvs_room_leave(struct nvs_device *asked, uint64_t bytes)
-{
-	(void)asked, (void)bytes;
-}
-
-void nvs_room_left(struct nvs_device *asked, uint64_t bytes, bool gone)
+bool nvs_room_forgo(struct nvs_device *asked, uint64_t bytes)
 {
 	(void)asked;
-	if (gone)
-		count(-(int64_t)bytes);
+	count(-(int64_t)bytes);
+	return true;
 }
 
 bool nvs_room_ask_fixed(struct nvs_device *asked, uint64_t bytes)

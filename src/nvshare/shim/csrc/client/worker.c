@@ -18,12 +18,15 @@
 
 /*
  * The count is read first: what is submitted while the look goes on must make the next count
- * differ, although the look may not have waited for it.
+ * differ, although the look may not have waited for it. Who still waits at the gate, which may have
+ * opened just now, is about to submit.
  */
 static void look(struct nvs_worker *worker)
 {
 	worker->submissions = nvs_marks_submissions(worker->device);
-	worker->completed = nvs_gate_wait_idle(worker->device, worker->submissions, &worker->jobs);
+	worker->completed =
+		nvs_gate_wait_idle(worker->device, worker->submissions, &worker->jobs) &&
+		!atomic_load(&worker->device->gate.waiting);
 	if (!(atomic_load(&worker->jobs) & NVS_JOB_DRAIN))
 		worker->tell(worker, NVS_REPORT_LOOKED);
 }

@@ -182,6 +182,15 @@ bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tr
 	return asked;
 }
 
+bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool without = nvs_room_state_forgo(&room->state, bytes);
+
+	nvs_room_unlock(device, room);
+	return without;
+}
+
 uint64_t nvs_room_capacity(struct nvs_device *device)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);

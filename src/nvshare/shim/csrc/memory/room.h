@@ -62,6 +62,11 @@ bool nvs_room_for_context(struct nvs_device *device);
  * room: the driver's answer stands.
  */
 bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tries);
+/*
+ * The same, but the gate is closed, so nothing needs the memory yet: what nvs_room_ask gave as
+ * NVS_ROOM_IN is NVS_ROOM_OUT. False: the lock has come meanwhile.
+ */
+bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes);
 
 /* The most that the footprint may become, for the view; UINT64_MAX: nobody knows. */
 uint64_t nvs_room_capacity(struct nvs_device *device);
@@ -104,8 +109,11 @@ uint32_t nvs_room_changes(struct nvs_device *device);
 void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout_ns);
 /* Something changed that the mover should look at: chunks are where it finds them. */
 void nvs_room_changed(struct nvs_device *device);
-/* A chunk begins to leave; that is over, and (`gone`) its device memory is released. */
-void nvs_room_leave(struct nvs_device *device, uint64_t bytes);
+/*
+ * Before a chunk is brought out; false: nothing may leave (any more). After that: it is over, and
+ * (`gone`) its device memory is released.
+ */
+bool nvs_room_leave(struct nvs_device *device, uint64_t bytes);
 void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone);
 /* Before chunks that are out get so much device memory; false: that is not allowed (any more). */
 bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
@@ -113,7 +121,7 @@ bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
 void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in);
 /* The driver has refused so much that was allowed. */
 void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
-/* The arena: bytes received, and of those registered with the driver. */
+/* The arena: bytes received, and of those ready for copies. */
 void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
 
 #endif

@@ -178,6 +178,15 @@ void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t 
 	settle(state);
 }
 
+bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes)
+{
+	if (state->held)
+		return false;
+	state->resident_bytes -= bytes;
+	state->urgent = true;
+	return true;
+}
+
 void nvs_room_state_count_fixed(struct nvs_room_state *state, int64_t change)
 {
 	state->fixed_bytes += (uint64_t)change;
@@ -243,9 +252,14 @@ int nvs_room_state_next(const struct nvs_room_state *state, uint64_t *bytes)
 	return NVS_ROOM_BRING_IN;
 }
 
-void nvs_room_state_leave(struct nvs_room_state *state, uint64_t bytes)
+bool nvs_room_state_leave(struct nvs_room_state *state, uint64_t bytes)
 {
+	uint64_t wanted;
+
+	if (nvs_room_state_next(state, &wanted) != NVS_ROOM_BRING_OUT)
+		return false;
 	state->leaving_bytes += bytes;
+	return true;
 }
 
 void nvs_room_state_left(struct nvs_room_state *state, uint64_t bytes, bool gone)

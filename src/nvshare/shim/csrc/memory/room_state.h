@@ -106,6 +106,11 @@ void nvs_room_state_want(struct nvs_room_state *state, int kind, uint64_t bytes)
 void nvs_room_state_want_none(struct nvs_room_state *state);
 void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t resident);
 /* Fixed memory is less, or (unasked) more. */
+/*
+ * Of what was had with device memory, so much is without; false: not while the lock is held, for
+ * then all has to be resident.
+ */
+bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes);
 void nvs_room_state_count_fixed(struct nvs_room_state *state, int64_t change);
 /* Resident bytes became fixed, or (negative) fixed ones movable. */
 void nvs_room_state_pin(struct nvs_room_state *state, int64_t bytes);
@@ -120,8 +125,11 @@ bool nvs_room_state_ready(const struct nvs_room_state *state);
 
 /* What the mover should do next, and of how many bytes; enum nvs_room_move. */
 int nvs_room_state_next(const struct nvs_room_state *state, uint64_t *bytes);
-/* It begins to bring a chunk out; that is over, and (`gone`) its device memory is released. */
-void nvs_room_state_leave(struct nvs_room_state *state, uint64_t bytes);
+/*
+ * It is about to bring a chunk out; false: nothing may leave (any more). That is over, and (`gone`)
+ * its device memory is released.
+ */
+bool nvs_room_state_leave(struct nvs_room_state *state, uint64_t bytes);
 void nvs_room_state_left(struct nvs_room_state *state, uint64_t bytes, bool gone);
 /* It is about to make device memory for what is out; false: it may not. That is over. */
 bool nvs_room_state_enter(struct nvs_room_state *state, uint64_t bytes);

@@ -145,12 +145,13 @@ void nvs_room_changed(struct nvs_device *device)
 	nvs_room_unlock(device, nvs_room_lock(device));
 }
 
-void nvs_room_leave(struct nvs_device *device, uint64_t bytes)
+bool nvs_room_leave(struct nvs_device *device, uint64_t bytes)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
+	bool allowed = nvs_room_state_leave(&room->state, bytes);
 
-	nvs_room_state_leave(&room->state, bytes);
 	nvs_room_unlock_mover(device, room);
+	return allowed;
 }
 
 void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone)

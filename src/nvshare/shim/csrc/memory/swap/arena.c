@@ -110,6 +110,14 @@ static void offer(struct arena *arena, struct segment *segment, uint32_t end)
 	segment->offered = end;
 }
 
+/* With the lock held: all can be used, though not all is registered. */
+static void offer_all(struct arena *arena)
+{
+	for (size_t i = 0; i < arena->count; i++)
+		offer(arena, &arena->segments[i], arena->segments[i].count);
+	arena->usable = arena->mapped;
+}
+
 /* With the lock held. False: no memory to note it. */
 static bool note(struct arena *arena, char *base, uint32_t count)
 {
@@ -127,9 +135,9 @@ static bool note(struct arena *arena, char *base, uint32_t count)
 	arena->granules.count = after;
 	arena->segments[arena->count++] =
 		(struct segment){ .base = base, .first = first, .count = count };
-	if (arena->refused)
-		offer(arena, &arena->segments[arena->count - 1], count);
 	arena->mapped += (uint64_t)count * NVS_GRANULE_BYTES;
+	if (arena->refused)
+		offer_all(arena);
 	return true;
 }
 
@@ -178,16 +186,16 @@ bool nvs_arena_unregistered(const struct nvs_device *device)
 	return unregistered;
 }
 
-/* Copies still work, slowly: better than not at all. What is usable stays what it is. */
+/* Copies still work, slowly: better than not at all. */
 static void give_up(struct nvs_device *device, CUresult result)
 {
 	struct arena *arena = lock(device);
 	bool first = !arena->refused;
 
 	arena->refused = true;
-	for (size_t i = 0; i < arena->count; i++)
-		offer(arena, &arena->segments[i], arena->segments[i].count);
+	offer_all(arena);
 	unlock(arena);
+	tell_room(device);
 	if (first)
 		nvs_log("device %d: the driver does not register host memory (error %d); swapping "
 			"will be slow",

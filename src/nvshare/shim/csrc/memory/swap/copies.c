@@ -126,6 +126,13 @@ static CUresult submit(struct nvs_chunk *chunk, bool out, CUstream stream)
 	return result;
 }
 
+/* What was submitted must not go on when the chunk's memory is another's. */
+static CUresult stopped(CUresult result, CUstream stream)
+{
+	NVS_CALL(cuStreamSynchronize, stream);
+	return result;
+}
+
 CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, bool out,
 			   unsigned int slot)
 {
@@ -134,13 +141,14 @@ CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, b
 
 	if (result == CUDA_SUCCESS)
 		result = NVS_CALL(cuEventRecord, copies->events[slot], stream);
-	/* What was submitted before that must not go on when the chunk's memory is another's. */
-	if (result != CUDA_SUCCESS)
-		NVS_CALL(cuStreamSynchronize, stream);
-	return result;
+	return result == CUDA_SUCCESS ? result : stopped(result, stream);
 }
 
-CUresult nvs_copies_query(const struct nvs_copies *copies, unsigned int slot)
+CUresult nvs_copies_query(const struct nvs_copies *copies, bool out, unsigned int slot)
 {
-	return NVS_CALL(cuEventQuery, copies->events[slot]);
+	CUresult result = NVS_CALL(cuEventQuery, copies->events[slot]);
+
+	return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY
+		       ? result
+		       : stopped(result, out ? copies->out : copies->in);
 }

@@ -36,7 +36,10 @@ void nvs_copies_end(struct nvs_copies *copies);
  */
 CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, bool out,
 			   unsigned int slot);
-/* How the copies of a slot are: done, CUDA_ERROR_NOT_READY, or an error. */
-CUresult nvs_copies_query(const struct nvs_copies *copies, unsigned int slot);
+/*
+ * How the copies of a slot are, out or in: done, CUDA_ERROR_NOT_READY, or an error, and then as
+ * above.
+ */
+CUresult nvs_copies_query(const struct nvs_copies *copies, bool out, unsigned int slot);
 
 #endif

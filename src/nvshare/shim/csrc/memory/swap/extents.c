@@ -26,13 +26,11 @@ static CUresult make_chunk(struct nvs_device *device, uint64_t bytes, uint64_t m
 
 		if (result != CUDA_ERROR_OUT_OF_MEMORY || !*resident)
 			return result;
-		if (atomic_load(&device->gate.state) == NVS_GATE_CLOSED) {
-			nvs_room_leave(device, missing);
-			nvs_room_left(device, missing, true);
+		if (atomic_load(&device->gate.state) == NVS_GATE_CLOSED &&
+		    nvs_room_forgo(device, missing))
 			*resident = false;
-		} else if (!nvs_room_lacking(device, bytes, tries)) {
+		else if (!nvs_room_lacking(device, bytes, tries))
 			return result;
-		}
 	}
 }
 

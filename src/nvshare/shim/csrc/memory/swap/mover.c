@@ -84,8 +84,8 @@ static bool land(struct mover *mover, struct flight *flight, bool out)
 	CUresult result = CUDA_SUCCESS;
 
 	*flight = mover->flights[mover->first];
-	while (flight->copied &&
-	       (result = nvs_copies_query(&mover->copies, mover->first)) == CUDA_ERROR_NOT_READY)
+	while (flight->copied && (result = nvs_copies_query(&mover->copies, out, mover->first)) ==
+					 CUDA_ERROR_NOT_READY)
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	mover->first = (mover->first + 1) % NVS_COPIES;
 	mover->count--;
@@ -124,7 +124,11 @@ static bool begin_out(struct mover *mover)
 
 	if (!chunk)
 		return false;
-	nvs_room_leave(mover->device, chunk->bytes);
+	/* The lock may have come since the room was asked: then what is here stays. */
+	if (!nvs_room_leave(mover->device, chunk->bytes)) {
+		nvs_chunk_stays(chunk);
+		return false;
+	}
 	clean = nvs_chunk_is_clean(chunk);
 	ready = (clean && !chunk->host_copy) || nvs_chunk_is_managed(chunk) ||
 		nvs_arena_hold(chunk);
@@ -184,12 +188,12 @@ static struct nvs_chunk *find_entering(struct mover *mover, uint64_t bytes)
 
 static bool begin_in(struct mover *mover, uint64_t allowed)
 {
-	uint64_t bytes = allowed < NVS_CHUNK_BYTES ? allowed : NVS_CHUNK_BYTES;
-	struct nvs_chunk *chunk = find_entering(mover, bytes);
+	struct nvs_chunk *chunk;
 
-	/* Large ones are the program's own. What the driver has refused it would refuse again. */
-	if (!chunk && bytes < allowed && !nvs_chunk_fits(mover->device, bytes))
-		chunk = find_entering(mover, allowed);
+	/* Larger ones, the program's own, come last: what the driver refuses is lacking in full. */
+	if (allowed > NVS_CHUNK_BYTES && nvs_chunk_fits(mover->device, NVS_CHUNK_BYTES))
+		allowed = NVS_CHUNK_BYTES;
+	chunk = find_entering(mover, allowed);
 	if (!chunk)
 		return false;
 	if (take_off(mover, chunk, false, chunk->host_copy))
