@@ -31,3 +31,4 @@ def test_copies_say_how_much_and_where_to(clients: Clients, state_dir: Path) -> 
     )
     moved = [(span.name, span.bytes) for span in read(state_dir, 0)]
     assert moved == [(TO_DEVICE, 3 << 20), (TO_HOST, 2 << 20), ("copy", 1 << 20), ("memset", 0)]
+    assert read(state_dir, 0, newest=2) == read(state_dir, 0)[-2:]
