@@ -23,7 +23,7 @@ HEADER = "# Made by generate.py from ../{name}; change that one.\n"
 # Small ones: what programs swap out takes real host memory.
 DEVICES = "2x1GiB/32MiB"
 # Enough for three programs on each of them that fill three quarters of it, on a node that may be small.
-HOST_MEMORY = "4GiB"
+HOST_MEMORY = "6GiB"
 # The default is half of such a GPU.
 RESERVE = "32MiB"
 # Short turns, so that one sees them.

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from nvshare.scheduler.arenas import arenas as arenas_module
-from nvshare.scheduler.arenas.arenas import SEGMENT_BYTES, Arenas, workers_for
+from nvshare.scheduler.arenas.arenas import Arenas, workers_for
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
 from nvshare.scheduler.core.snapshot import HostMemory
@@ -22,6 +22,8 @@ from tests.polling import until
 
 MIB = 1 << 20
 GIB = 1 << 30
+SEGMENT_BYTES = 8 * MIB
+"""The most that is one segment, where a test makes several."""
 
 
 class Clients:
@@ -75,6 +77,12 @@ def is_open(descriptor: int) -> bool:
 @pytest.fixture
 async def clients() -> Clients:
     return Clients()
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several of one client without much memory."""
+    monkeypatch.setattr(arenas_module, "SEGMENT_BYTES", SEGMENT_BYTES)
 
 
 @pytest.fixture(autouse=True)
@@ -138,9 +146,9 @@ async def test_less_than_was_meant(clients: Clients, monkeypatch: pytest.MonkeyP
     await until(lambda: clients.heard[-1] == HostMemorySet(4 * GIB), "it is tried again")
 
 
-async def test_much_comes_in_several_segments(clients: Clients) -> None:
+async def test_much_comes_in_several_segments(clients: Clients, small_segments: None) -> None:
     """Each is sent when it is filled, and the core hears once, when the client has them all."""
-    clients.grow(1, GIB + 2 * MIB)
+    clients.grow(1, 34 * MIB)
     await until(lambda: len(clients.received) == 5, "all are filled")
     assert sorted(size for size, _ in clients.received) == [2 * MIB, *[SEGMENT_BYTES] * 4]
     while len(clients.on_sent) > 1:
@@ -151,7 +159,7 @@ async def test_much_comes_in_several_segments(clients: Clients) -> None:
     await until(lambda: clients.heard, "the core hears of that")
     clients.on_sent.pop()(Delivery.WENT)
     await until(lambda: len(clients.heard) == 2, "the core hears of the first")
-    assert clients.heard == [ArenaGrown(2, 2 * MIB), ArenaGrown(1, GIB + 2 * MIB)]
+    assert clients.heard == [ArenaGrown(2, 2 * MIB), ArenaGrown(1, 34 * MIB)]
 
 
 async def test_what_can_not_go_now_goes_later(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +181,7 @@ async def test_what_can_not_go_now_goes_later(clients: Clients, monkeypatch: pyt
     assert clients.heard == [ArenaGrown(1, 4 * MIB)]
 
 
-async def test_less_than_was_meant_after_a_part_of_it(clients: Clients) -> None:
+async def test_less_than_was_meant_after_a_part_of_it(clients: Clients, small_segments: None) -> None:
     """The client keeps what it has, and the core hears how much that is."""
     clients.used = GIB
     clients.grow(1, 2 * GIB)
