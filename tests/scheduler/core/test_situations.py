@@ -40,6 +40,7 @@ def test_host_memory_that_one_device_frees_is_the_others() -> None:
     """Z had the host memory that B's growth needs; B hears of it when Z's is free, whatever device Z was on."""
     table = Table(host=4)
     table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB))
     table.feed(ClientRegistered(90, OTHER, 14 * GIB, ClaimedState.IDLE, backend=Backend.SWAP))
     table.feed(ResidencyReported(90, 0, 14 * GIB, 14 * GIB, 0, 14 * GIB, 4 * GIB, 4 * GIB))
     table.comes("A", 10, arena=0)
@@ -56,7 +57,7 @@ def test_the_next_one_comes_in_while_the_holder_runs() -> None:
     table.comes("A", 7)
     table.asks("A")
     table.comes("B", 7, 0)
-    assert table.asks("B") == []
+    assert table.asks("B") == ["allot B 7"]
     assert table.core.deadline() == 10.0
     assert table.has("B", 7, 7) == []
     assert table.core.deadline() == 30.0
@@ -126,8 +127,7 @@ def test_a_waiter_that_is_partly_in_and_is_overtaken() -> None:
     obey(table, table.comes("C", 6, 0), sizes)
     said = obey(table, table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 4 * GIB)), sizes)
     assert "grant B" not in said + obey(table, table.asks("B"), sizes)
-    assert table.asks("C") == []
-    assert "grant C" in obey(table, table.has("C", 6, 6), sizes)
+    assert "grant C" in obey(table, table.asks("C"), sizes)
     said = obey(table, table.feed(DeviceSeen(DEVICE, TOTAL * GIB)), sizes)
     assert "grant B" not in said + obey(table, table.releases("A"), sizes)
     assert "grant B" in obey(table, table.releases("C"), sizes)
@@ -141,7 +141,7 @@ def test_idle_clients_leave_before_waiters() -> None:
         table.asks(name)
     table.now = 9
     table.comes("D", 3)
-    assert table.has("B", 10, 3) == ["allot B 6", "evict D 0"]
+    assert table.has("B", 10, 3) == ["allot B 3", "allot B 6", "evict D 0"]
     assert table.has("D", 3, 0) == ["allot B 9", "evict E 2"]
 
 

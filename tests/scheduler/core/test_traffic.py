@@ -26,7 +26,7 @@ def test_what_hinders_is_no_slow_link() -> None:
     traffic = Traffic()
     for number in range(10):
         moved = CHUNK * number, CHUNK * (number + 1)
-        traffic.told(1, (0, 0), moved, number * 0.09, hindered=number < 5)
+        traffic.told(1, (0, 0), moved, number * 0.09, prepares=number < 5)
     assert traffic.snapshot().out_bytes == 10 * CHUNK
     assert traffic.snapshot().out_bytes_per_second == pytest.approx(CHUNK / 0.09)
     for number in range(10):
@@ -70,9 +70,9 @@ def test_what_a_hand_over_costs() -> None:
     """Both directions at once are slower than one; of the last hand-overs the fastest counts."""
     traffic = Traffic()
     out = 64 * CHUNK
-    for number, stall in enumerate((2.0, 0.4, 0.5)):
+    for number, (stall, prepares) in enumerate(((0.1, True), (2.0, False), (0.4, False), (0.5, False))):
         traffic.told(1, (0, 0), (0, out), number * 10.0)
         traffic.vacant(number * 10.0 + 5)
-        traffic.told(1, (0, 0), (out, 0), number * 10.0 + 5)
+        traffic.told(1, (0, 0), (out, 0), number * 10.0 + 5, prepares=prepares)
         traffic.granted(number * 10.0 + 5 + stall, swaps=True)
     assert traffic.seconds(out) == pytest.approx(0.4)

@@ -137,7 +137,7 @@ class Residency:
             out_bytes = swap.out_bytes, event.out_bytes
             prepares = event.usable_bytes != swap.usable_bytes
             waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - STEP_BYTES
-            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, hindered=prepares or waits)
+            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, waits=waits, prepares=prepares)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -207,16 +207,12 @@ class Residency:
                 self._mover = client
 
     def _wake_at(self, moment: float) -> None:
-        if self.deadline is None or moment < self.deadline:
-            self.deadline = moment
+        self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
     def _meet_needs(self) -> None:
         for client in self.clients.values():
-            swap = client.swap
-            assert swap is not None
-            # What the scheduler before this one has told it is not known; this one's word counts.
-            if swap.reported and not swap.order and swap.resident_bytes < swap.footprint_bytes:
-                self._allot(client, swap.resident_bytes)
+            if client.swap is not None and client.swap.goes_by_others:
+                self._allot(client, client.swap.resident_bytes)
         if self._room < 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(-self._room, next(contexts, None), reversed(self._waiting))

@@ -123,6 +123,11 @@ class Swap:
         return self.growth is not None
 
     @property
+    def goes_by_others(self) -> bool:
+        """Whether it is back with memory out: what the scheduler before this one told it nobody knows here."""
+        return self.reported and not self.order and self.resident_bytes < self.footprint_bytes
+
+    @property
     def leaving_bytes(self) -> int:
         """What will be free when it has obeyed."""
         return max(0, self.charge_bytes - self.allotted_bytes)

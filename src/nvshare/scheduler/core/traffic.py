@@ -72,6 +72,8 @@ class Traffic:
         """Growths that were refused."""
         self._vacant_since: float | None = None
         self._came_before_bytes = 0
+        self._prepared = False
+        """Since the last holder left."""
         self._hand_overs: deque[float] = deque(maxlen=HAND_OVERS)
         """Bytes that came in, per second that the device waited for them."""
 
@@ -82,12 +84,16 @@ class Traffic:
         out_bytes: tuple[int, int],
         now: float,
         *,
-        hindered: bool = False,
+        waits: bool = False,
+        prepares: bool = False,
     ) -> None:
         """A client's footprint, and what of it is copied out: before and after. What was freed did not move.
 
-        ``hindered``: it prepared host memory meanwhile, or waited for room that others had to leave.
+        ``prepares``: it made host memory ready meanwhile, which it does once; ``waits``: for room that others leave.
+        Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
         """
+        hindered = waits or prepares
+        self._prepared = self._prepared or prepares
         copied = out_bytes[1] - out_bytes[0]
         if copied > 0:
             self.out.moved(client, copied, now, hindered=hindered)
@@ -99,6 +105,7 @@ class Traffic:
         """The last holder left, and somebody waits."""
         self._vacant_since = now
         self._came_before_bytes = self.into.moved_bytes
+        self._prepared = False
 
     def granted(self, now: float, *, swaps: bool) -> None:
         """Somebody holds; ``swaps``: its memory does."""
@@ -107,7 +114,7 @@ class Traffic:
             stall = now - self._vacant_since
             came = self.into.moved_bytes - self._came_before_bytes
             self.stall_seconds += stall
-            if came >= HAND_OVER_BYTES and stall > 0:
+            if came >= HAND_OVER_BYTES and stall > 0 and not self._prepared:
                 self._hand_overs.append(came / stall)
             self.prefetched += now == self._vacant_since
         self._vacant_since = None

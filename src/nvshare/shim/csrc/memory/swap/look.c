@@ -3,28 +3,22 @@
 #include "memory/swap/look.h"
 
 #include "gate/device.h"
+#include "gate/streams.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 
-static uint64_t swapping(struct nvs_device *device)
-{
-	return device && nvs_memory_swaps(device) && nvs_room_footprint(device)
-		       ? 1ULL << device->ordinal
-		       : 0;
-}
-
+/*
+ * One gate, and those of the devices that this one reaches: who waited for all of the process's
+ * devices at a time would lose each again, idle, while it waits for the next.
+ */
 CUresult nvs_look_enter(struct nvs_pass *pass, const struct nvs_device *device)
 {
-	struct nvs_device *only = atomic_load_explicit(&nvs_device_only, memory_order_acquire);
-	uint64_t mask = device && nvs_memory_swaps(device) ? 1ULL << device->ordinal : 0;
+	struct nvs_device *current = device ? NULL : nvs_device_of(NULL);
 
-	if (only)
-		mask |= swapping(only);
-	else
-		for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
-			mask |= swapping(nvs_device_known(ordinal));
-	if (mask)
-		return nvs_gate_enter_mask(pass, mask, NULL);
+	if (current && nvs_room_footprint(current))
+		device = current;
+	if (device && nvs_memory_swaps(device))
+		return nvs_gate_enter_mask(pass, 1ULL << device->ordinal, NULL);
 	*pass = (struct nvs_pass){ 0 };
 	return CUDA_SUCCESS;
 }

@@ -13,9 +13,10 @@
 struct nvs_device;
 
 /*
- * Waits until everything that this process has in swapping memory is where its addresses say, on
- * whichever device, and for the lock of `device` even if it has nothing there yet (NULL: of none).
- * It stays so until nvs_gate_leave. Anything but CUDA_SUCCESS is the hook's answer.
+ * Waits until everything that this process has in swapping memory on a device is where its
+ * addresses say: on `device`, for whose lock it waits even if it has nothing there yet; NULL: on
+ * that of the current context. It stays so until nvs_gate_leave. Anything but CUDA_SUCCESS is the
+ * hook's answer.
  */
 CUresult nvs_look_enter(struct nvs_pass *pass, const struct nvs_device *device);
 
