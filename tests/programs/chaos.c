@@ -41,11 +41,6 @@ struct place {
 	CUdevice device;
 	CUfunction fill, axpy, spin;
 	struct belongings belongings;
-	/*
-	 * A capture begins only with the locks of all the program's devices. Beside eight others on
-	 * each they hardly ever come together.
-	 */
-	bool captures;
 };
 
 /* One strand of work: a thread has one, with its own numbers. */
@@ -185,8 +180,6 @@ static void compute_by_graph(struct strand *strand)
 	CUgraphExec executable;
 	uint32_t launches = 1 + below(&strand->random, 4);
 
-	if (!strand->place->captures)
-		return;
 	begin(strand);
 	before = strand->expected;
 	CHECK(cuStreamBeginCapture_v2(strand->stream, (int)below(&strand->random, 3)));
@@ -291,8 +284,7 @@ static void keep(struct strand *strand)
 	for (uint32_t left = 1 + below(&strand->random, 6); left; left--) {
 		exchange(all, below(&strand->random, UINT32_MAX));
 		use(all, below(&strand->random, UINT32_MAX));
-		if (strand->place->captures)
-			replay(all, below(&strand->random, UINT32_MAX));
+		replay(all, below(&strand->random, UINT32_MAX));
 	}
 	CHECK(cuStreamDestroy_v2(all->stream));
 }
@@ -334,7 +326,6 @@ int main(int argc, char **argv)
 	random = strtoull(argv[3], NULL, 10) * 2 + 1;
 	CHECK(cuInit(0));
 	for (int i = 0; i < count; i++) {
-		places[i].captures = count == 1;
 		CHECK(cuDeviceGet(&places[i].device, atoi(argv[4 + i])));
 		CHECK(cuDevicePrimaryCtxRetain(&places[i].context, places[i].device));
 		CHECK(cuCtxSetCurrent(places[i].context));
