@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
-from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.swap import CONTEXT_SECONDS, MEASURED_SECONDS, Swap
 from tests.scheduler.core.swap_transcript import GIB, Table
 
 
@@ -12,6 +12,7 @@ def three_come(*, size: float = 13.4) -> Table:
     """A is idle with 13.4 GiB. B and C made their contexts beside it; if these take 1 GiB each, D's does not fit."""
     table = Table(pinned=1)
     table.comes("A", size)
+    table.now = CONTEXT_SECONDS
     table.feed(PinnedMeasured(ord("A"), GIB // 2))
     for name in "BCD":
         table.comes(name)
@@ -25,8 +26,18 @@ def test_a_context_waits_until_others_are_measured() -> None:
     """Half a GiB each, it turns out: that is enough."""
     table = three_come()
     assert table.grows("D", 0) == []
+    table.now += CONTEXT_SECONDS
     assert table.feed(PinnedMeasured(ord("B"), GIB // 2)) == []
     assert table.feed(PinnedMeasured(ord("C"), GIB // 2))[0].endswith("as 1")
+
+
+def test_half_a_context_is_not_measured() -> None:
+    """B's is being made: what NVML sees of it is less than it will be, and nobody is given the rest."""
+    table = three_come()
+    assert table.grows("D", 0) == []
+    table.feed(PinnedMeasured(ord("B"), GIB // 4))
+    assert table.core.snapshot(table.now)[0].clients[1].pinned_bytes == GIB
+    assert table.feed(PinnedMeasured(ord("C"), GIB // 4)) == []
 
 
 def test_a_context_is_refused_when_the_others_are_as_large_as_assumed() -> None:
@@ -42,12 +53,13 @@ def test_who_is_never_measured_is_not_waited_for() -> None:
     table = three_come()
     assert table.grows("D", 0) == []
     assert "refuse D 1" in table.timer()
-    assert table.now == MEASURED_SECONDS
+    assert table.now == CONTEXT_SECONDS + MEASURED_SECONDS
 
 
 def test_a_footprint_waits_until_contexts_are_measured() -> None:
     """B wants what fits if C's context is smaller than assumed, and is refused what would not fit then either."""
     table = three_come()
+    table.now += CONTEXT_SECONDS
     table.feed(PinnedMeasured(ord("B"), GIB // 2))
     assert table.grows("B", 13.2) == []
     assert table.feed(PinnedMeasured(ord("C"), GIB // 2))[-1].endswith("as 2")
@@ -62,7 +74,7 @@ def test_a_context_that_waits_or_is_made_is_charged_though_it_is_not_seen() -> N
         assert table.feed(PinnedAssumed(ord(name), 0)) == []
     shown = [client.pinned_bytes for client in table.core.snapshot(table.now)[0].clients]
     assert shown == [GIB // 2, GIB, GIB, GIB]
-    table.now = MEASURED_SECONDS
+    table.now += MEASURED_SECONDS
     table.feed(PinnedAssumed(ord("B"), 0))
     assert table.core.snapshot(table.now)[0].clients[1].pinned_bytes == 0
 

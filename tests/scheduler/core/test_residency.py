@@ -379,12 +379,6 @@ def test_a_client_that_pages_needs_room_before_its_grant() -> None:
     assert table.asks("B") == []
 
 
-def test_off_is_auto_where_memory_swaps() -> None:
-    """What can't be in at once takes turns."""
-    table = two_that_do_not_fit(Policy.OFF)
-    assert table.timer()[0] == "revoke A"
-
-
 def test_reports_that_can_not_be() -> None:
     """Orders that were never given, memory that it has not, words of another kind of client: nothing changes."""
     table = Table()

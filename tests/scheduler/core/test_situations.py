@@ -196,3 +196,9 @@ def test_less_host_memory_takes_nothing_away() -> None:
     table.feed(HostMemorySet(0))
     assert table.arena("A", 1) == []
     assert table.core.host_memory().used_bytes >= GIB
+
+
+def test_off_is_auto_where_memory_swaps() -> None:
+    """What can't be in at once takes turns."""
+    table = two_that_do_not_fit(Policy.OFF)
+    assert table.timer()[0] == "revoke A"

@@ -160,7 +160,8 @@ class Device:
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
-        if measured or client.swap is None or not client.swap.makes_context(now):
+        swap = client.swap
+        if swap is None or not (swap.is_growing(pinned_bytes, now) if measured else swap.makes_context(now)):
             self.ledger.pin(client.account, pinned_bytes, measured=measured)
 
     # What is to be done.

@@ -14,6 +14,9 @@ from nvshare.scheduler.core.snapshot import SwapSnapshot
 MEASURED_SECONDS: Final = 10.0
 """How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
 machine, and the device is measured every two seconds. Later what is assumed counts."""
+CONTEXT_SECONDS: Final = 3.0
+"""How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
+at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +58,7 @@ class Swap:
     """The order that granted the last growth."""
     has_context: bool = True
     """False: it waits to make the first one, and what that takes is charged only in advance."""
-    context_at: float = 0.0
+    context_at: float = float("-inf")
     """When that was admitted, or it came with one."""
     progress_at: float = 0.0
     """When it last reported something, or was first asked to do something that it has not done."""
@@ -121,6 +124,10 @@ class Swap:
         if self.has_context:
             return not self.account.pinned_measured and now < self.context_at + MEASURED_SECONDS
         return self.growth is not None
+
+    def is_growing(self, measured_bytes: int, now: float) -> bool:
+        """Whether its context was measured while it was being made, so that less was seen than there will be."""
+        return measured_bytes < self.account.pinned_bytes and now < self.context_at + CONTEXT_SECONDS
 
     @property
     def goes_by_others(self) -> bool:
