@@ -16,6 +16,7 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.test_residency import two_that_do_not_fit
 
 OTHER = "GPU-b"
 
