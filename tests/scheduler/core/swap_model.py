@@ -65,7 +65,7 @@ class Process:
         self.inbox.clear()
         self.outbox.clear()
         self.wanted = None
-        self.allotted = self.footprint if not self.order else min(self.footprint, max(self.allotted, self.resident))
+        self.allotted = min(self.footprint, max(self.allotted, self.resident))
         self.order, self.newest = 0, (0, 0)
         self.admitted, self.fixed_admitted = self.footprint, self.fixed
         state = ClaimedState.IDLE

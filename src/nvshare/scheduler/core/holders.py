@@ -125,6 +125,9 @@ class Holders:
         if self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
             return True
         movable = self.longest.movable_bytes + self.others.movable_bytes
+        if self.squeezed is not None and self.squeezed[0].holds:
+            # Its threads wait for memory that it was promised.
+            return movable + max(0, self.squeezed[1]) > self._ledger.left_bytes
         # Assumed memory counts as not there.
         return movable > 0 and self._ledger.left_bytes + self._ledger.assumed_bytes - movable < -slack_bytes
 
@@ -151,9 +154,9 @@ class Holders:
         return movable <= self._ledger.left_bytes
 
     def lacking_bytes(self, first: Client) -> int:
-        """What a waiter lacks beside all holders but those that are leaving; negative: so much would be left."""
+        """What a client lacks beside all holders but those that are leaving; negative: so much would be left."""
         movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
-        return movable + first.account.movable_bytes - self._ledger.left_bytes
+        return movable + (0 if first.holds else first.account.movable_bytes) - self._ledger.left_bytes
 
     def find_squeezed(self, short: tuple[Client, int] | None) -> tuple[Client, int] | None:
         """``squeezed``, for who lacks so many bytes that only holders could leave for."""
