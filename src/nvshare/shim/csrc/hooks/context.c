@@ -10,6 +10,7 @@
 #include "gate/pass.h"
 #include "memory/memory.h"
 #include "memory/room.h"
+#include "memory/swap/blocks.h"
 
 #define CONTEXT_BYTES (640ull << 20) /* about what the driver takes for one */
 
@@ -122,9 +123,11 @@ NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice d
  * What the driver takes away with the context is taken away here too: a capture that stayed in the
  * list would make every later drain wait for ever.
  */
-static void context_ended(struct nvs_context *entry, CUcontext context, bool gone)
+static void context_ended(struct nvs_context *entry, CUcontext context, struct nvs_owner *memory,
+			  bool gone)
 {
 	nvs_context_ended(entry, gone);
+	nvs_blocks_context_ended(memory, gone);
 	if (gone && context) {
 		nvs_capture_context_ended(context);
 		nvs_memory_context_gone(context);
@@ -139,6 +142,7 @@ static void context_ended(struct nvs_context *entry, CUcontext context, bool gon
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 {
 	struct nvs_context *entry;
+	struct nvs_owner *memory;
 	struct nvs_pass pass;
 	CUresult result;
 
@@ -146,8 +150,9 @@ static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(context)));
 	entry = nvs_context_ending(context);
+	memory = nvs_blocks_context_ending(context);
 	result = real(context);
-	context_ended(entry, context, result == CUDA_SUCCESS);
+	context_ended(entry, context, memory, result == CUDA_SUCCESS);
 	nvs_gate_leave(&pass, result);
 	return result;
 }
@@ -166,6 +171,7 @@ NVS_HOOK(cuCtxDestroy_v2, CUcontext ctx)
 NVS_HOOK(cuCtxDetach, CUcontext ctx)
 {
 	struct nvs_context *entry;
+	struct nvs_owner *memory;
 	struct nvs_pass pass;
 	CUresult result;
 
@@ -173,8 +179,9 @@ NVS_HOOK(cuCtxDetach, CUcontext ctx)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(ctx)));
 	entry = nvs_context_ending(ctx);
+	memory = nvs_blocks_context_ending(ctx);
 	result = NVS_REAL(cuCtxDetach)(ctx);
-	context_ended(entry, ctx, result == CUDA_SUCCESS && nvs_context_detached(entry));
+	context_ended(entry, ctx, memory, result == CUDA_SUCCESS && nvs_context_detached(entry));
 	nvs_gate_leave(&pass, result);
 	return result;
 }
@@ -208,6 +215,7 @@ NVS_HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 {
 	struct nvs_context *entry;
+	struct nvs_owner *memory;
 	CUcontext context;
 	struct nvs_pass pass;
 	unsigned int flags;
@@ -219,8 +227,9 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	entry = nvs_context_primary_ending(ordinal);
 	context = nvs_context_primary(ordinal);
+	memory = nvs_blocks_context_ending(context);
 	result = real(ordinal);
-	context_ended(entry, context,
+	context_ended(entry, context, memory,
 		      NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) ==
 				      CUDA_SUCCESS &&
 			      !active);

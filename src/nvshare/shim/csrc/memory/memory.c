@@ -128,7 +128,6 @@ void nvs_memory_context_gone(CUcontext context)
 	if (!context)
 		return;
 	nvs_account_sweep(context, nvs_memory_discharge);
-	nvs_blocks_context_gone(context);
 	nvs_unified_context_gone(context);
 }
 

@@ -165,6 +165,20 @@ static CUresult alloc_small(struct nvs_device *device, CUcontext context, uint64
 	return result;
 }
 
+/*
+ * A primary context comes again at the address of the one that ended: what is allocated in it must
+ * not be swept away with what the former one had.
+ */
+static void await_life(CUcontext context)
+{
+	const struct nvs_owner *owner;
+
+	hold();
+	while ((owner = nvs_owner_find(context)) && owner->ending)
+		pthread_cond_wait(&changed, &lock);
+	let_go();
+}
+
 CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
 {
 	CUcontext context = NULL;
@@ -174,6 +188,7 @@ CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr 
 		result = nvs_idle_check(context);
 	if (result != CUDA_SUCCESS)
 		return result;
+	await_life(context);
 	return bytes <= NVS_SMALL_BYTES ? alloc_small(device, context, bytes, pointer)
 					: alloc_large(device, context, bytes, pointer);
 }
@@ -238,23 +253,37 @@ bool nvs_block_free(CUdeviceptr start, CUresult *result)
 	return true;
 }
 
-void nvs_blocks_context_gone(CUcontext context)
+struct nvs_owner *nvs_blocks_context_ending(CUcontext context)
 {
 	struct nvs_owner *owner;
-	struct nvs_home *home;
 
 	hold();
-	owner = nvs_owner_find(context);
+	owner = context ? nvs_owner_find(context) : NULL;
+	if (owner)
+		owner->ending++;
+	let_go();
+	return owner;
+}
+
+void nvs_blocks_context_ended(struct nvs_owner *owner, bool gone)
+{
+	struct nvs_home *home;
+
+	if (!owner)
+		return;
+	hold();
 	/* Who frees one just now waits for the context, and finds it ended. */
-	while (owner && owner->leaving)
+	while (gone && owner->leaving)
 		pthread_cond_wait(&changed, &lock);
-	while (owner && (home = nvs_owner_take(owner))) {
+	while (gone && (home = nvs_owner_take(owner))) {
 		pthread_mutex_unlock(&lock);
 		nvs_home_drop(home);
 		pthread_mutex_lock(&lock);
 	}
-	if (owner)
+	if (gone)
 		owner->context = NULL;
+	owner->ending--;
+	pthread_cond_broadcast(&changed);
 	let_go();
 }
 

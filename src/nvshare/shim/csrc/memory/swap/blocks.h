@@ -15,6 +15,7 @@
 #include "memory/swap/block.h"
 
 struct nvs_device;
+struct nvs_owner;
 
 /* The block that the address lies in, at its start or inside. False: none of ours. */
 bool nvs_block_find(CUdeviceptr address, struct nvs_block *found);
@@ -30,8 +31,13 @@ CUresult nvs_block_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr 
  * to say what is wrong.
  */
 bool nvs_block_free(CUdeviceptr start, CUresult *result);
-/* The context was ended: so are its blocks. */
-void nvs_blocks_context_gone(CUcontext context);
+/*
+ * Before a call that may end the context: nothing is allocated in it, or in one that comes at its
+ * address, until nvs_blocks_context_ended is given what this returned. NULL: it has nothing.
+ */
+struct nvs_owner *nvs_blocks_context_ending(CUcontext context);
+/* After it; `gone`: it was ended, and its blocks with it, of which nothing was unmapped yet. */
+void nvs_blocks_context_ended(struct nvs_owner *owner, bool gone);
 
 /* The program mapped a handle of its own there: whole granules. False: no host memory. */
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);

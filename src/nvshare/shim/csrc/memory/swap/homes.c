@@ -29,7 +29,7 @@ struct nvs_owner *nvs_owner_of(CUcontext context)
 	if (owner)
 		return owner;
 	for (owner = owners; owner; owner = owner->next)
-		if (!owner->context && !owner->leaving)
+		if (!owner->context && !owner->leaving && !owner->ending)
 			break;
 	if (!owner) {
 		owner = calloc(1, sizeof(*owner));

@@ -30,6 +30,7 @@ struct nvs_owner {
 	struct nvs_slabs slabs;
 	struct nvs_home *first;
 	unsigned int leaving; /* frees that go on */
+	unsigned int ending;  /* calls that may end the context */
 	struct nvs_owner *next;
 };
 
