@@ -203,3 +203,14 @@ def test_off_is_auto_where_memory_swaps() -> None:
     """What can't be in at once takes turns."""
     table = two_that_do_not_fit(Policy.OFF)
     assert table.timer()[0] == "revoke A"
+
+
+def test_a_little_growth_makes_a_holder_leave_where_contexts_are_assumed() -> None:
+    """A quarter of a GiB is lacking, less than the slack and than what contexts are assumed to take; A waits for it."""
+    table = Table(pinned=1)
+    for name in "AB":
+        table.comes(name, 5)
+        assert table.asks(name) == [f"grant {name}"]
+    lacking = table.core.snapshot(table.now)[0]
+    left = (lacking.total_bytes - lacking.reserve_bytes) / GIB - 2
+    assert "revoke B" in table.grows("A", left - 5 + 0.25)
