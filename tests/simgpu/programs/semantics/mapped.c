@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped memory: what is said about it, what happens to those who use it too late, sharing it. */
+/* Mapped memory: what is said about it, and what happens to those who use it too late. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
@@ -273,58 +273,6 @@ void read_only_kernel(void)
 	SHOW(cuCtxSynchronize());
 	SHOW(launch_fill(at, 5, 16, stream));
 	SHOW(cuStreamSynchronize(stream));
-}
-
-void sharing(void)
-{
-	CUmemAllocationProp_v1 prop = on_device(), got;
-	CUmemAccessDesc_v1 access = all_rights();
-	CUmemGenericAllocationHandle_v1 handle, plain, copy;
-	int fd = -1, second = -1, nothing = open("/dev/null", O_RDWR);
-	CUdeviceptr at;
-	char host[16];
-	uint64_t types = 7;
-
-	begin();
-	MUST(cuMemCreate(&plain, MIB(4), &prop, 0));
-	SHOW(cuMemExportToShareableHandle(&fd, plain, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	at = map_some(&handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	SHOW(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, at));
-	TRUTH(types == 1);
-	SHOW(cuMemExportToShareableHandle(NULL, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  0));
-	SHOW(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_NONE, 0));
-	SHOW(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  1));
-	SHOW(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  0));
-	SHOW(cuMemExportToShareableHandle(&second, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  0));
-	TRUTH(fd != second && fcntl(fd, F_GETFD) == FD_CLOEXEC);
-	SHOW(cuMemImportFromShareableHandle(NULL, (void *)(intptr_t)fd,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	SHOW(cuMemImportFromShareableHandle(&copy, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_NONE));
-	SHOW(cuMemImportFromShareableHandle(&copy, (void *)(intptr_t)nothing,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	SHOW(cuMemImportFromShareableHandle(&copy, (void *)(intptr_t)fd,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	TRUTH(copy == handle);
-	SHOW(cuMemGetAllocationPropertiesFromHandle(&got, copy));
-	TRUTH(got.type == prop.type && got.location.type == 1 && got.location.id == 0);
-	TRUTH(got.handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	close(fd);
-	close(second);
-	SHOW(cuMemMap(at + MIB(8), MIB(4), 0, copy, 0));
-	SHOW(cuMemSetAccess(at + MIB(8), MIB(4), &access, 1));
-	SHOW(cuMemsetD8_v2(at, 5, 16));
-	SHOW(cuMemcpyDtoH_v2(host, at + MIB(8), 16));
-	TRUTH(host[3] == 5);
-	SHOW(cuMemRelease(handle));
-	SHOW(cuMemUnmap(at, MIB(4)));
-	SHOW(cuMemcpyDtoH_v2(host, at + MIB(8), 16));
-	TRUTH(host[3] == 5);
-	SHOW(cuMemExportToShareableHandle(&fd, copy, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	SHOW(cuMemRelease(copy));
 }
 
 void registering_files(void)
