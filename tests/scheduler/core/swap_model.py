@@ -50,6 +50,7 @@ class Process:
     wanted: tuple[int, int] | None = None
     """Footprint and fixed memory that it asked for."""
     grant: int | None = None
+    turns: int = 0
     waits: bool = False
     revoked: bool = False
     refusals: int = 0
@@ -115,6 +116,7 @@ class Process:
         match action:
             case Grant(_, grant):
                 self.grant, self.waits, self.revoked = grant, False, False
+                self.turns += 1
             case Revoke(_, grant):
                 self.revoked = self.grant == grant
             case Allot():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nvshare.scheduler.core.blocking import QUANTUM_STALLS
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -94,7 +95,7 @@ def test_quantum_is_not_stretched_for_what_comes_in_beside_the_holder() -> None:
 
 
 def test_quantum_is_stretched_for_what_moves_when_the_holder_leaves() -> None:
-    """Five of B's ten GiB: at 20 GB/s that is 0.27 s, and a quantum is twenty times that."""
+    """Five of B's ten GiB: at 20 GB/s that is 0.27 s, and a quantum is QUANTUM_STALLS times that."""
     table = Table(Policy.EXCLUSIVE)
     table.feed(QuantumSet(0.5))
     table.comes("A", 10)
@@ -103,7 +104,7 @@ def test_quantum_is_stretched_for_what_moves_when_the_holder_leaves() -> None:
     table.asks("B")
     deadline = table.core.deadline()
     assert deadline is not None
-    assert abs(deadline - 20 * 5 * GIB / 20e9) < 1e-6
+    assert abs(deadline - QUANTUM_STALLS * 5 * GIB / 20e9) < 1e-6
 
 
 def obey(table: Table, said: list[str], sizes: dict[str, float]) -> list[str]:

@@ -32,7 +32,7 @@ RESERVE = GIB // 2
 PINNED = 640 * MIB
 SLOTS = 6
 SLOT = st.integers(0, SLOTS - 1)
-SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB, 3 * GIB, 5 * GIB, 8 * GIB))
+SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB, 3 * GIB, 5 * GIB, 8 * GIB, 13 * GIB))
 HOLDING = (ShownState.HOLDING, ShownState.UNRESPONSIVE)
 
 
@@ -49,11 +49,10 @@ class SwapMachine(RuleBasedStateMachine):
         self.arenas: deque[GrowArena] = deque()
         self.in_doubt = False
         """A measurement was asked for."""
-        self.measured: set[int] = set()
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
-        host_bytes=st.sampled_from((24 * GIB, 100 * GIB)),
+        host_bytes=st.sampled_from((6 * GIB, 100 * GIB, 100 * GIB)),
         sizes=st.lists(SIZES, min_size=2, max_size=SLOTS - 1),
     )
     def start(self, policy: Policy, host_bytes: int, sizes: list[int]) -> None:
@@ -149,12 +148,13 @@ class SwapMachine(RuleBasedStateMachine):
         """The device is measured, as that was asked for."""
         if self.in_doubt:
             self.in_doubt = False
+            self.measure_contexts()
             self.handle(DeviceSeen(DEVICE, TOTAL))
 
     @rule()
     def deliver_all(self) -> None:
         """Everything arrives, everything moves, and those who are to leave do, until nothing is under way."""
-        for _ in range(1000):
+        for _ in range(150):
             busy = bool(self.arenas) or self.in_doubt
             self.make_arenas()
             self.see()
@@ -176,7 +176,6 @@ class SwapMachine(RuleBasedStateMachine):
         """A context is measured: as large as it is."""
         process = self.processes.get(slot)
         if process and process.number and process.pinned:
-            self.measured.add(process.number)
             self.handle(PinnedMeasured(process.number, process.pinned))
 
     @rule(slot=SLOT)
@@ -188,6 +187,7 @@ class SwapMachine(RuleBasedStateMachine):
             self.handle(ClientGone(former))
             if process.pinned:
                 self.connect(process)
+                self.measure_contexts()
             else:
                 self.dead.append((former, self.processes.pop(slot)))
                 return
@@ -229,6 +229,7 @@ class SwapMachine(RuleBasedStateMachine):
             while process.outbox:
                 self.say_one(process)
             self.handle(ResidentSettled(record))
+        self.measure_contexts()
 
     @rule(seconds=st.sampled_from((0.01, 1.0, 5.0)))
     def wait(self, seconds: float) -> None:
@@ -242,18 +243,18 @@ class SwapMachine(RuleBasedStateMachine):
 
     @rule()
     def everyone_is_served(self) -> None:
-        """When all obey, each one that waits has its turn, wholly on the device, within a quantum each."""
-        waiting = [process for process in self.processes.values() if process.waits and process.number]
+        """When all obey, each one that waits has its turn, wholly on the device, within a quantum each.
+
+        One is long where the hand-over before it was slow: up to QUANTUM_STALLS times four times what the link takes.
+        """
+        waiting = {process: process.turns for process in self.processes.values() if process.waits and process.number}
         for _ in range(3 * SLOTS):
             self.clean_up()
             self.deliver_all()
             for process in self.processes.values():
-                if process.grant is not None:
-                    assert process.runs, "somebody holds and is not wholly on the device"
-                    if process in waiting:
-                        waiting.remove(process)
-            self.wait(5.0)
-        assert not waiting, "somebody waits for ever"
+                assert process.grant is None or process.runs, "somebody holds and is not wholly on the device"
+            self.wait(70.0)
+        assert all(process.turns > turns for process, turns in waiting.items()), "somebody waits for ever"
         assert all(process.wanted is None for process in self.processes.values()), "a growth is never answered"
 
     @invariant()
@@ -262,6 +263,12 @@ class SwapMachine(RuleBasedStateMachine):
         used = sum(process.used_bytes for process in self.processes.values())
         used += sum(process.used_bytes for _, process in self.dead)
         assert used <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    def measure_contexts(self) -> None:
+        """All contexts are measured. Who comes back with nothing but a context can't be known otherwise."""
+        for process in list(self.processes.values()):
+            if process.number and process.pinned:
+                self.handle(PinnedMeasured(process.number, process.pinned))
 
     def connect(self, process: Process) -> None:
         self.last_number += 1
@@ -295,4 +302,4 @@ class SwapMachine(RuleBasedStateMachine):
 
 
 TestSwapMachine = SwapMachine.TestCase
-TestSwapMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
+TestSwapMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -5,22 +5,22 @@
 - Unmovable memory, a context included, is admitted when the footprint that each client was admitted still fits beside
   it. A context may count on the reserve for that, and on the memory of contexts that wait as it does: it comes first.
 - What a context takes that was made lately is only assumed; what others may allocate without asking and have not can be
-  taken back. Where nothing else is in the way a growth waits: only what is certain refuses.
+  taken back; what clients had that are gone will be free. Where nothing else is in the way a growth waits: only what is
+  certain refuses.
 - For whichever client is on the device as much of the others must be able to leave as lacks then: there has to be host
   memory for it. What the host has no memory for is refused; what it has is waited for until it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from nvshare.scheduler.core.actions import GrowArena
-from nvshare.scheduler.core.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BYTES, Arena, can_leave, fill
+from nvshare.scheduler.core.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BYTES, Arena, Host, can_leave, fill
+from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.snapshot import HostMemory
 from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
 
 SLACK_BYTES: Final = 64 << 20
@@ -30,31 +30,13 @@ SLACK_SHARE: Final = 1 / 16
 MIB: Final = 1 << 20
 
 
-@dataclass(slots=True, eq=False)
-class Host:
-    """The host memory of all devices' clients."""
-
-    budget_bytes: int
-    used_bytes: int = 0
-    departed_bytes: int = 0
-    """Of it, what clients had that are gone; it will be free."""
-
-    @property
-    def available_bytes(self) -> int:
-        """What may be made, now or when the memory of those that are gone is free."""
-        return self.budget_bytes - self.used_bytes + self.departed_bytes
-
-    def snapshot(self) -> HostMemory:
-        """What can be seen of it."""
-        return HostMemory(self.budget_bytes, self.used_bytes)
-
-
 class Admission:
     """The admissions of one device."""
 
-    def __init__(self, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+    def __init__(self, ledger: Ledger, host: Host, estates: Estates, grace_seconds: float) -> None:
         self._ledger = ledger
         self._host = host
+        self._estates = estates
         self._grace_seconds = grace_seconds
         self._arenas_for: tuple[int, ...] = ()
         """What the arenas were last looked at for; where nothing of it changed, there is nothing to make."""
@@ -68,14 +50,14 @@ class Admission:
         if _is_had(swap, growth):
             return None
         hoped = sum(client.account.pinned_bytes for client in self._unmeasured(clients, now))
-        left = self._left(swap, growth, clients) + hoped
+        left = self._left(swap, growth, clients) + self._ledger.departed_bytes + hoped
         most = self._most(swap, growth, left, hoped)
         if most < growth.footprint_bytes:
             return f"{growth.footprint_bytes // MIB} MiB do not fit the device, {max(0, most) // MIB} MiB would"
         left += self._reserve(swap, growth)
         for other in clients if _takes_from_others(swap, growth) else ():
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
-            if needed > left:
+            if max(needed, growth.footprint_bytes if other is swap else 0) > left:
                 return f"client {other.number} with its {needed // MIB} MiB would not fit any more"
         arenas, lacking = self._arenas(swap, growth, left, clients)
         own = sum(arena.bytes for arena in arenas)
@@ -84,16 +66,19 @@ class Admission:
         return None
 
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> bool:
-        """Whether a growth that is possible is so without a better measurement, more host memory or less of others'."""
+        """Whether a growth that is possible is so by what is measured, free, and there of host memory already."""
         if _is_had(swap, growth):
             return True
         left = self._left(swap, growth, clients)
         if self._most(swap, growth, left) < growth.footprint_bytes:
             return False
         left += self._reserve(swap, growth)
-        if _takes_from_others(swap, growth) and any(other.pledged_bytes > left for other in clients):
-            return False
-        arenas, lacking = self._arenas(swap, growth, left, clients)
+        if _takes_from_others(swap, growth):
+            if any(other.pledged_bytes > left for other in clients):
+                return False
+            if any(estate.pledged_bytes > left + estate.charge_bytes for estate in self._estates):
+                return False
+        arenas, lacking = self._arenas(swap, growth, left, clients, self._estates)
         return lacking <= 0 or can_leave(arenas) >= lacking
 
     def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
@@ -157,14 +142,11 @@ class Admission:
         return _is_unheard(client) and now >= client.progress_at + self._grace_seconds
 
     def _left(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> int:
-        """What would be left for what can move, without the contexts that are not admitted yet, but for its own.
-
-        What the gone had will be free.
-        """
+        """What would be left for what can move, without the contexts that are not admitted yet, but for its own."""
         waiting = (other.account.pinned_bytes for other in clients if not other.has_context)
         own = 0 if swap.has_context else swap.account.pinned_bytes
         fixed = _more_fixed(swap, growth)
-        return self._ledger.left_bytes + self._ledger.departed_bytes + sum(waiting) - own - fixed
+        return self._ledger.left_bytes + sum(waiting) - own - fixed
 
     def _most(self, swap: Swap, growth: GrowthRequested, left: int, hoped: int = 0) -> int:
         """How large its footprint may become where so much is left; of what is pinned ``hoped`` may turn out free."""
@@ -178,9 +160,9 @@ class Admission:
         return 0 if more or swap.has_context else self._ledger.reserve_bytes
 
     def _arenas(
-        self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap]
+        self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap], estates: Iterable[Estate] = ()
     ) -> tuple[list[Arena], int]:
-        """All arenas, and how much must be able to leave, with the growth."""
+        """All arenas, and how much must be able to leave, with the growth; ``estates``: of those who may come back."""
         arenas = []
         lacking = -left
         for other in clients:
@@ -189,6 +171,9 @@ class Admission:
                 useful = max(useful, growth.footprint_bytes)
             lacking += useful
             arenas.append(Arena(other.arena_bytes, useful))
+        for estate in estates:
+            lacking += estate.pledged_bytes - estate.charge_bytes
+            arenas.append(Arena(estate.arena_bytes, estate.pledged_bytes))
         # Beside the largest no more can leave than the others have; it is alone then, and has the reserve.
         sizes = [arena.useful_bytes for arena in arenas]
         return arenas, min(lacking, sum(sizes) - max(sizes))

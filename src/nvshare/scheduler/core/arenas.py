@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nvshare.scheduler.core.snapshot import HostMemory
+
 GRANULE_BYTES: Final = 2 << 20
 SEGMENT_BYTES: Final = 1 << 30
 """The most that is made at once, so that the first one is there soon: filling it takes 0.4 s."""
@@ -19,6 +21,25 @@ class Arena:
 
     bytes: int
     useful_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """The host memory of all devices' clients."""
+
+    budget_bytes: int
+    used_bytes: int = 0
+    departed_bytes: int = 0
+    """Of it, what clients had that are gone; it will be free."""
+
+    @property
+    def available_bytes(self) -> int:
+        """What may be made, now or when the memory of those that are gone is free."""
+        return self.budget_bytes - self.used_bytes + self.departed_bytes
+
+    def snapshot(self) -> HostMemory:
+        """What can be seen of it."""
+        return HostMemory(self.budget_bytes, self.used_bytes)
 
 
 def can_leave(arenas: Sequence[Arena]) -> int:

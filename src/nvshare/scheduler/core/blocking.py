@@ -16,8 +16,8 @@ from nvshare.scheduler.core.transitions import ClientState
 IDLE_SECONDS: Final = 0.02
 """How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
-QUANTUM_STALLS: Final = 20
-"""No quantum is shorter than so many times what the hand-over at its end costs: 5 %."""
+QUANTUM_STALLS: Final = 24
+"""No quantum is shorter than so many times what the hand-over at its end costs: with drain and changes below 5 %."""
 
 _FoundFor = tuple[Client, bool, int, Policy, int]
 """First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.

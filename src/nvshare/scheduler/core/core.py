@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Revoke
-from nvshare.scheduler.core.admission import Host
+from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -177,7 +177,7 @@ class Core:
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]
-                if device.residency.has_departed(event.client):
+                if event.client in device.residency.estates:
                     self._gone[event.client] = device
             case _:
                 assert_never(event)
@@ -250,7 +250,7 @@ class Core:
         if device is None:
             return []
         used_bytes = self._host.used_bytes
-        device.residency.free(event.client)
+        device.residency.estates.free(event.client)
         # Clients of any device may wait for the host memory.
         freed = used_bytes != self._host.used_bytes
         return self._reconcile_each(list(self._devices.values()) if freed else [device], now)
@@ -272,7 +272,7 @@ class Core:
     def _forget_device(self, event: DeviceForgotten, now: float) -> list[Action]:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
-        self._devices.pop(event.device).residency.free_all()
+        self._devices.pop(event.device).residency.estates.free_all()
         self._deadlines.pop(event.device, None)
         return self._reconcile_each([each for each in self._devices.values() if each.residency.clients], now)
 

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke
-from nvshare.scheduler.core.admission import Host
+from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.blocking import Blocking
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
@@ -120,6 +120,7 @@ class Device:
         client.since = now
         if client.swap is not None:
             client.swap.progress_at = now
+            client.swap.has_context = True
         self._waiting[client.number] = client
 
     def release(self, client: Client, now: float) -> None:
@@ -148,6 +149,8 @@ class Device:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
         swap.growth, swap.doubted = event, None
+        # The first context comes before anything else.
+        swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self.residency.growing[client.number] = client
         if client.state is ClientState.HOLDING and self.residency.refusal(swap, now) is None:
             swap.growing_bytes = event.footprint_bytes
@@ -161,8 +164,11 @@ class Device:
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
         swap = client.swap
-        if swap is None or not (swap.is_growing(pinned_bytes, now) if measured else swap.makes_context(now)):
-            self.ledger.pin(client.account, pinned_bytes, measured=measured)
+        if swap is not None:
+            if swap.is_growing(pinned_bytes, now) if measured else swap.makes_context(now):
+                return
+            swap.has_context |= measured and pinned_bytes > 0 and swap.growth is None
+        self.ledger.pin(client.account, pinned_bytes, measured=measured)
 
     # What is to be done.
 
@@ -340,9 +346,10 @@ class Device:
 
     def _in_need(self, first: Client | None) -> Client | None:
         """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
-        if first is None and self._holders.squeezed is not None and self._holders.squeezed[0].state is ClientState.IDLE:
-            return self._holders.squeezed[0]
-        return first
+        if first is not None or self._holders.squeezed is None:
+            return first
+        client = self._holders.squeezed[0]
+        return client if client.swap is not None and client.swap.growth is not None and not client.holds else None
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have no context, or was refused one; but whoever wants to work has one."""

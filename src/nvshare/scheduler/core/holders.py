@@ -166,7 +166,8 @@ class Holders:
         """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
         if self.squeezed is None or self.squeezed[0] is not client:
             return 0
-        return 0 if client.swap is not None and client.swap.is_in else max(0, self.squeezed[1])
+        has_all = client.swap is not None and client.swap.is_in and client.swap.growth is None
+        return 0 if has_all else max(0, self.squeezed[1])
 
     @property
     def count(self) -> int:

@@ -13,7 +13,8 @@ for the clients whose memory swaps:
   holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
   farthest. Never a holder. Only as many bytes as lack, one client at a time, and no more than its host memory takes.
 - One client at a time comes in.
-- A client that is alone may use the reserve.
+- A client beside which no other can leave any more may use the reserve: it is alone but for what the host has no memory
+  for.
 - No growth is refused for what is only assumed, or was true a while ago: who comes back has memory that counted as
   foreign, and a context is taken for larger than it is. The device is measured anew before.
 - Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
@@ -26,8 +27,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
-from nvshare.scheduler.core.admission import Admission, Host
+from nvshare.scheduler.core.admission import Admission
+from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.swap import Swap
@@ -55,15 +58,14 @@ class Residency:
         self.traffic = Traffic()
         self.resized: list[Client] = []
         """Whose growth the last plan refused, or found possible at last."""
-        self._departed: dict[int, tuple[int, int]] = {}
-        """What clients had that are gone, on the device and of host memory."""
+        self.estates = Estates(ledger, host)
         self._device = device
         self._ledger = ledger
         self._host = host
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host, grace_seconds)
+        self._admission = Admission(ledger, host, self.estates, grace_seconds)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -84,6 +86,8 @@ class Residency:
         self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
         self.short = self.deadline = None
         self.resized, self._kept = [], False
+        if self.growing or self._ledger.departed_bytes:
+            self.traffic.held_up()
         if not self.awaited:
             self._count()
             self._meet_needs()
@@ -97,37 +101,19 @@ class Residency:
         self._ledger.charged_bytes += client.swap.charge_bytes
 
     def remove(self, client: Client) -> None:
-        """A client is gone; where memory swaps, what it had stays charged until ``free``."""
+        """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
         if not self.clients:
             return
         swap, account = client.swap, client.account
-        arena_bytes = 0
-        charge = account.movable_bytes if client.holds else 0
+        estate = Estate(account.fixed_bytes, account.movable_bytes if client.holds else 0)
         if swap is not None:
             del self.clients[client.number]
             self.growing.pop(client.number, None)
             self._ledger.charged_bytes -= swap.charge_bytes
-            charge, arena_bytes = swap.charge_bytes, swap.arena_bytes + swap.arena_asked_bytes
-        self._departed[client.number] = charge + account.fixed_bytes, arena_bytes
-        self._ledger.depart(charge + account.fixed_bytes)
-        self._host.departed_bytes += arena_bytes
+            arena_bytes = swap.arena_bytes + swap.arena_asked_bytes
+            estate = Estate(account.fixed_bytes, swap.charge_bytes, arena_bytes, swap.pledged_bytes)
+        self.estates.add(client.number, estate)
         self.deadline = None
-
-    def has_departed(self, number: int) -> bool:
-        """Whether a client is gone and what it had is still charged."""
-        return number in self._departed
-
-    def free(self, number: int) -> None:
-        """Nothing of a client that is gone is left; nothing if that is no news."""
-        departed_bytes, arena_bytes = self._departed.pop(number, (0, 0))
-        self._ledger.depart(-departed_bytes)
-        self._host.used_bytes -= arena_bytes
-        self._host.departed_bytes -= arena_bytes
-
-    def free_all(self) -> None:
-        """The device is forgotten."""
-        for number in list(self._departed):
-            self.free(number)
 
     def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client told its memory; what it has in all is the device's to count."""
@@ -213,16 +199,21 @@ class Residency:
         for client in self.clients.values():
             if client.swap is not None and client.swap.goes_by_others:
                 self._allot(client, client.swap.resident_bytes)
-        if self._room < 0:
+        lacking = -self._room
+        if lacking > 0:
+            movers = self._movers()
+            if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting) and not self._paging_bytes:
+                lacking -= self._ledger.reserve_bytes
+        if lacking > 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
-            self._make_room(-self._room, next(contexts, None), reversed(self._waiting))
+            self._make_room(lacking, next(contexts, None), reversed(self._waiting))
         left = self._ledger.left_bytes - max((_more_fixed(client) for client in self.growing.values()), default=0)
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
             # What it was given on top of what it asked for is taken back where contexts come.
-            most = max(swap.footprint_bytes, left)
-            if swap.admitted_bytes > most and swap.reported and swap.growth is None:
+            most = max(swap.footprint_bytes, left, 0 if swap.growth is None else swap.growth.footprint_bytes)
+            if swap.admitted_bytes > most and swap.reported:
                 swap.admitted_bytes = most
                 self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
         # Each answers whether those behind it may have room.
@@ -231,7 +222,8 @@ class Residency:
                 self._kept = True
                 return
         for client in self.clients.values():
-            if client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE) and not self._bring_in(client):
+            holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
+            if holds and not self._bring_in(client, reversed(self._waiting)):
                 return
         for place, client in enumerate(self._waiting):
             behind = () if place else reversed(self._waiting[1:])
@@ -261,7 +253,7 @@ class Residency:
         holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
         more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
         fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
-        lacking = more + fixed - self._room_for(client)
+        lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
         if (more or fixed or not swap.has_context) and lacking > 0:
             self._make_room(lacking, client, reversed(self._waiting))
             return False
@@ -325,7 +317,7 @@ class Residency:
         if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
             self._allot(client, goal)
         if swap.allotted_bytes < footprint:
-            self._make_room(footprint - max(swap.charge_bytes, goal), client, behind)
+            self._make_room(footprint - swap.charge_bytes - self._room_for(client), client, behind)
             return False
         if swap.is_in or self.is_late(swap, self._now):
             return True
@@ -334,9 +326,19 @@ class Residency:
 
     def _room_for(self, client: Client) -> int:
         """What a client could have more than it is charged with."""
-        own = 0 if client.swap is None else client.swap.charge_bytes
-        alone = self._ledger.charged_bytes == own and not self._paging_bytes
-        return self._room + (self._ledger.reserve_bytes if alone else 0)
+        return self._room + (self._ledger.reserve_bytes if self._is_alone(client) else 0)
+
+    def _contexts_behind(self, client: Client) -> int:
+        """What is charged in advance for contexts that come after a client's growth."""
+        others = (each for each in self.growing.values() if each is not client)
+        return sum(each.account.pinned_bytes for each in others if each.swap is not None and not each.swap.has_context)
+
+    def _is_alone(self, client: Client) -> bool:
+        """Whether no other has anything that could leave."""
+        return not self._paging_bytes and all(mover is client for mover in self._movers())
+
+    def _movers(self) -> list[Client]:
+        return [client for client in self.clients.values() if client.swap is not None and client.swap.can_leave]
 
     def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
         swap = client.swap

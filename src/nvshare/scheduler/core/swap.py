@@ -155,6 +155,12 @@ class Swap:
         return max(0, self.resident_bytes + self.out_bytes - self.usable_bytes)
 
     @property
+    def can_leave(self) -> bool:
+        """Whether some of what it is charged with can leave, or will when its host memory is registered."""
+        stays = self.resident_bytes + self.out_bytes - self.arena_bytes - self.arena_asked_bytes
+        return self.charge_bytes > (max(0, stays) if self.reported else 0)
+
+    @property
     def footprint_bytes(self) -> int:
         """What can move."""
         return self.account.footprint_bytes or 0

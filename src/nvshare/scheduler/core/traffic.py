@@ -14,10 +14,14 @@ PAUSE_SECONDS: Final = 0.1
 """Who has told of nothing moved for so long did something else than move."""
 MEASURED_SECONDS: Final = 0.005
 """How much has to be measured before that counts."""
+TELLING_BYTES: Final = 16 << 20
+"""How long less than this takes is not a matter of the link."""
 MEMORY_SECONDS: Final = 2.0
 """Of what was measured as much counts: about the last 100 GB."""
 HAND_OVERS: Final = 4
 """Of the last ones the fastest tells what a hand-over costs: what made others slower comes once."""
+HELD_UP: Final = 4
+"""How many times as long as by the link a hand-over may take to count. In both directions at once each is slower."""
 HAND_OVER_BYTES: Final = 256 << 20
 """One of less tells nothing."""
 
@@ -46,7 +50,7 @@ class Way:
         # The time before the first chunk is not known.
         if client == self._client and 0 < elapsed < PAUSE_SECONDS:
             self.seconds += elapsed
-            if hindered:
+            if hindered or moved_bytes < TELLING_BYTES:
                 self._at = now
                 return
             kept = max(0.0, 1 - elapsed / MEMORY_SECONDS)
@@ -72,8 +76,8 @@ class Traffic:
         """Growths that were refused."""
         self._vacant_since: float | None = None
         self._came_before_bytes = 0
-        self._prepared = False
-        """Since the last holder left."""
+        self._held_up = False
+        """By something else than the link, since the last holder left."""
         self._hand_overs: deque[float] = deque(maxlen=HAND_OVERS)
         """Bytes that came in, per second that the device waited for them."""
 
@@ -93,7 +97,7 @@ class Traffic:
         Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
         """
         hindered = waits or prepares
-        self._prepared = self._prepared or prepares
+        self._held_up = self._held_up or prepares
         copied = out_bytes[1] - out_bytes[0]
         if copied > 0:
             self.out.moved(client, copied, now, hindered=hindered)
@@ -105,7 +109,11 @@ class Traffic:
         """The last holder left, and somebody waits."""
         self._vacant_since = now
         self._came_before_bytes = self.into.moved_bytes
-        self._prepared = False
+        self._held_up = False
+
+    def held_up(self) -> None:
+        """What the next one lacks does not depend on the link alone now."""
+        self._held_up = True
 
     def granted(self, now: float, *, swaps: bool) -> None:
         """Somebody holds; ``swaps``: its memory does."""
@@ -114,7 +122,7 @@ class Traffic:
             stall = now - self._vacant_since
             came = self.into.moved_bytes - self._came_before_bytes
             self.stall_seconds += stall
-            if came >= HAND_OVER_BYTES and stall > 0 and not self._prepared:
+            if came >= HAND_OVER_BYTES and stall > 0 and not self._held_up:
                 self._hand_overs.append(came / stall)
             self.prefetched += now == self._vacant_since
         self._vacant_since = None
@@ -138,7 +146,8 @@ class Traffic:
         """How long a hand-over takes in which so much leaves and as much comes in, at the same time.
 
         By hand-overs, else by the link: its directions are as fast, and the slower one was more likely kept waiting in
-        a way that nobody told.
+        a way that nobody told. A hand-over that took far longer than the link does was held up by something else.
         """
-        link = [rate for rate in (self.into.bytes_per_second, self.out.bytes_per_second) if rate]
-        return max(0, moved_bytes) / max(self._hand_overs or link, default=ASSUMED_BYTES_PER_SECOND)
+        link = max(self.into.bytes_per_second, self.out.bytes_per_second) or ASSUMED_BYTES_PER_SECOND
+        rate = max(link / HELD_UP, max(self._hand_overs)) if self._hand_overs else link
+        return max(0, moved_bytes) / rate

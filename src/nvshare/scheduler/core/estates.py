@@ -1,0 +1,61 @@
+"""What clients of one device had that are gone, until it is known to be free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvshare.scheduler.core.arenas import Host
+from nvshare.scheduler.core.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """What one of them had."""
+
+    fixed_bytes: int
+    """On the device, of what can't move."""
+    charge_bytes: int = 0
+    """On the device, or may have been, of what can move."""
+    arena_bytes: int = 0
+    """Of host memory."""
+    pledged_bytes: int = 0
+    """How much of what can move it may have. If its process lives it comes back with that, which must fit then."""
+
+    @property
+    def device_bytes(self) -> int:
+        """On the device."""
+        return self.fixed_bytes + self.charge_bytes
+
+
+class Estates:
+    """Those of one device, by the clients' numbers; they count in its ledger and in the host memory."""
+
+    def __init__(self, ledger: Ledger, host: Host) -> None:
+        self._ledger = ledger
+        self._host = host
+        self._estates: dict[int, Estate] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._estates
+
+    def __iter__(self) -> Iterator[Estate]:
+        return iter(self._estates.values())
+
+    def add(self, number: int, estate: Estate) -> None:
+        """A client is gone."""
+        self._estates[number] = estate
+        self._ledger.depart(estate.device_bytes)
+        self._host.departed_bytes += estate.arena_bytes
+
+    def free(self, number: int) -> None:
+        """Nothing of a client that is gone is left; nothing if that is no news."""
+        estate = self._estates.pop(number, Estate(0))
+        self._ledger.depart(-estate.device_bytes)
+        self._host.used_bytes -= estate.arena_bytes
+        self._host.departed_bytes -= estate.arena_bytes
+
+    def free_all(self) -> None:
+        """The device is forgotten."""
+        for number in list(self._estates):
+            self.free(number)
