@@ -38,6 +38,8 @@ class Host:
     used_bytes: int = 0
     departed_bytes: int = 0
     """Of it, what clients had that are gone; it will be free."""
+    awaited: int = 0
+    """Recorded clients of any device that are not back: nobody knows what they have of it."""
 
     @property
     def available_bytes(self) -> int:
@@ -118,6 +120,8 @@ class Admission:
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
+        if self._host.awaited:
+            return []
         lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
