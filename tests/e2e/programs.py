@@ -13,6 +13,7 @@ from tests.e2e.kubectl import RESOURCE, ROOT, TESTS, KubectlError, Object, event
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 IMAGE = f"nvshare/nvshare:{VERSION}"
 NEXT_IMAGE = "nvshare/nvshare:next"
+FORMER_IMAGE = "nvshare/nvshare:former"
 
 ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000
@@ -101,6 +102,12 @@ def ended(name: str, timeout: float = 60) -> str:
     return phase(name)
 
 
+def end_well(names: list[str]) -> None:
+    """Each ends with the right result, by itself."""
+    assert [ended(name, timeout=120) for name in names] == ["Succeeded"] * len(names), _ends(names)
+    assert [events(name)[-1]["right"] for name in names] == [True] * len(names)
+
+
 def running(name: str, timeout: float = 60) -> Running:
     """Waits until the pod's program has its GPU."""
     eventually(f"pod {name} has its GPU", lambda: _started(name), timeout)
@@ -138,3 +145,7 @@ def _started(name: str) -> str:
         return next((event["device"] for event in events(name) if event["event"] == "Started"), "")
     except KubectlError:
         return ""
+
+
+def _ends(names: list[str]) -> list[Object]:
+    return [get("pod", name)["status"]["containerStatuses"][0]["state"] for name in names]

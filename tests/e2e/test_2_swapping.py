@@ -8,7 +8,7 @@ from nvshare.simgpu.transfers import TO_DEVICE, TO_HOST
 from tests.e2e.conftest import GPUS
 from tests.e2e.kubectl import SCHEDULER, SYSTEM, Object, apply, eventually, get, kubectl, rolled_out, scheduler_status
 from tests.e2e.node import Node, check_turns
-from tests.e2e.programs import computing, delete, ended, events, pod, running
+from tests.e2e.programs import computing, delete, end_well, pod, running
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -41,7 +41,7 @@ def test_a_pod_does_not_pay_for_what_is_swapped(simulated: Node) -> None:
             grown = simulated.memory_bytes(client["pid"]) - before[name]
             print(f"{name}: {before[name] / MIB:.0f} MiB before, {grown / MIB:+.0f} MiB with its memory swapped")
             assert grown < 50 * MIB
-        _end_well(names)
+        end_well(names)
     finally:
         delete(*names)
 
@@ -55,7 +55,7 @@ def test_the_scheduler_is_killed_in_a_transfer(simulated: Node, direction: str) 
     try:
         apply(*(pod(name, computing(STEPS), memory=LIMIT) for name in names))
         simulated.kill_in_transfer("nvshare-scheduler", direction, GPUS)
-        _end_well(names)
+        end_well(names)
         check_turns(simulated.spans(since))
         assert _scheduler_restarts() == restarts + 1
     finally:
@@ -75,16 +75,6 @@ def _resident(names: list[str]) -> bool:
     clients = _clients()
     in_full = (each["swap"]["resident_bytes"] == each["footprint_bytes"] > 700 * MIB for each in clients.values())
     return set(clients) == set(names) and all(in_full)
-
-
-def _end_well(names: list[str]) -> None:
-    """Each ends with the right result, by itself."""
-    assert [ended(name, timeout=120) for name in names] == ["Succeeded"] * len(names), _ends(names)
-    assert [events(name)[-1]["right"] for name in names] == [True] * len(names)
-
-
-def _ends(names: list[str]) -> list[Object]:
-    return [get("pod", name)["status"]["containerStatuses"][0]["state"] for name in names]
 
 
 def _scheduler_restarts() -> int:
