@@ -216,3 +216,26 @@ def test_a_signal_ends_the_wait_for_memory(start_swapping: Start, fake_scheduler
     program.process.send_signal(signal.SIGINT)
     program.said("KeyboardInterrupt")
     assert program.process.wait(TIMEOUT)
+
+
+def test_a_scheduler_that_knows_nothing_of_swapping(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """It hears of all that there is as one footprint, and of each change, so that it lets nobody in who does not fit."""
+    program = start_swapping()
+    program.begin("use")
+    peer = fake_scheduler.accept()
+    peer.send(wire.SchedOn(client_id=1, epoch=1, level=1))
+    assert program.answer() == "0"
+    assert program.do(f"alloc x {2 * CHUNK}") == "0"
+    assert peer.receive() == wire.Footprint(2 * CHUNK)
+    assert program.do(f"alloc y {CHUNK}") == "0"
+    assert peer.receive() == wire.Footprint(3 * CHUNK)
+    fake_scheduler.die()
+    fake_scheduler.listen()
+    peer = fake_scheduler.accept()
+    assert peer.register.footprint_bytes == 3 * CHUNK
+    peer.send(wire.SchedOn(client_id=1, epoch=2, level=1))
+    program.begin("write x x")
+    assert isinstance(peer.receive(), wire.ReqLock)
+    peer.grant()
+    assert program.answer() == "0"
+    assert program.do("check x x") == "right"
