@@ -13,15 +13,20 @@ from tests.e2e.programs import computing, delete, end_well, pod, running
 pytestmark = pytest.mark.timeout(300)
 
 MIB = 1 << 20
-LIMIT = "256Mi"
-"""A third of a program's memory on the GPU."""
+LIMIT = "128Mi"
+LIMIT_BYTES = 128 * MIB
+"""A sixth of a program's memory on the GPU."""
 STEPS = 500
 LONGER_STEPS = 1000
 
 
 def test_a_pod_does_not_pay_for_what_is_swapped(simulated: Node) -> None:
-    """Its memory is charged to the scheduler: pods with a low limit are never near it, and their results are right."""
+    """Its memory is charged to the scheduler: pods with a low limit are never near it, and their results are right.
+
+    Until they end they have swapped ten times as much as they may use themselves.
+    """
     names = ["low-limit-0", "low-limit-1", "low-limit-2"]
+    moved = _moved_out_bytes()
     try:
         for name in names[:GPUS]:
             apply(pod(name, computing(LONGER_STEPS), memory=LIMIT))
@@ -42,6 +47,7 @@ def test_a_pod_does_not_pay_for_what_is_swapped(simulated: Node) -> None:
             print(f"{name}: {before[name] / MIB:.0f} MiB before, {grown / MIB:+.0f} MiB with its memory swapped")
             assert grown < 50 * MIB
         end_well(names)
+        assert _moved_out_bytes() - moved > 10 * LIMIT_BYTES
     finally:
         delete(*names)
 
@@ -63,6 +69,11 @@ def test_the_scheduler_is_killed_in_a_transfer(simulated: Node, direction: str) 
         # Another pod: kubelet would let this one wait longer after each death.
         kubectl("rollout", "restart", "--namespace", SYSTEM, SCHEDULER)
         rolled_out()
+
+
+def _moved_out_bytes() -> int:
+    """In all so far."""
+    return sum(device["swapping"]["out_bytes"] for device in scheduler_status()["devices"])
 
 
 def _clients() -> dict[str, Object]:
