@@ -19,6 +19,7 @@ ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000
 BLOCKS = 4
 BLOCK_BYTES = 192 << 20
+_END = "/dev/shm/end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,43 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TESTS}, "spec": spec}
 
 
+_COMPUTE_UNTIL_TOLD = f"""
+import sys
+from dataclasses import replace
+from pathlib import Path
+from nvshare.demo import job
+from nvshare.demo.plan import Started, event_to_line, plan_from_text
+plan = plan_from_text(sys.argv[1])
+driver = job.Driver()
+work = job._Work(driver, plan)
+print(event_to_line(Started(driver.device_uuid(plan.ordinal))), flush=True)
+work.prepare()
+steps = 0
+while not Path({_END!r}).exists():
+    for steps in range(steps + 1, steps + 9):
+        work.step(steps - 1)
+    driver.synchronize()
+print(event_to_line(job.check(replace(plan, steps=steps), *work.sums_and_elements())), flush=True)
+work.end()
+"""
+
+
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
     """A program that keeps a GPU busy, fills three quarters of it, and checks its result after its last step."""
+    return ["python3", "-m", "nvshare.demo.job", _plan(steps)]
+
+
+def computing_until_told() -> list[str]:
+    """The same, but its last step is when it is told to end, however long a slow machine takes until then."""
+    return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
+
+
+def tell_to_end(name: str) -> None:
+    """Its pod computes until told."""
+    kubectl("exec", "--namespace", TESTS, name, "--", "touch", _END)
+
+
+def _plan(steps: int) -> str:
     plan = {
         "name": "e2e",
         "ordinal": 0,
@@ -68,7 +104,7 @@ def computing(steps: int = ENDLESS_STEPS) -> list[str]:
         "seed": 1,
         "stamped": False,
     }
-    return ["python3", "-m", "nvshare.demo.job", json.dumps(plan)]
+    return json.dumps(plan)
 
 
 def probing() -> list[str]:

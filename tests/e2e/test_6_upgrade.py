@@ -18,13 +18,14 @@ from tests.e2e.programs import (
     FORMER_IMAGE,
     IMAGE,
     Running,
-    computing,
+    computing_until_told,
     delete,
     end_well,
     is_untouched,
     kill_all_but,
     pod,
     running,
+    tell_to_end,
 )
 
 pytestmark = pytest.mark.timeout(400)
@@ -32,9 +33,6 @@ pytestmark = pytest.mark.timeout(400)
 COMMIT = (FOLDER / "former_version" / "commit").read_text().strip()
 OLD = [f"old-{number}" for number in range(2 * GPUS)]
 NEW = [f"new-{number}" for number in range(GPUS)]
-OLD_STEPS = 1200
-"""GPU time that lasts until both changes are over."""
-NEW_STEPS = 400
 TURN_SECONDS = 60
 MIB = 1 << 20
 
@@ -55,7 +53,7 @@ def former(simulated: Node) -> Node:
 @pytest.fixture(scope="module")
 def old(former: Node) -> list[Running]:
     """Two pods on each GPU that began with the former version."""
-    apply(*(pod(name, computing(OLD_STEPS)) for name in OLD))
+    apply(*(pod(name, computing_until_told()) for name in OLD))
     return [running(name) for name in OLD]
 
 
@@ -68,7 +66,7 @@ def test_upgrade_from_a_version_without_swapping(former: Node, old: list[Running
     rolled_out()
     eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
     assert {client["backend"] for client in _clients()} == {"managed"}
-    apply(*(pod(name, computing(NEW_STEPS)) for name in NEW))
+    apply(*(pod(name, computing_until_told()) for name in NEW))
     new = [running(name) for name in NEW]
     since = former.clock_ns()
     eventually("old and new take turns", lambda: former.took_turns(since, [3] * GPUS), TURN_SECONDS)
@@ -87,6 +85,8 @@ def test_back_to_a_version_without_swapping(former: Node, old: list[Running]) ->
     since = former.clock_ns()
     eventually("old and new take turns", lambda: former.took_turns(since, [3] * GPUS), TURN_SECONDS)
     check_turns(former.spans(since))
+    for name in (*OLD, *NEW):
+        tell_to_end(name)
     end_well([*OLD, *NEW])
     delete(*OLD, *NEW)
 
