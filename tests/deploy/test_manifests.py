@@ -106,6 +106,15 @@ def test_no_more_rights_than_needed(folder: Path) -> None:
 
 
 @stacks
+def test_kubectl_need_not_be_told_which_container(folder: Path) -> None:
+    """The one that serves; without a default kubectl says on each call which one it took."""
+    for name in ("nvshare-scheduler", "nvshare-device-plugin"):
+        template = daemon_set(folder, name)["spec"]["template"]
+        (container,) = template["spec"]["containers"]
+        assert template["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == container["name"]
+
+
+@stacks
 def test_the_schedulers_limit_pays_for_the_host_memory(folder: Path) -> None:
     """Beside what the scheduler itself may need; with less it would not start, and none of it would be kept."""
     (container,) = daemon_set(folder, "nvshare-scheduler")["spec"]["template"]["spec"]["containers"]

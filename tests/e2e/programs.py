@@ -13,11 +13,13 @@ from tests.e2e.kubectl import RESOURCE, ROOT, TESTS, KubectlError, Object, event
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 IMAGE = f"nvshare/nvshare:{VERSION}"
 NEXT_IMAGE = "nvshare/nvshare:next"
+FORMER_IMAGE = "nvshare/nvshare:former"
 
 ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000
 BLOCKS = 4
 BLOCK_BYTES = 192 << 20
+_END = "/dev/shm/end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,43 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TESTS}, "spec": spec}
 
 
+_COMPUTE_UNTIL_TOLD = f"""
+import sys
+from dataclasses import replace
+from pathlib import Path
+from nvshare.demo import job
+from nvshare.demo.plan import Started, event_to_line, plan_from_text
+plan = plan_from_text(sys.argv[1])
+driver = job.Driver()
+work = job._Work(driver, plan)
+print(event_to_line(Started(driver.device_uuid(plan.ordinal))), flush=True)
+work.prepare()
+steps = 0
+while not Path({_END!r}).exists():
+    for steps in range(steps + 1, steps + 9):
+        work.step(steps - 1)
+    driver.synchronize()
+print(event_to_line(job.check(replace(plan, steps=steps), *work.sums_and_elements())), flush=True)
+work.end()
+"""
+
+
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
     """A program that keeps a GPU busy, fills three quarters of it, and checks its result after its last step."""
+    return ["python3", "-m", "nvshare.demo.job", _plan(steps)]
+
+
+def computing_until_told() -> list[str]:
+    """The same, but its last step is when it is told to end, however long a slow machine takes until then."""
+    return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
+
+
+def tell_to_end(name: str) -> None:
+    """Its pod computes until told."""
+    kubectl("exec", "--namespace", TESTS, name, "--", "touch", _END)
+
+
+def _plan(steps: int) -> str:
     plan = {
         "name": "e2e",
         "ordinal": 0,
@@ -67,7 +104,7 @@ def computing(steps: int = ENDLESS_STEPS) -> list[str]:
         "seed": 1,
         "stamped": False,
     }
-    return ["python3", "-m", "nvshare.demo.job", json.dumps(plan)]
+    return json.dumps(plan)
 
 
 def probing() -> list[str]:
@@ -99,6 +136,12 @@ def ended(name: str, timeout: float = 60) -> str:
     """Waits for the pod's end; its phase."""
     eventually(f"pod {name} ends", lambda: phase(name) in {"Succeeded", "Failed"}, timeout)
     return phase(name)
+
+
+def end_well(names: list[str]) -> None:
+    """Each ends with the right result, by itself."""
+    assert [ended(name, timeout=120) for name in names] == ["Succeeded"] * len(names), _ends(names)
+    assert [events(name)[-1]["right"] for name in names] == [True] * len(names)
 
 
 def running(name: str, timeout: float = 60) -> Running:
@@ -138,3 +181,7 @@ def _started(name: str) -> str:
         return next((event["device"] for event in events(name) if event["event"] == "Started"), "")
     except KubectlError:
         return ""
+
+
+def _ends(names: list[str]) -> list[Object]:
+    return [get("pod", name)["status"]["containerStatuses"][0]["state"] for name in names]

@@ -216,3 +216,45 @@ def test_a_signal_ends_the_wait_for_memory(start_swapping: Start, fake_scheduler
     program.process.send_signal(signal.SIGINT)
     program.said("KeyboardInterrupt")
     assert program.process.wait(TIMEOUT)
+
+
+def test_a_scheduler_that_knows_nothing_of_swapping(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """It hears of all that there is as one footprint, and of each change, and lets nobody in who does not fit."""
+    program = start_swapping()
+    program.begin("use")
+    peer = fake_scheduler.accept()
+    peer.send(wire.SchedOn(client_id=1, epoch=1, level=1))
+    assert program.answer() == "0"
+    assert program.do(f"alloc x {2 * CHUNK}") == "0"
+    assert peer.receive() == wire.Footprint(2 * CHUNK)
+    assert program.do(f"alloc y {CHUNK}") == "0"
+    assert peer.receive() == wire.Footprint(3 * CHUNK)
+    fake_scheduler.die()
+    fake_scheduler.listen()
+    peer = fake_scheduler.accept()
+    assert peer.register.footprint_bytes == 3 * CHUNK
+    peer.send(wire.SchedOn(client_id=1, epoch=2, level=1))
+    program.begin("write x x")
+    assert isinstance(peer.receive(), wire.ReqLock)
+    peer.grant()
+    assert program.answer() == "0"
+    assert program.do("check x x") == "right"
+
+
+def test_what_is_out_when_such_a_scheduler_comes(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """It comes back by itself as far as there is room, and one line says why it may not."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 2 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, order=peer.order)
+    fake_scheduler.die()
+    fake_scheduler.listen()
+    old = fake_scheduler.accept()
+    old.send(wire.SchedOn(client_id=1, epoch=2, level=1))
+    program.begin("check x x")
+    old.expect_wanting()
+    old.grant()
+    assert program.answer() == "right"
+    (line,) = [line for line in program.errors if "knows nothing of swapping" in line]
+    assert "when others leave the device" in line

@@ -24,7 +24,7 @@ from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
-from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
+from nvshare.scheduler.arenas.choice import HALF, HostBudget, HostMemoryChoice
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -126,19 +126,19 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
 
 
-def _host_bytes(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> int:
-    available_bytes = limits.available_bytes()
+def _host_budget(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostBudget:
+    budget = HostBudget(choice, limits.available_bytes(), limits.cgroup_bytes())
     try:
-        given_bytes = choice.budget_bytes(available_bytes, limits.cgroup_bytes())
+        given_bytes = budget.bytes()
     except ValueError as error:
         raise StartError(str(error)) from error
-    if given_bytes < (asked_bytes := choice.asked_bytes(available_bytes)):
+    if given_bytes < (asked_bytes := choice.asked_bytes(budget.available_bytes)):
         log.warning(
             "there is less host memory than was asked for",
             asked=display.size(asked_bytes),
             given=display.size(given_bytes),
         )
-    return given_bytes
+    return budget
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -179,7 +179,8 @@ class _Running:
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
-        settings = replace(options.settings, host_bytes=_host_bytes(options.host_memory, limits, log))
+        host_budget = _host_budget(options.host_memory, limits, log)
+        settings = replace(options.settings, host_bytes=host_budget.bytes())
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
@@ -202,7 +203,7 @@ class _Running:
             log,
             self._dispatcher,
             limits,
-            self.settings.host_bytes,
+            host_budget,
             records.swappers,
             tell_of_swappers(records.swappers, found, self._dispatcher, log),
             known.by_uuid.__contains__,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from nvshare.log import Log
 from nvshare.scheduler.arenas.arenas import Arenas
+from nvshare.scheduler.arenas.choice import HostBudget
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.events import MemoryFreed, ResidentSettled
@@ -33,12 +34,12 @@ class Swapping:
         log: Log,
         dispatcher: Dispatcher,
         limits: MemoryLimits,
-        host_bytes: int,
+        host_budget: HostBudget,
         record: Record,
         former: Sequence[Recorded],
         is_measured: Callable[[str], bool],
     ) -> None:
-        """``host_bytes``: what all arenas together may have. ``former``: those in the record, of whom the core knows.
+        """``host_budget``: what all arenas together may have. ``former``: those in the record, of whom the core knows.
 
         ``is_measured``: whether a device's memory is measured; then ``measure_soon`` is set before the loop runs.
         """
@@ -49,8 +50,11 @@ class Swapping:
         self._before_first = max((each.number for each in record.found), default=0)
         """The clients' numbers in the record come after this one."""
         self._arenas = Arenas(
-            loop, log, limits, host_bytes, lambda: dispatcher.clients, dispatcher.host_memory, dispatcher.feed
+            loop, log, limits, host_budget.bytes(), lambda: dispatcher.clients, dispatcher.host_memory, dispatcher.feed
         )
+        self._host_budget = host_budget
+        self._had_bytes = 0
+        """Of host memory, by those of the former scheduler that are back."""
         self._returning = Returning(former, loop, log, self._settled)
         self.departed = Departed(loop, is_measured, self._measure, self._freed)
         self.measure_soon: Callable[[], None] | None = None
@@ -75,17 +79,26 @@ class Swapping:
         self._record.erase(self._before_first + number)
 
     def came(self, client: RegisteredClient) -> None:
-        """It is registered, and whatever its process had before is this client's."""
-        process = Process(client.device, client.pid, client.started)
-        self._returning.back(process)
-        self.departed.back(process)
+        """It is registered."""
         self._swappers[client.device] += client.backend == SWAP
+        if client.backend != SWAP:
+            self._back(client)
+
+    def told(self, client: RegisteredClient, host_bytes: int) -> None:
+        """One whose memory swaps has said for the first time what it has; before, nobody knows what is left for others.
+
+        ``host_bytes``: its host memory, which was in use when the budget was made if it is of the former scheduler.
+        """
+        if host_bytes and self._returning.awaits(_process(client)):
+            self._had_bytes += host_bytes
+            self._arenas.set_budget(self._host_budget.bytes(self._had_bytes))
+        self._back(client)
 
     def left(self, number: int, client: RegisteredClient) -> None:
         """A client's connection ended, and the core knows."""
         # Beside those that swap the memory of the others counts until it is free, too.
         if self._swappers[client.device]:
-            self.departed.left(number, Process(client.device, client.pid, client.started))
+            self.departed.left(number, _process(client))
         if client.backend == SWAP:
             self._arenas.forget(number)
             self._swappers[client.device] -= 1
@@ -102,6 +115,11 @@ class Swapping:
         self._returning.stop()
         self.departed.stop()
 
+    def _back(self, client: RegisteredClient) -> None:
+        """Whatever the client's process had before is the client's."""
+        self._returning.back(_process(client))
+        self.departed.back(_process(client))
+
     def _measure(self) -> None:
         if self.measure_soon is not None:
             self.measure_soon()
@@ -115,3 +133,7 @@ class Swapping:
     def _freed(self, number: int) -> None:
         self._record.erase(self._before_first + number)
         self._dispatcher.feed(MemoryFreed(number))
+
+
+def _process(client: RegisteredClient) -> Process:
+    return Process(client.device, client.pid, client.started)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare.scheduler.core.arenas import GRANULE_BYTES, Arena, can_leave, fill
+from nvshare.scheduler.core.events import DeviceSeen, ResidentRecorded, ResidentSettled
+from tests.scheduler.core.swap_transcript import GIB, TOTAL, Table
 
-MIB = 1 << 20
-GIB = 1 << 30
 ARENAS = st.lists(
     st.builds(
         lambda have, useful: Arena(have * GRANULE_BYTES, useful * GRANULE_BYTES), st.integers(0, 60), st.integers(0, 99)
@@ -41,3 +41,14 @@ def test_what_can_leave_for_the_one_with_the_largest_arena() -> None:
     """Its own arena is of no use then, and neither is more than a client has."""
     assert can_leave([Arena(4 * GIB, 8 * GIB), Arena(2 * GIB, 2 * GIB), Arena(9 * GIB, GIB)]) == 3 * GIB
     assert can_leave([]) == 0
+
+
+def test_none_is_made_before_recorded_clients_are_back() -> None:
+    """On any device: nobody knows how much of the budget those have that are not back."""
+    table = Table(host=4)
+    table.feed(DeviceSeen("GPU-b", TOTAL * GIB))
+    table.feed(ResidentRecorded("GPU-b", 1))
+    table.comes("A", 12, arena=0)
+    assert not [said for said in table.comes("B", 12, 3, arena=3) if said.startswith("arena")]
+    assert table.feed(ResidentSettled(1)) == ["arena A 1"]
+    assert table.core.host_memory().used_bytes == 4 * GIB

@@ -215,3 +215,23 @@ def test_a_little_growth_makes_a_holder_leave_where_contexts_are_assumed() -> No
     lacking = table.core.snapshot(table.now)[0]
     left = (lacking.total_bytes - lacking.reserve_bytes) / GIB - 2
     assert "revoke B" in table.grows("A", left - 5 + 0.25)
+
+
+def test_what_is_shown_as_coming_in_does_so() -> None:
+    """Half a chunk has no room to come into: nobody is shown a transfer that stands still until the holder leaves."""
+
+    def coming(table: Table) -> float:
+        swap = table.core.client(ord("B"), table.now).swap
+        assert swap is not None
+        return swap.in_bytes / GIB
+
+    half = 1 / 32
+    table = two_that_do_not_fit()
+    table.has("B", 10, 4)
+    assert coming(table) == 1
+    table.has("B", 10, 5 - half)
+    assert coming(table) == 0
+    table.releases("A")
+    table.has("A", 10, 0)
+    table.has("B", 10, 10 - half)
+    assert coming(table) == half

@@ -66,6 +66,12 @@ class Arenas:
         """By client."""
         self._timer: asyncio.TimerHandle | None = None
 
+    def set_budget(self, budget_bytes: int) -> None:
+        """So much all arenas together may have from now on."""
+        self._budget_bytes = budget_bytes
+        if self._timer is None:
+            self._feed(HostMemorySet(budget_bytes))
+
     def grow(self, action: GrowArena) -> None:
         """Begins with host memory for a client, which has none on its way."""
         if self._filling is None:

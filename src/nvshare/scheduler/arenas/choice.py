@@ -43,6 +43,19 @@ class HostMemoryChoice:
 HALF = HostMemoryChoice(None, 0.5)
 
 
+@dataclass(frozen=True, slots=True)
+class HostBudget:
+    """What a choice means here: how much was available at the start, and what the cgroup allows."""
+
+    choice: HostMemoryChoice
+    available_bytes: int
+    cgroup_bytes: int | None
+
+    def bytes(self, had_bytes: int = 0) -> int:
+        """How much all arenas together may have; ``had_bytes``: what some had at the start, so that it was not free."""
+        return self.choice.budget_bytes(self.available_bytes + had_bytes, self.cgroup_bytes)
+
+
 def size_of(text: str) -> int:
     """The bytes that a text such as ``512MiB`` means; ValueError with what is wrong."""
     match = _SIZE.fullmatch(text.strip())

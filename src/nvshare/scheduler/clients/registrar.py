@@ -158,6 +158,10 @@ class Registrar:
         """The pids of the former scheduler's holders that a device waits for; 0 for one that can't be seen."""
         return [holder.pid for holder in self._awaited.on(device)]
 
+    def told_memory(self, number: int, host_bytes: int) -> None:
+        """A client whose memory swaps has said for the first time what it has, with so much host memory."""
+        self._swapping.told(self._dispatcher.clients[number], host_bytes)
+
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
         client = self._dispatcher.remove(number, self._awaited.lost)

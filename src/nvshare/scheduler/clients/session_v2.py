@@ -24,7 +24,7 @@ _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 class SessionV2:
     """One version 2 connection."""
 
-    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar", "_swaps")
+    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar", "_swaps", "_told_memory")
 
     def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
@@ -32,6 +32,7 @@ class SessionV2:
         self._dispatcher = dispatcher
         self._number = 0
         self._swaps = False
+        self._told_memory = False
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -108,6 +109,9 @@ class SessionV2:
         if fault := translate.nonsense(frame):
             raise PeerError(f"it sent {frame}: {fault}")
         self._feed(frame)
+        if isinstance(frame, wire.Resident) and not self._told_memory:
+            self._told_memory = True
+            self._registrar.told_memory(self._number, frame.arena_bytes)
 
     def _tell(self, frame: wire.ReqLock | wire.LockReleased | wire.Footprint) -> None:
         if not self._number:

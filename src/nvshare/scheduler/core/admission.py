@@ -103,6 +103,8 @@ class Admission:
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
+        if self._host.awaited:
+            return []
         lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []

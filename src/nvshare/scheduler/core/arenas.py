@@ -31,6 +31,8 @@ class Host:
     used_bytes: int = 0
     departed_bytes: int = 0
     """Of it, what clients had that are gone; it will be free."""
+    awaited: int = 0
+    """Recorded clients of any device that are not back: nobody knows what they have of it."""
 
     @property
     def available_bytes(self) -> int:

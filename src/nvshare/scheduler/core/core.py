@@ -236,14 +236,17 @@ class Core:
                     raise IllegalEvent(f"record {event.record} is awaited already", event)
                 self._residents[event.record] = device
                 device.residency.awaited += 1
+                self._host.awaited += 1
             case ResidentSettled():
                 if event.record not in self._residents:
                     raise IllegalEvent(f"record {event.record} is not awaited", event)
                 device = self._residents.pop(event.record)
                 device.residency.awaited -= 1
+                self._host.awaited -= 1
             case _:
                 assert_never(event)
-        return self._reconcile(device, now)
+        # Clients of any device may wait for host memory.
+        return self._reconcile_each([device] if self._host.awaited else list(self._devices.values()), now)
 
     def _free(self, event: MemoryFreed, now: float) -> list[Action]:
         device = self._gone.pop(event.client, None)

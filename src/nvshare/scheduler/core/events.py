@@ -100,7 +100,7 @@ class HolderDied:
 class ResidentRecorded:
     """A client of the scheduler before this one had memory that swaps on a device; ``record`` is whatever names it.
 
-    Until the ResidentSettled of all of them nobody on the device is given memory.
+    Until the ResidentSettled of all of them nobody on the device is given memory, and nobody at all host memory.
     """
 
     device: str
@@ -109,7 +109,7 @@ class ResidentRecorded:
 
 @dataclass(frozen=True, slots=True)
 class ResidentSettled:
-    """The client of a ResidentRecorded is registered, or is dead, or was awaited long enough."""
+    """The client of a ResidentRecorded has said what it has, or is dead, or was awaited long enough."""
 
     record: int
 

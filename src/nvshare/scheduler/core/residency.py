@@ -33,12 +33,12 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.swap import CHUNK_BYTES, Swap
 from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
-STEP_BYTES: Final = 64 << 20
-"""Room is given in such steps, or all that lacks: clients move chunks of this size."""
+STEP_BYTES: Final = CHUNK_BYTES
+"""Room is given in such steps, or all that lacks."""
 
 
 class Residency:

@@ -19,6 +19,10 @@ CONTEXT_SECONDS: Final = 3.0
 at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
 
 
+CHUNK_BYTES: Final = 64 << 20
+"""Clients move memory in pieces of this size; the last ones are smaller."""
+
+
 @dataclass(slots=True, eq=False)
 class Swap:
     """The record of one client. Its footprint, which is what can move, is in its account.
@@ -185,9 +189,16 @@ class Swap:
             admitted_bytes=self.admitted_bytes,
             arena_bytes=self.arena_bytes,
             usable_bytes=self.usable_bytes,
-            in_bytes=max(0, min(self.footprint_bytes, self.allotted_bytes) - self.resident_bytes),
+            in_bytes=self._coming_bytes,
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
         )
+
+    @property
+    def _coming_bytes(self) -> int:
+        """What comes in now: where there is room for a part of a chunk only, nothing does."""
+        room = self.allotted_bytes - self.resident_bytes
+        lacking = self.footprint_bytes - self.resident_bytes
+        return max(0, min(room, lacking)) if room >= min(lacking, CHUNK_BYTES) else 0
 
     def _tell(self, allotted_bytes: int, now: float) -> None:
         if self.going_by == self.order and not self.is_moving:

@@ -39,11 +39,14 @@ class Returning:
         }
         self._timer = loop.call_later(RETURN_SECONDS, self._give_up)
 
+    def awaits(self, process: Process) -> bool:
+        """Whether a process had memory that swaps, and is not back."""
+        return bool(self._numbers(process))
+
     def back(self, process: Process) -> None:
-        """A process has registered."""
-        for each in list(self._awaited.values()):
-            if process.pid and Process(each.device, each.pid, each.started) == process:
-                self._settle(each.number)
+        """A process is back, and what it has is known."""
+        for number in self._numbers(process):
+            self._settle(number)
 
     def pids(self, device: str) -> set[int]:
         """Whose bytes on a device are not foreign, though they are no clients yet."""
@@ -56,6 +59,10 @@ class Returning:
             end.stop()
         self._ends.clear()
         self._awaited.clear()
+
+    def _numbers(self, process: Process) -> list[int]:
+        former = self._awaited.values() if process.pid else ()
+        return [each.number for each in former if Process(each.device, each.pid, each.started) == process]
 
     def _give_up(self) -> None:
         for each in list(self._awaited.values()):
@@ -121,7 +128,7 @@ class Departed:
             self._ended(number)
 
     def back(self, process: Process) -> None:
-        """A process has registered anew: its memory is the new client's."""
+        """A process is back: its memory is the new client's."""
         for number, gone in list(self._gone.items()):
             if process.pid and gone.process == process:
                 self._free(number)

@@ -66,13 +66,21 @@ static void begin(struct nvs_frame *frame, uint8_t type)
 	frame->type = type;
 }
 
+/* All of it, for a scheduler that wants one number. */
+static uint64_t footprint_of(const struct nvs_memory_frames *memory)
+{
+	uint64_t counted = atomic_load(&memory->device->footprint_bytes);
+
+	return memory->swaps ? counted + nvs_room_footprint(memory->device) : counted;
+}
+
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame)
 {
 	begin(frame, NVS_FOOTPRINT);
 	if (memory->link == NVS_ROOM_LINK_UP)
 		return nvs_room_say(memory->device, now, all, frame);
-	frame->footprint_bytes = atomic_load(&memory->device->footprint_bytes);
+	frame->footprint_bytes = footprint_of(memory);
 	if (frame->footprint_bytes == memory->footprint_sent)
 		return false;
 	memory->footprint_sent = frame->footprint_bytes;

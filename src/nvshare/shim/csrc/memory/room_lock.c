@@ -90,10 +90,15 @@ void nvs_room_unlock_same(struct nvs_room_record *room)
 
 void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
 {
-	uint64_t deadline;
-	bool tell;
+	uint64_t deadline, footprint;
+	bool tell, tell_footprint;
 
 	serve(room);
+	footprint = room->state.footprint_bytes;
+	tell_footprint =
+		room->state.link == NVS_ROOM_LINK_UNAWARE && footprint != room->footprint_told;
+	if (tell_footprint)
+		room->footprint_told = footprint;
 	deadline = nvs_room_state_deadline(&room->state);
 	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
 	if (tell)
@@ -101,6 +106,8 @@ void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *ro
 	nvs_room_unlock_same(room);
 	if (tell)
 		device->listener->room_changed(device);
+	if (tell_footprint)
+		device->listener->footprint_changed(device);
 }
 
 void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)

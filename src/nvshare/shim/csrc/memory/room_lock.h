@@ -29,6 +29,8 @@ struct nvs_room_record {
 	struct nvs_room_state state;
 	struct nvs_room_waiter *first; /* in the order in which they came */
 	uint64_t deadline;	       /* that the client knows; 0: it is about to look */
+	uint64_t footprint_told;       /* of which the client heard last, for a scheduler that
+					* knows nothing of memory that swaps */
 	bool opens;		       /* the client waits for all to be in */
 	bool refused;		       /* and said so */
 	_Atomic uint32_t changes;      /* futex word */

@@ -21,9 +21,15 @@ static void say_refused(struct nvs_device *device, uint64_t limit, uint64_t used
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
+	bool out;
 
 	nvs_room_state_link(&room->state, link);
+	out = room->state.resident_bytes < room->state.footprint_bytes;
 	nvs_room_unlock(device, room);
+	if (link == NVS_ROOM_LINK_UNAWARE && out)
+		nvs_log("device %d: this scheduler knows nothing of swapping: what is swapped out "
+			"comes back when others leave the device",
+			device->ordinal);
 }
 
 static void refuse(struct nvs_device *device, const struct nvs_frame *frame)

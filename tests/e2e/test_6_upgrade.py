@@ -1,0 +1,110 @@
+"""From version 0.2.0, which knows nothing of swapping, to this one and back, under pods that run.
+
+Its parts are compiled from this repository's history (``former_version/``). Its manifests are its own, but for the
+image's name and the simulated GPUs' size, which are the node's hardware.
+"""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+
+import pytest
+
+from tests.e2e.conftest import FOLDER, GPUS, SIMULATED, VIRTUAL_DEVICES
+from tests.e2e.kubectl import ROOT, Object, allocatable, apply, eventually, kubectl, rolled_out, scheduler_status
+from tests.e2e.node import POD, Node, check_turns
+from tests.e2e.programs import (
+    FORMER_IMAGE,
+    IMAGE,
+    Running,
+    computing_until_told,
+    delete,
+    end_well,
+    is_untouched,
+    kill_all_but,
+    pod,
+    running,
+    tell_to_end,
+)
+
+pytestmark = pytest.mark.timeout(400)
+
+COMMIT = (FOLDER / "former_version" / "commit").read_text().strip()
+OLD = [f"old-{number}" for number in range(2 * GPUS)]
+NEW = [f"new-{number}" for number in range(GPUS)]
+TURN_SECONDS = 60
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def former(simulated: Node) -> Node:
+    """The node with the stack of the former version on it."""
+    known = subprocess.run(
+        ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"], cwd=ROOT, check=False, capture_output=True
+    )
+    if known.returncode:
+        pytest.skip("this clone's history does not reach back to version 0.2.0")
+    kill_all_but(POD)
+    _install_former()
+    return simulated
+
+
+@pytest.fixture(scope="module")
+def old(former: Node) -> list[Running]:
+    """Two pods on each GPU that began with the former version."""
+    apply(*(pod(name, computing_until_told()) for name in OLD))
+    return [running(name) for name in OLD]
+
+
+def test_upgrade_from_a_version_without_swapping(former: Node, old: list[Running]) -> None:
+    """Pods that have the former library take turns with new ones, which leave the GPU for them."""
+    since = former.clock_ns()
+    eventually("the old ones take turns", lambda: former.took_turns(since, [2] * GPUS), TURN_SECONDS)
+    check_turns(former.spans(since))
+    kubectl("apply", "--filename", SIMULATED)
+    rolled_out()
+    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    assert {client["backend"] for client in _clients()} == {"managed"}
+    apply(*(pod(name, computing_until_told()) for name in NEW))
+    new = [running(name) for name in NEW]
+    since = former.clock_ns()
+    eventually("old and new take turns", lambda: former.took_turns(since, [3] * GPUS), TURN_SECONDS)
+    check_turns(former.spans(since))
+    eventually(
+        "the new ones were swapped",
+        lambda: all(device["swapping"]["out_bytes"] > 700 * MIB for device in scheduler_status()["devices"]),
+        30,
+    )
+    assert all(is_untouched(each) for each in [*old, *new])
+
+
+def test_back_to_a_version_without_swapping(former: Node, old: list[Running]) -> None:
+    """The way back is the same, and in the end every result is right: no memory was lost, nobody lacked any."""
+    _install_former()
+    since = former.clock_ns()
+    eventually("old and new take turns", lambda: former.took_turns(since, [3] * GPUS), TURN_SECONDS)
+    check_turns(former.spans(since))
+    for name in (*OLD, *NEW):
+        tell_to_end(name)
+    end_well([*OLD, *NEW])
+    delete(*OLD, *NEW)
+
+
+def _install_former() -> None:
+    """As its README says, on nodes that have its image."""
+    devices = runpy.run_path(str(ROOT / "deploy" / "simulated" / "generate.py"))["DEVICES"]
+    for name in _of_history("ls-tree", "--name-only", COMMIT, SIMULATED).split():
+        if name.endswith(".yaml"):
+            text = _of_history("show", f"{COMMIT}:{name}")
+            kubectl("apply", "--filename", "-", stdin=text.replace(IMAGE, FORMER_IMAGE).replace("2x16GiB", devices))
+    rolled_out()
+    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+
+
+def _of_history(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def _clients() -> list[Object]:
+    return [client for device in scheduler_status()["devices"] for client in device["clients"]]
