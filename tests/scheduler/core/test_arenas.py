@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,3 +43,14 @@ def test_what_can_leave_for_the_one_with_the_largest_arena() -> None:
     """Its own arena is of no use then, and neither is more than a client has."""
     assert can_leave([Arena(4 * GIB, 8 * GIB), Arena(2 * GIB, 2 * GIB), Arena(9 * GIB, GIB)]) == 3 * GIB
     assert can_leave([]) == 0
+
+
+@given(st.lists(st.integers(1, 32), min_size=1), st.integers(0, 400), st.randoms())
+def test_what_surely_leaves(chunks: list[int], granules: int, chance: Random) -> None:
+    """In whichever order chunks leave until none fits any more: all of them, or no less than is counted on."""
+    arena = Arena(granules * GRANULE_BYTES, sum(chunks) * GRANULE_BYTES)
+    chance.shuffle(chunks)
+    left = granules
+    for chunk in chunks:
+        left -= chunk if chunk <= left else 0
+    assert (granules - left) * GRANULE_BYTES >= arena.takes_bytes

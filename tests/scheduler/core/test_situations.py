@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
     ResidencyReported,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 from tests.scheduler.core.test_residency import two_that_do_not_fit
 
 OTHER = "GPU-b"
@@ -29,8 +29,8 @@ def test_an_arena_that_comes_late() -> None:
     table.has("B", 10, 5)
     assert table.asks("B") == []
     assert "arena C 1" in table.arena("C", 1)
-    assert table.has("C", 10, 10) == ["evict C 9"]
-    assert table.has("C", 10, 9) == ["allot B 6"]
+    assert table.has("C", 10, 10) == [f"evict C {9 + REST:g}"]
+    assert table.has("C", 10, 9) == [f"allot B {6 - REST:g}"]
     table.arena("C", 9)
     assert table.has("C", 10, 9) == ["evict C 5"]
     assert table.has("C", 10, 5) == ["allot B 10"]

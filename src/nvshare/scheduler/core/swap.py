@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
+from nvshare.scheduler.core.arenas import Arena
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
@@ -152,7 +153,7 @@ class Swap:
     @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
-        return max(0, self.resident_bytes + self.out_bytes - self.usable_bytes)
+        return max(0, self.resident_bytes + self.out_bytes - Arena(self.usable_bytes, self.footprint_bytes).takes_bytes)
 
     @property
     def footprint_bytes(self) -> int:
