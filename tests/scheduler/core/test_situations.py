@@ -214,3 +214,21 @@ def test_a_little_growth_makes_a_holder_leave_where_contexts_are_assumed() -> No
     lacking = table.core.snapshot(table.now)[0]
     left = (lacking.total_bytes - lacking.reserve_bytes) / GIB - 2
     assert "revoke B" in table.grows("A", left - 5 + 0.25)
+
+
+def test_a_holder_that_used_what_is_taken_back() -> None:
+    """It can't go by that: it is told what it has, so that the rest of what it might have used is free for others."""
+    table = Table()
+    table.comes("A", 4)
+    table.asks("A")
+    assert table.grows("A", 12) == ["allot A 12.75 as 1"]
+    table.has("A", 12, 12)
+    table.has("A", 4, 4, slack=8)
+    table.comes("C", 2)
+    table.comes("B", 0)
+    assert table.asks("B") == ["grant B"]
+    before = table.orders["A"]
+    assert table.grows("B", 8) == ["evict A 5"]
+    assert table.has("A", 6, 6, order=before, slack=6) == ["allot A 6"]
+    assert table.has("A", 6, 6) == ["evict C 1"]
+    assert "allot B 8 as 1" in table.has("C", 2, 1)
