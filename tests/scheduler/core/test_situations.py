@@ -232,3 +232,14 @@ def test_a_holder_that_used_what_is_taken_back() -> None:
     assert table.has("A", 6, 6, order=before, slack=6) == ["allot A 6"]
     assert table.has("A", 6, 6) == ["evict C 1"]
     assert "allot B 8 as 1" in table.has("C", 2, 1)
+
+
+def test_host_memory_that_is_being_made_is_there_for_the_growth_that_waits() -> None:
+    """It is neither had nor left, and nobody is refused for that."""
+    table = Table(host=2)
+    table.comes("A", 10, arena=0)
+    table.comes("B", 0, arena=0)
+    assert sorted(table.grows("B", 6 - REST)) == ["arena A 1", "arena B 1"]
+    assert table.has("A", 10, 10) == []
+    table.arena("A", 1)
+    assert any(said.endswith("as 1") for said in table.arena("B", 1))

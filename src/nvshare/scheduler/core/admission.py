@@ -77,7 +77,7 @@ class Admission:
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
             if needed > left:
                 return f"client {other.number} with its {needed // MIB} MiB would not fit any more"
-        arenas, lacking = self._arenas(swap, growth, left, clients)
+        arenas, lacking = self._arenas(swap, growth, left, clients, coming=True)
         own = sum(arena.bytes for arena in arenas)
         if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
             return f"the host has not {lacking // MIB} MiB to swap into"
@@ -178,9 +178,9 @@ class Admission:
         return 0 if more or swap.has_context else self._ledger.reserve_bytes
 
     def _arenas(
-        self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap]
+        self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap], *, coming: bool = False
     ) -> tuple[list[Arena], int]:
-        """All arenas, and how much must be able to leave, with the growth."""
+        """All arenas, and how much must be able to leave, with the growth; ``coming``: with what is being made."""
         arenas = []
         lacking = -left
         for other in clients:
@@ -188,7 +188,7 @@ class Admission:
             if other is swap:
                 useful = max(useful, growth.footprint_bytes)
             lacking += useful
-            arenas.append(Arena(other.arena_bytes, useful))
+            arenas.append(Arena(other.arena_bytes + (other.arena_asked_bytes if coming else 0), useful))
         # Beside the largest no more can leave than the others have; it is alone then, and has the reserve.
         sizes = [arena.useful_bytes for arena in arenas]
         return arenas, min(lacking, sum(sizes) - max(sizes))
