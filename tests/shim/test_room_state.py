@@ -192,3 +192,25 @@ def test_what_is_lacking_is_said_once() -> None:
         assert [frame.memory.lacking_bytes for frame in room.says()] == [5]
         lib.nvs_room_state_set_arena(room.state, room.state.arena_bytes + 1, 0)
         assert [frame.memory.lacking_bytes for frame in room.says(True)] == [0]
+
+
+def test_never_more_than_the_footprint_is_here() -> None:
+    """What the mover has in hand may be freed before it has said what became of it."""
+    room = registered()
+    room.allot(1, 10, 10)
+    room.take(MOVABLE, 6)
+    room.evict(2, 0)
+    lib.nvs_room_state_leave(room.state, 6)
+    lib.nvs_room_state_give(room.state, 6, 0)
+    said = room.says(True)[-1].memory
+    assert (said.resident_bytes, said.out_bytes) == (0, 0)
+    lib.nvs_room_state_left(room.state, 6, True)
+    room.take(MOVABLE, 4)
+    room.allot(3, 10, 10)
+    assert lib.nvs_room_state_enter(room.state, 4)
+    lib.nvs_room_state_give(room.state, 4, 0)
+    said = room.says(True)[-1].memory
+    assert (said.resident_bytes, said.out_bytes) == (0, 0)
+    lib.nvs_room_state_entered(room.state, 4, False)
+    room.says(True)
+    assert room.state.said_resident_bytes == room.state.resident_bytes == 0

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
-
-import pytest
+from collections.abc import Callable
 
 from nvshare.paths import RunDir
 from nvshare.scheduler.arenas.limits import MARGIN_BYTES
 from tests.polling import poll_until
+from tests.scheduler.cgroup import Cgroup
 from tests.scheduler.swapper import Swapper
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 
@@ -21,54 +17,6 @@ MIB = 1 << 20
 TOTAL = 4 * GIB
 FOOTPRINT = 1792 * MIB
 """Two of these do not fit beside each other."""
-HIERARCHIES = ((Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"), (Path("/sys/fs/cgroup"), "memory.max"))
-
-
-class Cgroup:
-    """A memory cgroup of its own, for whoever joins it."""
-
-    def __init__(self, folder: Path, limit: str) -> None:
-        self.folder = folder
-        self._limit = folder / limit
-
-    def limit(self, limit_bytes: int) -> None:
-        self._limit.write_text(str(limit_bytes))
-
-    def used(self) -> int:
-        names = ("memory.usage_in_bytes", "memory.current")
-        return sum(int((self.folder / name).read_text()) for name in names if (self.folder / name).exists())
-
-    def killed(self) -> int:
-        """How many processes the kernel has ended for it."""
-        names = ("memory.oom_control", "memory.events")
-        text = "".join((self.folder / name).read_text() for name in names if (self.folder / name).exists())
-        return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
-
-
-@pytest.fixture
-def cgroup() -> Iterator[Cgroup]:
-    """Skips where nobody may make one."""
-    for hierarchy, limit in HIERARCHIES:
-        folder = hierarchy / f"nvshare-test-{os.getpid()}"
-        try:
-            folder.mkdir()
-        except OSError:
-            continue
-        try:
-            if (folder / limit).exists():
-                yield Cgroup(folder, limit)
-                return
-        finally:
-            poll_until(partial(_remove, folder), "nobody is in it")
-    pytest.skip("no memory cgroup can be made here")
-
-
-def _remove(folder: Path) -> bool:
-    try:
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 def grow(scheduler: Scheduler) -> tuple[Swapper, Swapper]:

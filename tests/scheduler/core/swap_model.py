@@ -163,11 +163,18 @@ class Process:
     def move(self, most: int) -> None:
         """Some of its memory leaves or comes."""
         if self.grant is None and self.resident > self.allotted:
-            self.resident -= min(most, self.resident, max(GRANULE, self.resident - self.allotted))
+            leaves = min(most, self.resident, max(GRANULE, self.resident - self.allotted))
+            self.resident -= min(leaves, self.may_leave)
             self.report()
         elif self.resident < min(self.footprint, self.allotted):
             self.resident += min(most, min(self.footprint, self.allotted) - self.resident)
             self.report()
+
+    @property
+    def may_leave(self) -> int:
+        """What its host memory takes, in whole chunks unless that is all that it has."""
+        left = self.arena - (self.footprint - self.resident)
+        return self.resident if left >= self.resident else max(0, left // GRANULE * GRANULE)
 
     def free(self, freed: int) -> None:
         """It frees memory, what is resident first."""

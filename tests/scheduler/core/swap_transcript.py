@@ -34,6 +34,8 @@ from nvshare.scheduler.core.settings import Settings
 
 DEVICE = "GPU-a"
 GIB = 1 << 30
+REST = 62 / 1024
+"""GiB that may stay free in host memory which is not enough for all, since memory leaves in chunks."""
 TOTAL = 16
 """GiB of the device, of which one is the reserve; contexts take nothing here unless a test says so."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +54,14 @@ def test_none_is_made_before_recorded_clients_are_back() -> None:
     assert not [said for said in table.comes("B", 12, 3, arena=3) if said.startswith("arena")]
     assert table.feed(ResidentSettled(1)) == ["arena A 1"]
     assert table.core.host_memory().used_bytes == 4 * GIB
+
+
+@given(st.lists(st.integers(1, 32), min_size=1), st.integers(0, 400), st.randoms())
+def test_what_surely_leaves(chunks: list[int], granules: int, chance: Random) -> None:
+    """In whichever order chunks leave until none fits any more: all of them, or no less than is counted on."""
+    arena = Arena(granules * GRANULE_BYTES, sum(chunks) * GRANULE_BYTES)
+    chance.shuffle(chunks)
+    left = granules
+    for chunk in chunks:
+        left -= chunk if chunk <= left else 0
+    assert (granules - left) * GRANULE_BYTES >= arena.takes_bytes

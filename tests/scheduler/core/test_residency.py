@@ -20,7 +20,7 @@ from nvshare.scheduler.core.events import (
     ResidentRecorded,
     ResidentSettled,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 
 
 def two_that_do_not_fit(policy: Policy = Policy.AUTO) -> Table:
@@ -144,9 +144,9 @@ def test_one_client_leaves_at_a_time() -> None:
 
 
 def test_no_more_leaves_than_host_memory_takes() -> None:
-    """C has host memory for one GiB of its three; the rest of what B lacks is D's."""
+    """C has host memory for one GiB of its three, and a rest; what B lacks more is D's."""
     table = Table(Policy.EXCLUSIVE)
-    table.comes("C", 3, arena=1)
+    table.comes("C", 3, arena=1 + REST)
     table.now += 1
     for name in "DAB":
         table.comes(name, 3)
@@ -223,7 +223,7 @@ def test_a_growth_waits_for_host_memory() -> None:
     table = Table()
     table.comes("A", 10, arena=0)
     table.comes("B", 0, arena=0)
-    said = table.grows("B", 6)
+    said = table.grows("B", 6 - REST)
     assert sorted(said) == ["arena A 1", "arena B 1"]
     assert table.arena("A", 1) == ["arena A 1"]
     assert any(text.endswith("as 1") for text in table.arena("B", 1))

@@ -16,7 +16,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
     ResidencyReported,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 from tests.scheduler.core.test_residency import two_that_do_not_fit
 
 OTHER = "GPU-b"
@@ -30,8 +30,8 @@ def test_an_arena_that_comes_late() -> None:
     table.has("B", 10, 5)
     assert table.asks("B") == []
     assert "arena C 1" in table.arena("C", 1)
-    assert table.has("C", 10, 10) == ["evict C 9"]
-    assert table.has("C", 10, 9) == ["allot B 6"]
+    assert table.has("C", 10, 10) == [f"evict C {9 + REST:g}"]
+    assert table.has("C", 10, 9) == [f"allot B {6 - REST:g}"]
     table.arena("C", 9)
     assert table.has("C", 10, 9) == ["evict C 5"]
     assert table.has("C", 10, 5) == ["allot B 10"]
@@ -235,3 +235,32 @@ def test_what_is_shown_as_coming_in_does_so() -> None:
     table.has("A", 10, 0)
     table.has("B", 10, 10 - half)
     assert coming(table) == half
+
+
+def test_a_holder_that_used_what_is_taken_back() -> None:
+    """It can't go by that: it is told what it has, so that the rest of what it might have used is free for others."""
+    table = Table()
+    table.comes("A", 4)
+    table.asks("A")
+    assert table.grows("A", 12) == ["allot A 12.75 as 1"]
+    table.has("A", 12, 12)
+    table.has("A", 4, 4, slack=8)
+    table.comes("C", 2)
+    table.comes("B", 0)
+    assert table.asks("B") == ["grant B"]
+    before = table.orders["A"]
+    assert table.grows("B", 8) == ["evict A 5"]
+    assert table.has("A", 6, 6, order=before, slack=6) == ["allot A 6"]
+    assert table.has("A", 6, 6) == ["evict C 1"]
+    assert "allot B 8 as 1" in table.has("C", 2, 1)
+
+
+def test_host_memory_that_is_being_made_is_there_for_the_growth_that_waits() -> None:
+    """It is neither had nor left, and nobody is refused for that."""
+    table = Table(host=2)
+    table.comes("A", 10, arena=0)
+    table.comes("B", 0, arena=0)
+    assert sorted(table.grows("B", 6 - REST)) == ["arena A 1", "arena B 1"]
+    assert table.has("A", 10, 10) == []
+    table.arena("A", 1)
+    assert any(said.endswith("as 1") for said in table.arena("B", 1))

@@ -59,7 +59,7 @@ class Admission:
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
             if max(needed, growth.footprint_bytes if other is swap else 0) > left:
                 return f"client {other.number} with its {needed // MIB} MiB would not fit any more"
-        arenas, lacking = self._arenas(swap, growth, left, clients)
+        arenas, lacking = self._arenas(swap, growth, left, clients, coming=True)
         own = sum(arena.bytes for arena in arenas)
         if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
             return f"the host has not {lacking // MIB} MiB to swap into"
@@ -78,7 +78,7 @@ class Admission:
                 return False
             if any(estate.pledged_bytes > left + estate.charge_bytes for estate in self._estates):
                 return False
-        arenas, lacking = self._arenas(swap, growth, left, clients, self._estates)
+        arenas, lacking = self._arenas(swap, growth, left, clients, estates=self._estates)
         return lacking <= 0 or can_leave(arenas) >= lacking
 
     def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
@@ -162,9 +162,19 @@ class Admission:
         return 0 if more or swap.has_context else self._ledger.reserve_bytes
 
     def _arenas(
-        self, swap: Swap, growth: GrowthRequested, left: int, clients: Collection[Swap], estates: Iterable[Estate] = ()
+        self,
+        swap: Swap,
+        growth: GrowthRequested,
+        left: int,
+        clients: Collection[Swap],
+        *,
+        coming: bool = False,
+        estates: Iterable[Estate] = (),
     ) -> tuple[list[Arena], int]:
-        """All arenas, and how much must be able to leave, with the growth; ``estates``: of those who may come back."""
+        """All arenas, and how much must be able to leave, with the growth.
+
+        ``coming``: with what is being made; ``estates``: with those who may come back.
+        """
         arenas = []
         lacking = -left
         for other in clients:
@@ -172,7 +182,7 @@ class Admission:
             if other is swap:
                 useful = max(useful, growth.footprint_bytes)
             lacking += useful
-            arenas.append(Arena(other.arena_bytes, useful))
+            arenas.append(Arena(other.arena_bytes + (other.arena_asked_bytes if coming else 0), useful))
         for estate in estates:
             lacking += estate.pledged_bytes - estate.charge_bytes
             arenas.append(Arena(estate.arena_bytes, estate.pledged_bytes))

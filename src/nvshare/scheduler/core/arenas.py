@@ -11,6 +11,8 @@ from nvshare.scheduler.core.snapshot import HostMemory
 GRANULE_BYTES: Final = 2 << 20
 SEGMENT_BYTES: Final = 1 << 30
 """The most that is made at once, so that the first one is there soon: filling it takes 0.4 s."""
+CHUNK_BYTES: Final = 64 << 20
+"""The most that a client moves as a whole: what is left of its host memory may be too little for the next one."""
 AHEAD_SHARE: Final = 0.1
 """Host memory is made while so much of the device is still to spare."""
 
@@ -21,6 +23,13 @@ class Arena:
 
     bytes: int
     useful_bytes: int
+
+    @property
+    def takes_bytes(self) -> int:
+        """How much can surely leave into it."""
+        if self.bytes >= self.useful_bytes:
+            return self.useful_bytes
+        return max(0, self.bytes - (CHUNK_BYTES - GRANULE_BYTES))
 
 
 @dataclass(slots=True, eq=False)
@@ -45,9 +54,9 @@ class Host:
 
 
 def can_leave(arenas: Sequence[Arena]) -> int:
-    """How much can leave the device for any one of the clients: what fits in the arenas of all but the largest one."""
-    used = [min(arena.bytes, arena.useful_bytes) for arena in arenas]
-    return sum(used) - max(used, default=0)
+    """How much can leave the device for any one of the clients: what all arenas take but the one that takes most."""
+    takes = [arena.takes_bytes for arena in arenas]
+    return sum(takes) - max(takes, default=0)
 
 
 def fill(arenas: Sequence[Arena], budget_bytes: int) -> list[Arena]:

@@ -28,12 +28,12 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
 from nvshare.scheduler.core.admission import Admission
-from nvshare.scheduler.core.arenas import Host
+from nvshare.scheduler.core.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.swap import CHUNK_BYTES, Swap
+from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -197,7 +197,9 @@ class Residency:
 
     def _meet_needs(self) -> None:
         for client in self.clients.values():
-            if client.swap is not None and client.swap.goes_by_others:
+            # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
+            outran = client.state is ClientState.HOLDING and client.swap is not None and client.swap.moves_out
+            if client.swap is not None and (client.swap.goes_by_others or outran):
                 self._allot(client, client.swap.resident_bytes)
         lacking = -self._room
         if lacking > 0:
@@ -236,8 +238,7 @@ class Residency:
         assert swap is not None
         growth = swap.growth
         assert growth is not None
-        reason = self.refusal(swap, self._now)
-        if reason is not None:
+        if (reason := self.refusal(swap, self._now)) is not None:
             if not self._is_in_doubt(swap):
                 self._refuse(client, reason)
             return True
@@ -246,8 +247,7 @@ class Residency:
             self.resized.append(client)
         swap.doubted = None
         if not self._admission.is_ready(swap, growth, self._swaps()):
-            changes_at = self._admission.changes_at(self._swaps(), self._now)
-            if changes_at is not None:
+            if (changes_at := self._admission.changes_at(self._swaps(), self._now)) is not None:
                 self._wake_at(changes_at)
             return True
         holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)

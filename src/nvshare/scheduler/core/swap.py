@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
+from nvshare.scheduler.core.arenas import CHUNK_BYTES, Arena
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
@@ -17,10 +18,6 @@ machine, and the device is measured every two seconds. Later what is assumed cou
 CONTEXT_SECONDS: Final = 3.0
 """How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
 at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
-
-
-CHUNK_BYTES: Final = 64 << 20
-"""Clients move memory in pieces of this size; the last ones are smaller."""
 
 
 @dataclass(slots=True, eq=False)
@@ -156,13 +153,14 @@ class Swap:
     @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
-        return max(0, self.resident_bytes + self.out_bytes - self.usable_bytes)
+        return max(0, self.resident_bytes + self.out_bytes - Arena(self.usable_bytes, self.footprint_bytes).takes_bytes)
 
     @property
     def can_leave(self) -> bool:
         """Whether some of what it is charged with can leave, or will when its host memory is registered."""
-        stays = self.resident_bytes + self.out_bytes - self.arena_bytes - self.arena_asked_bytes
-        return self.charge_bytes > (max(0, stays) if self.reported else 0)
+        arena = Arena(self.arena_bytes + self.arena_asked_bytes, self.footprint_bytes)
+        stays = max(0, self.resident_bytes + self.out_bytes - arena.takes_bytes)
+        return self.charge_bytes > (stays if self.reported else 0)
 
     @property
     def footprint_bytes(self) -> int:

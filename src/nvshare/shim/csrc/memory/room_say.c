@@ -48,11 +48,21 @@ static uint64_t grow_deadline(const struct nvs_room_state *state)
 	return state->answered == state->request ? state->grow_at : NVS_ROOM_NEVER;
 }
 
+/*
+ * Of what is freed while the mover has just brought it out, or has room for it, the footprint is
+ * told before the mover says what has become of it. No more than the footprint is ever here.
+ */
+static uint64_t resident(const struct nvs_room_state *state)
+{
+	return state->resident_bytes < state->footprint_bytes ? state->resident_bytes
+							      : state->footprint_bytes;
+}
+
 static bool news(const struct nvs_room_state *state)
 {
 	return state->said_order != state->order ||
 	       state->said_footprint_bytes != state->footprint_bytes ||
-	       state->said_resident_bytes != state->resident_bytes ||
+	       state->said_resident_bytes != resident(state) ||
 	       state->said_fixed_bytes != state->fixed_bytes ||
 	       state->said_arena_bytes != state->arena_bytes ||
 	       state->said_usable_bytes != state->usable_bytes ||
@@ -70,9 +80,9 @@ static uint64_t resident_deadline(const struct nvs_room_state *state)
 
 uint64_t nvs_room_state_deadline(const struct nvs_room_state *state)
 {
-	uint64_t grow = grow_deadline(state), resident = resident_deadline(state);
+	uint64_t grow_at = grow_deadline(state), resident_at = resident_deadline(state);
 
-	return grow < resident ? grow : resident;
+	return grow_at < resident_at ? grow_at : resident_at;
 }
 
 static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
@@ -108,12 +118,12 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 	frame->type = NVS_RESIDENT;
 	frame->memory.order = state->said_order = state->order;
 	frame->footprint_bytes = state->said_footprint_bytes = state->footprint_bytes;
-	frame->memory.resident_bytes = state->said_resident_bytes = state->resident_bytes;
+	frame->memory.resident_bytes = state->said_resident_bytes = resident(state);
 	frame->memory.fixed_bytes = state->said_fixed_bytes = state->fixed_bytes;
 	frame->memory.admitted_bytes = state->said_admitted_bytes = state->admitted_bytes;
 	frame->memory.arena_bytes = state->said_arena_bytes = state->arena_bytes;
 	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
-	frame->memory.out_bytes = state->footprint_bytes - state->resident_bytes;
+	frame->memory.out_bytes = state->footprint_bytes - resident(state);
 	frame->memory.lacking_bytes = state->lacking_bytes;
 	state->lacking_bytes = 0;
 	state->urgent = false;
@@ -123,10 +133,10 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 bool nvs_room_state_say(struct nvs_room_state *state, uint64_t now, bool all,
 			struct nvs_frame *frame)
 {
-	uint64_t resident = resident_deadline(state);
+	uint64_t resident_at = resident_deadline(state);
 
 	/* First how it is, then what is wanted. */
-	if (resident <= now || (all && resident != NVS_ROOM_NEVER))
+	if (resident_at <= now || (all && resident_at != NVS_ROOM_NEVER))
 		say_resident(state, now, frame);
 	else if (grow_deadline(state) <= now)
 		say_grow(state, now, frame);

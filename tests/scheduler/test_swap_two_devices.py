@@ -1,0 +1,104 @@
+"""Programs with memory on two devices: the real scheduler and the real library on simulated GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nvshare.simgpu import record
+from nvshare.simgpu.turns import Kind, overlaps
+from tests.polling import poll_until
+from tests.scheduler.situations import (
+    MIB,
+    allocates,
+    calls,
+    client,
+    opens,
+    out_bytes,
+    pushes_out,
+)
+from tests.scheduler.wire_client import Scheduler
+from tests.shim.controlled_program import ControlledProgram
+
+pytestmark = pytest.mark.timeout(120)
+
+Start = Callable[[], ControlledProgram]
+
+BYTES = 256 * MIB
+"""Two of these do not fit beside each other."""
+
+
+@pytest.fixture
+def start_both(scheduler: Scheduler, start_calling: Start) -> Callable[[], ControlledProgram]:
+    """Starts programs with memory on both devices, ``on0`` and ``on1``."""
+
+    def begin() -> ControlledProgram:
+        program = start_calling()
+        for ordinal in (0, 1):
+            opens(program, ordinal)
+            allocates(program, f"on{ordinal}", BYTES, ordinal)
+        return program
+
+    return begin
+
+
+def is_right(program: ControlledProgram, ordinal: int, seed: int) -> None:
+    """The memory on one device is as it was stamped."""
+    calls(program, f"cuCtxSetCurrent primary{ordinal}")
+    assert program.do(f"wrong on{ordinal} {BYTES} {seed}") == "0"
+
+
+def test_one_device_does_not_wait_for_the_other(scheduler: Scheduler, start_both: Start, start_calling: Start) -> None:
+    """A process works on one of them while its memory is out on the other, whose lock somebody has."""
+    program, neighbour = start_both(), start_calling()
+    pushes_out(scheduler, neighbour, program, BYTES)
+    calls(neighbour, "spin 60000")
+    poll_until(lambda: (found := client(scheduler, neighbour)) and found.state == "holding", "it holds", 20)
+    calls(program, "cuCtxSetCurrent primary1")
+    for seed in range(1, 4):
+        is_right(program, 1, seed)
+        calls(program, f"stamp on1 {BYTES} {seed + 1}", "cuCtxSynchronize")
+    assert (out_bytes(scheduler, program), out_bytes(scheduler, program, 1)) == (BYTES, 0)
+    neighbour.end()
+    is_right(program, 0, 0)
+
+
+def take_turns(scheduler_folder: Path) -> None:
+    """Never did kernels of two processes run beside each other on a device. (Memory comes in while other leaves.)"""
+    for ordinal in (0, 1):
+        kernels = [span for span in record.read(scheduler_folder, ordinal) if span.kind is Kind.KERNEL]
+        assert overlaps(kernels) == []
+
+
+def test_opposite_orders(start_both: Start, tmp_path: Path) -> None:
+    """Two processes that go from device to device, one the other way round, always have something."""
+    programs = [start_both(), start_both()]
+    for seed in range(10, 22):
+        for program, ordinal in zip(programs, (seed % 2, 1 - seed % 2), strict=True):
+            calls(program, f"cuCtxSetCurrent primary{ordinal}")
+            program.begin(f"stamp on{ordinal} {BYTES} {seed}")
+        assert [program.answer() for program in programs] == ["0", "0"]
+    for program, last in zip(programs, (1, 0), strict=True):
+        is_right(program, last, 21)
+        is_right(program, 1 - last, 20)
+    take_turns(tmp_path / "simgpu")
+
+
+def test_kernels_that_need_both(start_both: Start, tmp_path: Path) -> None:
+    """Two processes whose devices reach each other, each launching on another one than its memory is on."""
+    programs = [start_both(), start_both()]
+    for program in programs:
+        for ordinal in (0, 1):
+            calls(program, f"cuCtxSetCurrent primary{ordinal}", f"cuCtxEnablePeerAccess primary{1 - ordinal} 0")
+    for seed in range(10, 16):
+        for program, ordinal in zip(programs, (0, 1), strict=True):
+            calls(program, f"cuCtxSetCurrent primary{ordinal}")
+            program.begin(f"stamp on{1 - ordinal} {BYTES} {seed}")
+        assert [program.answer() for program in programs] == ["0", "0"]
+    for program, ordinal in zip(programs, (0, 1), strict=True):
+        calls(program, f"cuCtxSetCurrent primary{ordinal}", "cuCtxSynchronize")
+        is_right(program, ordinal, ordinal)
+        is_right(program, 1 - ordinal, 15)
+    take_turns(tmp_path / "simgpu")
