@@ -33,7 +33,11 @@ static int link_of(const struct nvs_memory_frames *memory, const struct nvs_lock
 		return memory->swaps && state->level >= SWAP_LEVEL ? NVS_ROOM_LINK_UP
 								   : NVS_ROOM_LINK_UNAWARE;
 	/* An attempt changes nothing before it has succeeded or failed. */
-	return state->link == NVS_LINK_DOWN && state->failures ? NVS_ROOM_LINK_DOWN : memory->link;
+	if (state->link != NVS_LINK_DOWN || !state->failures)
+		return memory->link;
+	/* Who is refused and is not to wait does without, as if there had never been one. */
+	return state->missing && state->on_missing != NVS_ON_MISSING_WAIT ? NVS_ROOM_LINK_UNAWARE
+									  : NVS_ROOM_LINK_DOWN;
 }
 
 void nvs_memory_follow(struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
