@@ -40,6 +40,7 @@ class Swap:
     """The newest that it is known to go by."""
     reported: bool = False
     out_bytes: int = 0
+    """What is on the way in included."""
     arena_bytes: int = 0
     """Host memory to swap into that it has, or was sent."""
     usable_bytes: int = 0
@@ -152,7 +153,12 @@ class Swap:
     @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
-        return max(0, self.resident_bytes + self.out_bytes - self.usable_bytes)
+        return max(0, self.resident_bytes + self.out_bytes - self._entering_bytes - self.usable_bytes)
+
+    @property
+    def _entering_bytes(self) -> int:
+        """What is on the way in, which is both resident and out."""
+        return max(0, self.resident_bytes + self.out_bytes - self.footprint_bytes)
 
     @property
     def footprint_bytes(self) -> int:
@@ -173,13 +179,14 @@ class Swap:
         """What can be seen of it."""
         return SwapSnapshot(
             resident_bytes=self.resident_bytes,
-            out_bytes=self.out_bytes,
+            out_bytes=self.out_bytes - self._entering_bytes,
             fixed_bytes=self.fixed_bytes,
             allotted_bytes=self.allotted_bytes,
             admitted_bytes=self.admitted_bytes,
             arena_bytes=self.arena_bytes,
             usable_bytes=self.usable_bytes,
-            in_bytes=max(0, min(self.footprint_bytes, self.allotted_bytes) - self.resident_bytes),
+            in_bytes=max(0, min(self.footprint_bytes, self.allotted_bytes) - self.resident_bytes)
+            + self._entering_bytes,
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
         )
 
