@@ -224,21 +224,6 @@ def test_residence_is_said_every_ten_milliseconds_at_most() -> None:
     assert [frame.memory.resident_bytes for frame in room.says()] == [0]
 
 
-def test_what_comes_in_is_out_until_it_is_there() -> None:
-    """Its copy on the host is what counts, and it may yet fail to come."""
-    room = registered()
-    room.allot(1, 0, 10)
-    assert room.take(MOVABLE, 6) == OUT
-    room.allot(2, 6, 10)
-    for comes, left in ((False, 6), (True, 2)):
-        assert lib.nvs_room_state_enter(room.state, 4)
-        (frame,) = room.says(True)
-        assert (frame.memory.resident_bytes, frame.memory.out_bytes) == (4, 6)
-        lib.nvs_room_state_entered(room.state, 4, comes)
-        (frame,) = room.says(True)
-        assert (frame.memory.resident_bytes, frame.memory.out_bytes) == (6 - left, left)
-
-
 def test_what_is_lacking_is_said_once() -> None:
     """Each time that the driver has refused it."""
     room = registered()

@@ -47,13 +47,6 @@ def test_what_was_freed_did_not_come_in() -> None:
     assert traffic.snapshot().in_bytes == CHUNK
 
 
-def test_what_was_allocated_out_did_not_leave() -> None:
-    """Half of what is out now never was on the device."""
-    traffic = Traffic()
-    traffic.told(1, (2 * CHUNK, 3 * CHUNK), (0, 2 * CHUNK), 0.0)
-    assert traffic.snapshot().out_bytes == CHUNK
-
-
 def test_what_is_on_the_way_in_is_shown_as_coming() -> None:
     """It has device memory already, but nothing of it has come in; the parts add up to the footprint all the time."""
     table = Table()

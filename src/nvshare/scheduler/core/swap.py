@@ -40,7 +40,7 @@ class Swap:
     """The newest that it is known to go by."""
     reported: bool = False
     out_bytes: int = 0
-    """What is on the way in included."""
+    """What has its contents in host memory alone; what is on the way in included."""
     arena_bytes: int = 0
     """Host memory to swap into that it has, or was sent."""
     usable_bytes: int = 0
@@ -157,7 +157,7 @@ class Swap:
 
     @property
     def _entering_bytes(self) -> int:
-        """What is on the way in, which is both resident and out."""
+        """What is on the way in, which is both resident and out, as far as that shows."""
         return max(0, self.resident_bytes + self.out_bytes - self.footprint_bytes)
 
     @property
@@ -179,7 +179,7 @@ class Swap:
         """What can be seen of it."""
         return SwapSnapshot(
             resident_bytes=self.resident_bytes,
-            out_bytes=self.out_bytes - self._entering_bytes,
+            out_bytes=self.footprint_bytes - self.resident_bytes,
             fixed_bytes=self.fixed_bytes,
             allotted_bytes=self.allotted_bytes,
             admitted_bytes=self.admitted_bytes,

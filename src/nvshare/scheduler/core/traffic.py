@@ -87,20 +87,19 @@ class Traffic:
         waits: bool = False,
         prepares: bool = False,
     ) -> None:
-        """A client's footprint, and what of it is out: before and after.
-
-        What was freed did not come in, and what was allocated out did not leave.
+        """A client's footprint, and what of it is copied out: before and after. What was freed did not move.
 
         ``prepares``: it made host memory ready meanwhile, which it does once; ``waits``: for room that others leave.
         Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
         """
         hindered = waits or prepares
         self._prepared = self._prepared or prepares
-        more_out, grown = out_bytes[1] - out_bytes[0], footprint_bytes[1] - footprint_bytes[0]
-        if more_out > max(0, grown):
-            self.out.moved(client, more_out - max(0, grown), now, hindered=hindered)
-        if more_out < min(0, grown):
-            self.into.moved(client, min(0, grown) - more_out, now, hindered=hindered)
+        copied = out_bytes[1] - out_bytes[0]
+        if copied > 0:
+            self.out.moved(client, copied, now, hindered=hindered)
+        back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
+        if back > 0:
+            self.into.moved(client, back, now, hindered=hindered)
 
     def vacant(self, now: float) -> None:
         """The last holder left, and somebody waits."""

@@ -12,6 +12,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
+#include "memory/swap/chunks.h"
 #include "memory/swap/mover.h"
 
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
@@ -70,12 +71,27 @@ static void begin(struct nvs_frame *frame, uint8_t type)
 	frame->type = type;
 }
 
+/* A chunk may move between the two looks; no part is more than all of it. */
+static bool next_of_room(struct nvs_device *device, uint64_t now, bool all, struct nvs_frame *frame)
+{
+	uint64_t swapped;
+
+	if (!nvs_room_say(device, now, all, frame))
+		return false;
+	if (frame->type == NVS_RESIDENT) {
+		swapped = nvs_chunks_swapped_bytes(device);
+		frame->memory.out_bytes =
+			swapped < frame->footprint_bytes ? swapped : frame->footprint_bytes;
+	}
+	return true;
+}
+
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame)
 {
 	begin(frame, NVS_FOOTPRINT);
 	if (memory->link == NVS_ROOM_LINK_UP)
-		return nvs_room_say(memory->device, now, all, frame);
+		return next_of_room(memory->device, now, all, frame);
 	frame->footprint_bytes = atomic_load(&memory->device->footprint_bytes);
 	if (frame->footprint_bytes == memory->footprint_sent)
 		return false;
