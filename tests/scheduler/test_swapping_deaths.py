@@ -29,7 +29,8 @@ pytestmark = pytest.mark.timeout(240)
 
 DEVICES = "512MiB/32MiB@100MB/s"
 """A chunk takes 0.6 s, so that each step lasts until it was seen."""
-SERVED = ("--quantum", "0.3", "--host-memory", "2GiB", "--reserve", "32MiB")
+SERVED = ("--quantum", "10", "--host-memory", "2GiB", "--reserve", "32MiB")
+"""So slow a bus is not measured, and a quantum that is shorter than a hand-over would be over before it is used."""
 EACH = 300
 """MiB, of which a third has to leave when the other comes in."""
 NEARLY_ALL = 400
@@ -222,5 +223,5 @@ def test_death(scene: Scene, step: str, victim: str) -> None:
     alone = scene.start(NEARLY_ALL, 1, asked=True)
     assert line(alone) == "written"
     (swap,) = scene.clients().values()
-    assert (swap.swapped_bytes, swap.host_bytes) == (0, 0)
+    assert not swap.swapped_bytes
     assert swap.resident_bytes > NEARLY_ALL << 20
