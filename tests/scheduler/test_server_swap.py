@@ -29,18 +29,6 @@ def swapper(scheduler: Scheduler) -> Swapper:
     return Swapper(scheduler.client()).register(total_bytes=TOTAL)
 
 
-def arenas_of(scheduler: Scheduler) -> int:
-    """How many segments the scheduler has open."""
-    found = 0
-    with os.scandir(f"/proc/{scheduler.process.pid}/fd") as links:
-        for link in links:
-            try:
-                found += "nvshare-arena" in str(Path(link.path).readlink())
-            except OSError:
-                continue  # It was closed meanwhile.
-    return found
-
-
 def test_growth_is_granted_and_refused(serve: Serve) -> None:
     """What fits is there at once; what never can is refused with a reason."""
     client = swapper(serve()).grow(1024 * MIB)
@@ -64,7 +52,7 @@ def test_an_arena_arrives_filled(serve: Serve) -> None:
     assert [each.st_blocks * 512 for each in found] == first.arenas
     with pytest.raises(PermissionError):
         os.ftruncate(descriptors[0], 0)
-    poll_until(lambda: not arenas_of(scheduler), "the scheduler has closed what it sent", TIMEOUT_SECONDS)
+    poll_until(lambda: not scheduler.open_arenas(), "the scheduler has closed what it sent", TIMEOUT_SECONDS)
 
 
 def test_two_that_do_not_fit_take_turns(serve: Serve) -> None:
@@ -147,13 +135,13 @@ def test_a_client_killed_while_its_arena_is_filled(serve: Serve) -> None:
     with ClientProcess() as process:
         second = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
         second.ask(FOOTPRINT)
-        poll_until(lambda: arenas_of(scheduler), "a segment is on its way", TIMEOUT_SECONDS)
+        poll_until(lambda: scheduler.open_arenas(), "a segment is on its way", TIMEOUT_SECONDS)
         process.kill()
         second.client.close()
     poll_until(lambda: len(scheduler.states()) == 1, "the client is gone", TIMEOUT_SECONDS)
     third = swapper(scheduler).grow(FOOTPRINT)
     third.until(lambda: third.arenas)
-    poll_until(lambda: not arenas_of(scheduler), "nothing is left open", TIMEOUT_SECONDS)
+    poll_until(lambda: not scheduler.open_arenas(), "nothing is left open", TIMEOUT_SECONDS)
 
 
 def test_nothing_is_given_before_the_former_clients_are_back(serve: Serve) -> None:
@@ -219,7 +207,9 @@ def test_many_leave_nothing_behind(serve: Serve) -> None:
                     client = Swapper(process.connect(scheduler)).register(total_bytes=TOTAL)
                     client.ask(FOOTPRINT)
                     client.client.close()
-        poll_until(lambda: len(scheduler.states()) == 1 and not arenas_of(scheduler), "all have left", TIMEOUT_SECONDS)
+        poll_until(
+            lambda: len(scheduler.states()) == 1 and not scheduler.open_arenas(), "all have left", TIMEOUT_SECONDS
+        )
 
     come_and_go(1)
     before = open_now()

@@ -1,69 +1,38 @@
-"""Programs with more memory than the device: the real scheduler and the real library on a simulated GPU.
-
-Every program knows what is in its memory and looks at it in each of its rounds, so a test that ends well has seen that
-nothing was lost, wherever it was meanwhile.
-"""
+"""Programs with more memory than the device: the real scheduler and the real library on a simulated GPU."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from nvshare import simgpu
-from nvshare.admin import admin_pb2
-from nvshare.paths import LD_PRELOAD, RUN_DIR, RunDir
+from nvshare.paths import RunDir
 from nvshare.simgpu import record
 from nvshare.simgpu.turns import overlaps
-from tests.conftest import SOURCE_ROOT, Libraries
+from tests.conftest import Libraries
 from tests.polling import poll_until
+from tests.scheduler.swapping_programs import (
+    CHUNK,
+    MIB,
+    Program,
+    Serve,
+    Start,
+    ask,
+    device,
+    ends_well,
+    line,
+    programs,
+    swapped_bytes,
+)
 from tests.scheduler.wire_client import Scheduler
 
 pytestmark = pytest.mark.timeout(240)
 
-Serve = Callable[..., Scheduler]
-Program = subprocess.Popen[str]
-Start = Callable[..., Program]
-
-MIB = 1 << 20
-CHUNK = 64 * MIB
 DEVICES = "2x1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "6GiB", "--reserve", "32MiB")
-PROGRAM = """
-import ctypes, sys
-from tests.simgpu.device import Device, allocate, call
-mebibytes, rounds, ordinal = map(int, sys.argv[1:4])
-MARK, STRIDE = 1024, 3 << 20
-device = Device.open(ordinal)
-blocks = [(allocate(size), size) for size in (1000, mebibytes << 18, mebibytes << 19, (mebibytes << 18) - (1 << 20))]
-places = [address + offset for address, size in blocks for offset in range(0, max(1, size - 4 * MARK), STRIDE)]
-def value(place, round):
-    return float((place >> 20) % 4096 + round)
-def write(round):
-    for place in places:
-        device.fill(place, value(place, round), 200)
-def look(round):
-    for place in places:
-        found = device.floats(place, 200)
-        assert found == [value(place, round)] * 200, (hex(place), round, found[:3], value(place, round))
-write(0)
-print("written", flush=True)
-for round in range(rounds):
-    if len(sys.argv) > 4:
-        sys.stdin.readline()
-    device.spin(0.02)
-    look(round)
-    write(round + 1)
-    call("cuCtxSynchronize")
-    print("round", round, flush=True)
-look(rounds)
-print("right", flush=True)
-"""
 
 
 @pytest.fixture
@@ -76,69 +45,15 @@ def served(serve: Serve, tmp_path: Path) -> Callable[[], Scheduler]:
 @pytest.fixture
 def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Start]:
     """Starts a program with so many MiB that does so many rounds; ``asked``: each when it is told to."""
-    variables = simgpu.environment(tmp_path / "simgpu", DEVICES) | {
-        LD_PRELOAD: str(libraries.shim),
-        RUN_DIR: str(run_dir.root / "run"),
-        "NVSHARE_MEMORY": "swap",
-        "PYTHONPATH": f"{SOURCE_ROOT.parent}:{SOURCE_ROOT}",
-        "PATH": "/usr/bin:/bin",
-    }
-    with ExitStack() as stack:
-
-        def begin(mebibytes: int, rounds: int, ordinal: int = 0, *, asked: bool = False) -> Program:
-            command = [sys.executable, "-c", PROGRAM, str(mebibytes), str(rounds), str(ordinal)]
-            pipe = subprocess.PIPE
-            process = subprocess.Popen(
-                [*command, *(["asked"] if asked else [])],
-                env=variables,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                text=True,
-            )
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            return process
-
+    with programs(libraries, run_dir, tmp_path / "simgpu", DEVICES) as begin:
         yield begin
-
-
-def line(program: Program) -> str:
-    """The next line that it prints."""
-    assert program.stdout is not None
-    return program.stdout.readline().strip()
-
-
-def ask(program: Program) -> str:
-    """Lets it do a round; what it says then."""
-    assert program.stdin is not None
-    program.stdin.write("\n")
-    program.stdin.flush()
-    return line(program)
-
-
-def ends_well(*programs: Program) -> None:
-    """Every one finds all its memory as it was, to the end."""
-    for program in programs:
-        output, errors = program.communicate(timeout=200)
-        assert (program.returncode, output.splitlines()[-1:]) == (0, ["right"]), errors[-2000:]
-
-
-def device(scheduler: Scheduler) -> admin_pb2.Device:
-    """What the status says of the first device with clients."""
-    return next(each for each in scheduler.status().devices if each.clients)
-
-
-def swapped_bytes(scheduler: Scheduler) -> int:
-    """Bytes of all clients that are out now."""
-    return sum(client.swap.swapped_bytes for each in scheduler.status().devices for client in each.clients)
 
 
 def test_two_programs_of_three_quarters(served: Serve, start: Start, tmp_path: Path) -> None:
     """They take turns, each finds its memory as it was, and never does one run beside the other."""
     served()
-    programs = [start(700, 5) for _ in range(2)]
-    ends_well(*programs)
+    several = [start(700, 5) for _ in range(2)]
+    ends_well(*several)
     assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
 
 
@@ -172,12 +87,12 @@ def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -
 def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_path: Path) -> None:
     """In whatever step of a transfer that is."""
     scheduler = served()
-    programs = [start(700, 4) for _ in range(3)]
+    several = [start(700, 4) for _ in range(3)]
     for _ in range(3):
         poll_until(lambda scheduler=scheduler: swapped_bytes(scheduler) > 0, "something is out", 30)  # type: ignore[misc]
         scheduler.kill()
         scheduler = served()
-    ends_well(*programs)
+    ends_well(*several)
     assert overlaps(record.read(tmp_path / "simgpu", 0)) == []
 
 

@@ -259,6 +259,17 @@ class Scheduler:
         """The state of every client by number."""
         return {client.id: client.state for device in self.status().devices for client in device.clients}
 
+    def open_arenas(self) -> int:
+        """How many segments of host memory it has open."""
+        found = 0
+        with os.scandir(f"/proc/{self.process.pid}/fd") as links:
+            for link in links:
+                try:
+                    found += "nvshare-arena" in str(Path(link.path).readlink())
+                except OSError:
+                    continue  # It was closed meanwhile.
+        return found
+
     def log(self) -> list[dict[str, object]]:
         """Every whole line of the log, this scheduler's and those before it."""
         return [json.loads(line) for line in self.log_file.read_text().rpartition("\n")[0].splitlines()]

@@ -51,12 +51,16 @@ class Room:
         """Whether so much may be had now."""
         return int(lib.nvs_room_state_try(self.state, kind, size))
 
-    def take(self, kind: int, size: int) -> int:
-        """Takes what may be had; the answer."""
-        answer = self.try_(kind, size)
+    def take(self, kind: int, size: int, again: bool = False) -> int:
+        """Takes what may be had; the answer. ``again``: the driver had none."""
+        answer = lib.nvs_room_state_try_again(self.state, kind, size) if again else self.try_(kind, size)
         if answer != WAIT:
             lib.nvs_room_state_take(self.state, kind, size, answer)
-        return answer
+        return int(answer)
+
+    def take_back(self, kind: int, size: int) -> None:
+        """The driver has none of what was taken."""
+        lib.nvs_room_state_take_back(self.state, kind, size)
 
     def next(self) -> tuple[int, int]:
         """What the mover should do, and of how much."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nvshare._core import lib
 from tests.shim.room_state_model import (
     BRING_IN,
@@ -140,6 +142,44 @@ def test_only_who_does_not_hold_does_without() -> None:
     assert not lib.nvs_room_state_ready(room.state)
     assert not lib.nvs_room_state_forgo(room.state, 2)
     assert room.next() == (BRING_IN, 2)
+
+
+@pytest.mark.parametrize(("kind", "held"), [(MOVABLE, False), (MOVABLE, True), (FIXED, False), (CONTEXT, False)])
+def test_what_the_driver_has_not_waits_for_the_next_scheduler(kind: int, held: bool) -> None:
+    """It asks for it, as if it had never been had; what the driver has is had without one."""
+    room = registered()
+    room.allot(1, 4, 4)
+    assert room.take(MOVABLE, 4) == IN
+    if held:
+        lib.nvs_room_state_hold(room.state)
+    size = 0 if kind == CONTEXT else 6
+    room.link(DOWN)
+    assert room.take(kind, size) == IN
+    assert kind != MOVABLE or not lib.nvs_room_state_forgo(room.state, size)
+    room.take_back(kind, size)
+    assert (room.state.footprint_bytes, room.state.resident_bytes, room.state.fixed_bytes) == (4, 4, 0)
+    assert room.take(kind, size, again=True) == WAIT
+    assert room.try_(MOVABLE, 1) == IN
+    lib.nvs_room_state_want(room.state, kind, size)
+    assert not room.says(True)
+    room.link(UP)
+    assert room.take(kind, size, again=True) == WAIT
+    resident, grow = room.says()
+    assert (resident.footprint_bytes, resident.memory.resident_bytes, resident.memory.fixed_bytes) == (4, 4, 0)
+    footprint, fixed = 4 + size * (kind == MOVABLE), size * (kind == FIXED)
+    assert (grow.type, grow.footprint_bytes, grow.memory.fixed_bytes) == (lib.NVS_GROW, footprint, fixed)
+    room.allot(1, footprint, footprint, grow.request)
+    assert room.take(kind, size, again=True) == IN
+
+
+@pytest.mark.parametrize("link", [NEW, DOWN, UNAWARE])
+def test_nobody_waits_for_a_scheduler_that_there_never_was(link: int) -> None:
+    """Nor for one that knows nothing of memory that swaps: what the driver has not, nobody can make room for."""
+    room = Room()
+    room.link(link)
+    assert room.take(MOVABLE, 6) == IN
+    room.take_back(MOVABLE, 6)
+    assert room.take(MOVABLE, 6, again=True) == IN
 
 
 def test_refused_is_who_waits() -> None:

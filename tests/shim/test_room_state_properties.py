@@ -31,6 +31,8 @@ class Late(RuleBasedStateMachine):
         self.resident = 0
         """As the scheduler knows it."""
         self.waiting: tuple[int, int] | None = None
+        self.again = False
+        """Who waits does so because the driver had nothing."""
         self.leaving: list[int] = []
         self.entering: list[int] = []
 
@@ -46,7 +48,7 @@ class Late(RuleBasedStateMachine):
 
     def serve(self) -> None:
         """Whoever waits goes on when it may, as room_lock.c sees to."""
-        if self.waiting and self.room.take(*self.waiting) != WAIT:
+        if self.waiting and self.room.take(*self.waiting, self.again) != WAIT:
             self.waiting = None
         if self.waiting:
             lib.nvs_room_state_want(self.state, *self.waiting)
@@ -67,19 +69,30 @@ class Late(RuleBasedStateMachine):
         self.serve()
 
     @precondition(lambda self: self.up)
-    @rule()
-    def disconnect(self) -> None:
-        """It is gone."""
+    @rule(has=st.booleans())
+    def disconnect(self, has: bool) -> None:
+        """It is gone; whoever waits gets what the driver ``has``."""
         self.room.link(DOWN)
+        waiting = self.waiting
         self.serve()
-        assert not self.waiting
+        assert not self.waiting or self.again
+        self.ask_driver(None if self.waiting else waiting, has)
 
     @precondition(lambda self: not self.waiting)
-    @rule(size=amounts, kind=st.sampled_from([MOVABLE, FIXED]))
-    def ask(self, size: int, kind: int) -> None:
+    @rule(size=amounts, kind=st.sampled_from([MOVABLE, FIXED]), has=st.booleans())
+    def ask(self, size: int, kind: int, has: bool) -> None:
         """A thread allocates."""
-        self.waiting = kind, size
+        self.waiting, self.again = (kind, size), False
         self.serve()
+        self.ask_driver(None if self.waiting else (kind, size), has)
+
+    def ask_driver(self, given: tuple[int, int] | None, has: bool) -> None:
+        """What was given without a scheduler the driver may not have: then it is waited for."""
+        if given and not has and lib.nvs_room_state_lost(self.state):
+            self.room.take_back(*given)
+            self.waiting, self.again = given, True
+            self.serve()
+            assert self.waiting
 
     @rule(data=st.data())
     def give(self, data: st.DataObject) -> None:

@@ -31,6 +31,40 @@ def test_out_and_back(start_swapping: Start, fake_scheduler: FakeScheduler) -> N
     assert program.errors == []
 
 
+def test_what_was_never_written_is_not_swapped(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """It has nothing that could be copied, so nothing of it moves when it leaves or comes; what is freed is gone."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, out_bytes=CHUNK, order=peer.order)
+    program.begin(f"alloc y {2 * CHUNK}")
+    peer.allot(0, 3 * CHUNK, peer.expect(wire.Grow).request)
+    assert program.answer() == "0"
+    peer.heard(footprint_bytes=3 * CHUNK, resident_bytes=0, out_bytes=CHUNK)
+    peer.allot(3 * CHUNK, 3 * CHUNK)
+    peer.heard(resident_bytes=3 * CHUNK, out_bytes=0)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, out_bytes=CHUNK, order=peer.order)
+    assert program.do("free x") == "0"
+    peer.heard(footprint_bytes=2 * CHUNK, out_bytes=0)
+
+
+def test_what_comes_in_is_out_until_it_is_there(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """The scheduler hears of its device memory at once, long before a chunk has come over so slow a bus."""
+    program = start_swapping(**{paths.SIMGPU_DEVICES: "1x4GiB@256MB/s"})
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", 2 * CHUNK)
+    peer.evict(0)
+    peer.heard(resident_bytes=0, out_bytes=2 * CHUNK)
+    peer.allot(2 * CHUNK, 2 * CHUNK)
+    while not (said := peer.heard()).resident_bytes:
+        pass
+    assert said.out_bytes == 2 * CHUNK
+    peer.heard(resident_bytes=2 * CHUNK, out_bytes=CHUNK)
+    peer.heard(resident_bytes=2 * CHUNK, out_bytes=0)
+
+
 def test_a_holder_keeps_its_memory_until_it_has_drained(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """What runs may use it: it leaves when the lock is given back."""
     program = start_swapping()

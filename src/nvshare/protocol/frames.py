@@ -177,7 +177,7 @@ class Resident:
     resident_bytes: int
     """Of the footprint, on the device or on the way."""
     out_bytes: int = 0
-    """Of the footprint, copied to host memory."""
+    """Of the footprint, what has its contents in host memory alone; what is on the way in included."""
     fixed_bytes: int = 0
     """Counted, and can't move."""
     admitted_bytes: int = 0

@@ -79,7 +79,7 @@ struct nvs_wire_memory {
 	uint64_t capacity_bytes; /* ALLOT: the most that the footprint could ever become */
 	uint64_t fixed_bytes;	 /* GROW: wanted; RESIDENT: counted, and can't move */
 	uint64_t resident_bytes; /* RESIDENT: of the footprint, on the device or on the way */
-	uint64_t out_bytes;	 /* RESIDENT: of the footprint, copied to host memory */
+	uint64_t out_bytes;	 /* RESIDENT: of the footprint, contents in host memory alone */
 	uint64_t arena_bytes;	 /* RESIDENT: host memory to swap into, received */
 	uint64_t usable_bytes;	 /* RESIDENT: of it, ready for copies */
 	uint64_t lacking_bytes;	 /* RESIDENT: refused by the driver within the allotment */

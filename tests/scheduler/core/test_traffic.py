@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.traffic import ASSUMED_BYTES_PER_SECOND, Traffic
+from tests.scheduler.core.swap_transcript import GIB, Table
 
 CHUNK = 64 << 20
 
@@ -44,6 +45,20 @@ def test_what_was_freed_did_not_come_in() -> None:
     traffic = Traffic()
     traffic.told(1, (4 * CHUNK, 3 * CHUNK), (2 * CHUNK, 0), 0.0)
     assert traffic.snapshot().in_bytes == CHUNK
+
+
+def test_what_is_on_the_way_in_is_shown_as_coming() -> None:
+    """It has device memory already, but nothing of it has come in; the parts add up to the footprint all the time."""
+    table = Table()
+    table.comes("A", 10, 4)
+    table.asks("A")
+    for resident, out, coming in ((4, 6, 6), (8, 6, 6), (8, 2, 2), (10, 2, 2), (10, 0, 0)):
+        table.has("A", 10, resident, out=out)
+        (device,) = table.core.snapshot(0.0)
+        shown = device.clients[0].swap
+        assert shown is not None
+        assert (shown.resident_bytes, shown.out_bytes) == (resident * GIB, (10 - resident) * GIB)
+        assert (shown.in_bytes, device.traffic.in_bytes) == (coming * GIB, (6 - coming) * GIB)
 
 
 def test_a_pause_is_no_transfer() -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 DRIVER = ctypes.CDLL("libcuda.so.1")
@@ -18,6 +19,8 @@ STREAMS: list[ctypes.c_void_p] = []
 GRAPHS: list[ctypes.c_void_p] = []
 PAGE = 4096
 WORKING: dict[int, int] = {}
+EXECUTOR = ThreadPoolExecutor()
+THREADS: dict[str, Future[int]] = {}
 
 
 def contents(seed: str, size: int) -> bytes:
@@ -48,6 +51,31 @@ def alloc(name: str, size: str) -> int:
     """Allocates device memory."""
     POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
     return int(DRIVER.cuMemAlloc_v2(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size))))
+
+
+def alloc_beside(name: str, size: str) -> None:
+    """The same in a thread of its own; ``join`` has its answer."""
+    THREADS[name] = EXECUTOR.submit(lambda: DRIVER.cuCtxSetCurrent(CONTEXTS[0]) or alloc(name, size))
+
+
+def join(name: str) -> int:
+    """Waits for the thread."""
+    return int(THREADS.pop(name).result())
+
+
+def create(name: str, size: str) -> int:
+    """Makes device memory by the driver's virtual memory calls, and maps it nowhere."""
+    POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
+    pinned_on_device = (ctypes.c_int * 8)(1, 0, 1)
+    return int(DRIVER.cuMemCreate(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size)), pinned_on_device, 0))
+
+
+def alloc_array(name: str, size: str) -> int:
+    """Makes an array, which can't move."""
+    width = 1 << 14
+    descriptor = (ctypes.c_size_t * 3)(width, int(size) // width, 1 << 32 | 1)
+    POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
+    return int(DRIVER.cuArrayCreate_v2(ctypes.byref(POINTERS[name]), descriptor))
 
 
 def address(name: str) -> int:
@@ -131,7 +159,10 @@ def stop() -> None:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
-    for command in (use, release, alloc, address, free, write, check, capture, end_capture, replay, fail, fork, stop)
+    for command in (
+        *(use, release, alloc, alloc_beside, join, create, alloc_array, address, free, write, check),
+        *(capture, end_capture, replay, fail, fork, stop),
+    )
 }
 
 

@@ -51,7 +51,7 @@ class SwapSnapshot:
     resident_bytes: int
     """Of the footprint, on the device or on the way from or to it."""
     out_bytes: int
-    """Of the footprint, copied to host memory."""
+    """The rest of the footprint."""
     fixed_bytes: int
     """Counted, and can't move."""
     allotted_bytes: int

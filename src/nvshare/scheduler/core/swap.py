@@ -41,6 +41,7 @@ class Swap:
     """The newest that it is known to go by."""
     reported: bool = False
     out_bytes: int = 0
+    """What has its contents in host memory alone; what is on the way in included."""
     arena_bytes: int = 0
     """Host memory to swap into that it has, or was sent."""
     usable_bytes: int = 0
@@ -153,14 +154,19 @@ class Swap:
     @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
-        return max(0, self.resident_bytes + self.out_bytes - Arena(self.usable_bytes, self.footprint_bytes).takes_bytes)
+        return max(0, self._movable_bytes - Arena(self.usable_bytes, self.footprint_bytes).takes_bytes)
 
     @property
     def can_leave(self) -> bool:
         """Whether some of what it is charged with can leave, or will when its host memory is registered."""
         arena = Arena(self.arena_bytes + self.arena_asked_bytes, self.footprint_bytes)
-        stays = max(0, self.resident_bytes + self.out_bytes - arena.takes_bytes)
+        stays = max(0, self._movable_bytes - arena.takes_bytes)
         return self.charge_bytes > (stays if self.reported else 0)
+
+    @property
+    def _movable_bytes(self) -> int:
+        """What of it is resident or has contents in host memory; what is on the way in is both."""
+        return min(self.footprint_bytes, self.resident_bytes + self.out_bytes)
 
     @property
     def footprint_bytes(self) -> int:
@@ -181,13 +187,13 @@ class Swap:
         """What can be seen of it."""
         return SwapSnapshot(
             resident_bytes=self.resident_bytes,
-            out_bytes=self.out_bytes,
+            out_bytes=self.footprint_bytes - self.resident_bytes,
             fixed_bytes=self.fixed_bytes,
             allotted_bytes=self.allotted_bytes,
             admitted_bytes=self.admitted_bytes,
             arena_bytes=self.arena_bytes,
             usable_bytes=self.usable_bytes,
-            in_bytes=self._coming_bytes,
+            in_bytes=self._coming_bytes + max(0, self.resident_bytes + self.out_bytes - self.footprint_bytes),
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
         )
 

@@ -82,11 +82,18 @@ void nvs_room_pin(struct nvs_device *asked, uint64_t bytes)
 	nvs_room_count_fixed(asked, (int64_t)bytes);
 }
 
-bool nvs_room_lacking(struct nvs_device *asked, uint64_t bytes, unsigned int tries)
+bool nvs_room_lacking(struct nvs_device *asked, struct nvs_room_given *given, uint64_t bytes)
 {
-	(void)asked, (void)bytes;
+	(void)bytes;
 	room.lacking++;
-	return tries < 3;
+	if (given->tries++ < 3)
+		return true;
+	if (given->kind == NVS_ROOM_MOVABLE)
+		nvs_room_give(asked, given->bytes, given->bytes);
+	else
+		nvs_room_give_fixed(asked, given->bytes);
+	given->bytes = 0;
+	return false;
 }
 
 bool nvs_room_for_context(struct nvs_device *asked)

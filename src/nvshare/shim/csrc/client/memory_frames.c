@@ -12,6 +12,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
+#include "memory/swap/chunks.h"
 #include "memory/swap/mover.h"
 
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
@@ -33,7 +34,11 @@ static int link_of(const struct nvs_memory_frames *memory, const struct nvs_lock
 		return memory->swaps && state->level >= SWAP_LEVEL ? NVS_ROOM_LINK_UP
 								   : NVS_ROOM_LINK_UNAWARE;
 	/* An attempt changes nothing before it has succeeded or failed. */
-	return state->link == NVS_LINK_DOWN && state->failures ? NVS_ROOM_LINK_DOWN : memory->link;
+	if (state->link != NVS_LINK_DOWN || !state->failures)
+		return memory->link;
+	/* Who is refused and is not to wait does without, as if there had never been one. */
+	return state->missing && state->on_missing != NVS_ON_MISSING_WAIT ? NVS_ROOM_LINK_UNAWARE
+									  : NVS_ROOM_LINK_DOWN;
 }
 
 void nvs_memory_follow(struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
@@ -74,12 +79,27 @@ static uint64_t footprint_of(const struct nvs_memory_frames *memory)
 	return memory->swaps ? counted + nvs_room_footprint(memory->device) : counted;
 }
 
+/* A chunk may move between the two looks; no part is more than all of it. */
+static bool next_of_room(struct nvs_device *device, uint64_t now, bool all, struct nvs_frame *frame)
+{
+	uint64_t swapped;
+
+	if (!nvs_room_say(device, now, all, frame))
+		return false;
+	if (frame->type == NVS_RESIDENT) {
+		swapped = nvs_chunks_swapped_bytes(device);
+		frame->memory.out_bytes =
+			swapped < frame->footprint_bytes ? swapped : frame->footprint_bytes;
+	}
+	return true;
+}
+
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame)
 {
 	begin(frame, NVS_FOOTPRINT);
 	if (memory->link == NVS_ROOM_LINK_UP)
-		return nvs_room_say(memory->device, now, all, frame);
+		return next_of_room(memory->device, now, all, frame);
 	frame->footprint_bytes = footprint_of(memory);
 	if (frame->footprint_bytes == memory->footprint_sent)
 		return false;

@@ -24,30 +24,30 @@ static bool may_begin(struct nvs_device *device)
 }
 
 /* The driver had no memory for it after all, and there may be some now. */
-static bool try_again(struct nvs_device *device, CUresult result, unsigned int *tries)
+static bool try_again(struct nvs_device *device, CUresult result, struct nvs_room_given *given)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && device &&
-	       nvs_room_lacking(device, CONTEXT_BYTES, (*tries)++);
+	       nvs_room_lacking(device, given, CONTEXT_BYTES);
 }
 
-#define CREATE(symbol, arguments, ...)                       \
-	NVS_HOOK(symbol, __VA_ARGS__)                        \
-	{                                                    \
-		struct nvs_device *device;                   \
-		unsigned int tries = 0;                      \
-		CUresult result;                             \
-                                                             \
-		if (!NVS_REAL(symbol))                       \
-			return CUDA_ERROR_NOT_FOUND;         \
-		device = nvs_device_use(dev);                \
-		if (!may_begin(device))                      \
-			return CUDA_ERROR_OUT_OF_MEMORY;     \
-		do                                           \
-			result = NVS_REAL(symbol) arguments; \
-		while (try_again(device, result, &tries));   \
-		if (result == CUDA_SUCCESS)                  \
-			nvs_context_created(*pctx, dev);     \
-		return result;                               \
+#define CREATE(symbol, arguments, ...)                                      \
+	NVS_HOOK(symbol, __VA_ARGS__)                                       \
+	{                                                                   \
+		struct nvs_device *device;                                  \
+		struct nvs_room_given given = { .kind = NVS_ROOM_CONTEXT }; \
+		CUresult result;                                            \
+                                                                            \
+		if (!NVS_REAL(symbol))                                      \
+			return CUDA_ERROR_NOT_FOUND;                        \
+		device = nvs_device_use(dev);                               \
+		if (!may_begin(device))                                     \
+			return CUDA_ERROR_OUT_OF_MEMORY;                    \
+		do                                                          \
+			result = NVS_REAL(symbol) arguments;                \
+		while (try_again(device, result, &given));                  \
+		if (result == CUDA_SUCCESS)                                 \
+			nvs_context_created(*pctx, dev);                    \
+		return result;                                              \
 	}
 
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
@@ -59,8 +59,8 @@ CREATE(cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), CUcontext *pctx,
 
 NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 {
+	struct nvs_room_given given = { .kind = NVS_ROOM_CONTEXT };
 	struct nvs_device *device;
-	unsigned int tries = 0;
 	CUresult result;
 
 	if (!NVS_REAL(cuDevicePrimaryCtxRetain))
@@ -70,7 +70,7 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do
 		result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
-	while (try_again(device, result, &tries));
+	while (try_again(device, result, &given));
 	if (result == CUDA_SUCCESS && nvs_context_primary(dev) != *pctx)
 		nvs_context_primary_seen(*pctx, dev);
 	return result;

@@ -11,6 +11,7 @@
 #include "memory/account.h"
 #include "memory/arrays.h"
 #include "memory/memory.h"
+#include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/unified.h"
 
@@ -182,10 +183,10 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 /*
  * Arrays: the driver makes them in every backend; what they take is computed from their descriptor.
  */
-#define CREATE_ARRAY(kind, handle, bytes, call)                                                    \
+#define CREATE_ARRAY(kind, handle, computed, call)                                                 \
 	struct nvs_device *device = nvs_device_of(NULL);                                           \
-	uint64_t size = handle && device ? (bytes) : 0;                                            \
-	unsigned int tries = 0;                                                                    \
+	uint64_t size = handle && device ? (computed) : 0;                                         \
+	struct nvs_room_given given = nvs_room_given_fixed(size);                                  \
 	CUresult result;                                                                           \
                                                                                                    \
 	if (!size)                                                                                 \
@@ -194,9 +195,9 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
 	do {                                                                                       \
 		result = call;                                                                     \
-	} while (nvs_memory_may_come(device, result, size, tries++));                              \
+	} while (nvs_memory_may_come(device, result, &given));                                     \
 	return commit(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
-		      size, false)
+		      given.bytes, false)
 
 NVS_HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
 {

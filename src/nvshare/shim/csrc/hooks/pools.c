@@ -11,6 +11,7 @@
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "memory/pools.h"
+#include "memory/room.h"
 #include "memory/swap/blocks.h"
 
 static bool is_captured(CUstream stream)
@@ -70,7 +71,7 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 /* `handle`: NULL for the present pool of the stream's device. */
 #define ALLOCATE(stream, handle, call)                                                         \
 	struct nvs_device *device = nvs_device_of(stream);                                     \
-	unsigned int tries = 0;                                                                \
+	struct nvs_room_given given = nvs_room_given_fixed(bytesize);                          \
 	CUresult result;                                                                       \
                                                                                                \
 	if (!is_counted(device, dptr, stream))                                                 \
@@ -79,11 +80,11 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 		return CUDA_ERROR_OUT_OF_MEMORY;                                               \
 	do {                                                                                   \
 		result = call;                                                                 \
-	} while (nvs_memory_may_come(device, result, bytesize, tries++));                      \
+	} while (nvs_memory_may_come(device, result, &given));                                 \
 	if (result == CUDA_SUCCESS)                                                            \
 		enter(device, *dptr, bytesize, (handle) ? (handle) : pool_of(device), stream); \
 	else                                                                                   \
-		nvs_memory_release(device, bytesize);                                          \
+		nvs_memory_release(device, given.bytes);                                       \
 	return result
 
 NVS_HOOK(cuMemAllocAsync, CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)

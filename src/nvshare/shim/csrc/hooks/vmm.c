@@ -14,6 +14,7 @@
 #include "gate/device.h"
 #include "memory/account.h"
 #include "memory/memory.h"
+#include "memory/room.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/virtual.h"
 
@@ -39,7 +40,7 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 {
 	struct nvs_device *device = device_of(prop);
 	struct nvs_entry entry = { .kind = NVS_ENTRY_BLOCK, .bytes = size, .holds = 1 };
-	unsigned int tries = 0;
+	struct nvs_room_given given = nvs_room_given_fixed(size);
 	CUresult result;
 
 	if (!device || !handle)
@@ -50,9 +51,9 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do {
 		result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
-	} while (nvs_memory_may_come(device, result, size, tries++));
+	} while (nvs_memory_may_come(device, result, &given));
 	if (result != CUDA_SUCCESS) {
-		nvs_memory_release(device, size);
+		nvs_memory_release(device, given.bytes);
 		return result;
 	}
 	entry.device = device->ordinal;

@@ -96,11 +96,10 @@ bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
 }
 
-bool nvs_memory_may_come(struct nvs_device *device, CUresult result, uint64_t bytes,
-			 unsigned int tries)
+bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_room_given *given)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && nvs_memory_of(device)->swaps &&
-	       nvs_room_lacking(device, bytes, tries);
+	       nvs_room_lacking(device, given, given->bytes);
 }
 
 void nvs_memory_release(struct nvs_device *device, uint64_t reserved)

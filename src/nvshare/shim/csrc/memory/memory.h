@@ -16,6 +16,7 @@
 #include "memory/account.h"
 
 struct nvs_device;
+struct nvs_room_given;
 
 /*
  * How plain device memory (cuMemAlloc, cuMemAllocPitch) is served on a device. The account is kept
@@ -63,12 +64,11 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
 /* False: it would bring the process over what it may allocate on the device. */
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes);
 /*
- * The driver has refused what was reserved: room that the scheduler has promised may be on its way.
- * True: some time was given to it, and the driver is to be asked again. `tries`: how often that was
- * before, in this call of the program's.
+ * The driver has refused what was reserved, which is `given`: room that the scheduler has promised
+ * may be on its way. True: it was waited for, and the driver is to be asked again; false: what is
+ * not in `given` any more is not reserved any more.
  */
-bool nvs_memory_may_come(struct nvs_device *device, CUresult result, uint64_t bytes,
-			 unsigned int tries);
+bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_room_given *given);
 /* Nothing was allocated: the reservation is taken back. */
 void nvs_memory_release(struct nvs_device *device, uint64_t reserved);
 /* Enters an allocation that succeeded in the book and charges it, in place of its reservation. */

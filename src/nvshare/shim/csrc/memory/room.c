@@ -38,6 +38,15 @@ static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter,
 	return found;
 }
 
+static bool is_lost(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool lost = nvs_room_state_lost(&room->state);
+
+	nvs_room_unlock_same(room);
+	return lost;
+}
+
 /*
  * It has waited for long. A scheduler that does not answer at all may be stopped: a program that
  * only looks whether there is a device must not hang with it.
@@ -49,8 +58,9 @@ static bool gives_up(struct nvs_device *device, struct nvs_room_waiter *waiter, 
 		return true;
 	}
 	if (!*told)
-		nvs_log("device %d: a call that needs memory has waited for 10 s: others use it",
-			device->ordinal);
+		nvs_log("device %d: a call that needs memory has waited for 10 s: %s",
+			device->ordinal,
+			is_lost(device) ? "there is no scheduler" : "others use it");
 	*told = true;
 	return false;
 }
@@ -79,29 +89,38 @@ static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
 	}
 }
 
+/* With the lock held, which is given back. The waiter comes behind the others, or before them. */
+static enum nvs_room await(struct nvs_device *device, struct nvs_room_record *room,
+			   struct nvs_room_waiter *waiter)
+{
+	struct nvs_room_waiter **place = &room->first;
+
+	while (*place && !waiter->again)
+		place = &(*place)->next;
+	waiter->next = *place;
+	*place = waiter;
+	/* It is on this stack until it is served. */
+	nvs_cancel_off();
+	nvs_room_unlock(device, room);
+	wait_for(device, waiter);
+	nvs_cancel_on();
+	return (enum nvs_room)waiter->room;
+}
+
 static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 {
 	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_WAIT };
 	int saved = errno;
 	struct nvs_room_record *room = nvs_room_lock(device);
-	struct nvs_room_waiter **last = &room->first;
 
 	if (!room->first)
 		waiter.room = nvs_room_state_try(&room->state, kind, bytes);
-	if (waiter.room != NVS_ROOM_WAIT) {
+	if (waiter.room == NVS_ROOM_WAIT) {
+		await(device, room, &waiter);
+	} else {
 		nvs_room_state_take(&room->state, kind, bytes, waiter.room);
 		nvs_room_unlock(device, room);
-		errno = saved;
-		return (enum nvs_room)waiter.room;
 	}
-	while (*last)
-		last = &(*last)->next;
-	*last = &waiter;
-	/* It is on this stack until it is served. */
-	nvs_cancel_off();
-	nvs_room_unlock(device, room);
-	wait_for(device, &waiter);
-	nvs_cancel_on();
 	errno = saved;
 	return (enum nvs_room)waiter.room;
 }
@@ -160,26 +179,67 @@ bool nvs_room_for_context(struct nvs_device *device)
 	return ask(device, NVS_ROOM_CONTEXT, 0) != NVS_ROOM_REFUSED;
 }
 
-bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tries)
+/* False: a handler of the program's wants it to go on. */
+static bool give_time(unsigned int tries)
 {
 	uint64_t pause = LACKING_NS * (tries + 1);
+	struct timespec left = {
+		.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS)
+	};
+	bool goes_on = true;
+
+	nvs_cancel_off();
+	while (nanosleep(&left, &left) && goes_on)
+		goes_on = !nvs_python_interrupts();
+	nvs_cancel_on();
+	return goes_on;
+}
+
+/* With the lock held, which is given back: what is given is asked for again. */
+static bool ask_again(struct nvs_device *device, struct nvs_room_record *room,
+		      struct nvs_room_given *given)
+{
+	struct nvs_room_waiter waiter = {
+		.kind = given->kind, .bytes = given->bytes, .again = true, .room = NVS_ROOM_WAIT
+	};
+
+	nvs_room_state_take_back(&room->state, given->kind, given->bytes);
+	given->room = await(device, room, &waiter);
+	given->tries = 0;
+	if (given->room == NVS_ROOM_REFUSED)
+		given->bytes = 0;
+	return given->room != NVS_ROOM_REFUSED;
+}
+
+static void take_back(struct nvs_device *device, struct nvs_room_given *given)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_take_back(&room->state, given->kind, given->bytes);
+	nvs_room_unlock(device, room);
+	given->room = NVS_ROOM_REFUSED;
+	given->bytes = 0;
+}
+
+bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, uint64_t bytes)
+{
 	int saved = errno;
 	struct nvs_room_record *room = nvs_room_lock(device);
-	bool asked = nvs_room_state_asked(&room->state) && tries < LACKING_TRIES;
-	struct timespec left = { 0 };
+	bool goes_on;
 
-	if (asked)
-		nvs_room_state_lack(&room->state, bytes);
-	nvs_room_unlock(device, room);
-	if (!asked)
-		return false;
-	left.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS);
-	nvs_cancel_off();
-	while (nanosleep(&left, &left) && asked)
-		asked = !nvs_python_interrupts();
-	nvs_cancel_on();
+	if (nvs_room_state_lost(&room->state)) {
+		goes_on = ask_again(device, room, given);
+	} else {
+		goes_on = nvs_room_state_asked(&room->state) && given->tries < LACKING_TRIES;
+		if (goes_on)
+			nvs_room_state_lack(&room->state, bytes);
+		nvs_room_unlock(device, room);
+		goes_on = goes_on && give_time(given->tries++);
+		if (!goes_on)
+			take_back(device, given);
+	}
 	errno = saved;
-	return asked;
+	return goes_on;
 }
 
 bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes)

@@ -7,8 +7,9 @@
  *
  * Every function may be called from any thread, with no lock of the room's callers' needed: the
  * room's own lock is short, and nobody is called with it held. Only those that say so wait. Without
- * a scheduler that knows of memory that swaps nothing is limited; while the link is down nobody
- * waits for room, and the driver's answer counts.
+ * a scheduler that knows of memory that swaps nothing is limited. While one that was there is gone
+ * nobody waits for what the driver has; what it has not waits for the next scheduler, which makes
+ * room for it.
  */
 #ifndef NVSHARE_ROOM_H
 #define NVSHARE_ROOM_H
@@ -55,16 +56,31 @@ void nvs_room_unpin(struct nvs_device *device, uint64_t bytes);
  * of such room.
  */
 bool nvs_room_for_context(struct nvs_device *device);
+/* What one of these functions gave to a call of the program's, and is not in use yet. */
+struct nvs_room_given {
+	enum nvs_room_kind kind;
+	enum nvs_room room;
+	uint64_t bytes;
+	unsigned int tries; /* how often the driver has refused it */
+};
+/* By nvs_room_ask_fixed. */
+static inline struct nvs_room_given nvs_room_given_fixed(uint64_t bytes)
+{
+	return (struct nvs_room_given){ .kind = NVS_ROOM_FIXED,
+					.room = NVS_ROOM_IN,
+					.bytes = bytes };
+}
 /*
- * The driver has refused `bytes` that nvs_room_ask, or one of the others, had allowed: the
- * scheduler is told, and some time is given to it. `tries`: how often that was before, in this
- * call of the program's. False: it has been tried for long enough (some 10 s), or nobody would make
- * room: the driver's answer stands.
+ * The driver has refused `bytes` of what was given as NVS_ROOM_IN: the scheduler is told, and some
+ * time is given to it; one that is gone is waited for, and asked for all that is not in use yet.
+ * True: the driver is to be asked again, or (NVS_ROOM_OUT) it goes without. False: it has been
+ * tried for long enough (some 10 s), nobody would make room, or the next scheduler refuses: the
+ * driver's answer stands, and nothing is given any more.
  */
-bool nvs_room_lacking(struct nvs_device *device, uint64_t bytes, unsigned int tries);
+bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, uint64_t bytes);
 /*
  * The same, but the gate is closed, so nothing needs the memory yet: what nvs_room_ask gave as
- * NVS_ROOM_IN is NVS_ROOM_OUT. False: the lock has come meanwhile.
+ * NVS_ROOM_IN is NVS_ROOM_OUT. False: the lock has come meanwhile, or nobody has admitted it.
  */
 bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes);
 

@@ -53,31 +53,48 @@ struct nvs_room_record *nvs_room_lock(const struct nvs_device *device)
 	return room;
 }
 
-void nvs_room_answer_first(struct nvs_room_record *room, int answer)
+void nvs_room_answer(struct nvs_room_waiter **place, int answer)
 {
-	struct nvs_room_waiter *waiter = room->first;
+	struct nvs_room_waiter *waiter = *place;
 
-	room->first = waiter->next;
+	*place = waiter->next;
 	waiter->room = answer;
 	/* From here on it may be gone: the address is still good for a wake that nobody hears. */
 	wake(&waiter->served, 1);
 }
 
-/* With the lock held: whoever waits and need not any more goes on. */
+static int
+try
+	(const struct nvs_room_state *state, const struct nvs_room_waiter *waiter)
+	{
+		return waiter->again ? nvs_room_state_try_again(state, waiter->kind, waiter->bytes)
+				     : nvs_room_state_try(state, waiter->kind, waiter->bytes);
+	}
+
+/*
+ * With the lock held: whoever waits and need not any more goes on. Who waits for a scheduler that
+ * is lost keeps its place, and nobody behind it waiting.
+ */
 static void serve(struct nvs_room_record *room)
 {
+	struct nvs_room_waiter **place = &room->first;
 	struct nvs_room_state *state = &room->state;
 
-	while (room->first) {
-		struct nvs_room_waiter *waiter = room->first;
-		int answer = nvs_room_state_try(state, waiter->kind, waiter->bytes);
+	while (*place) {
+		struct nvs_room_waiter *waiter = *place;
+		int answer =
+		try
+			(state, waiter);
 
-		if (answer == NVS_ROOM_WAIT) {
+		if (answer != NVS_ROOM_WAIT) {
+			nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
+			nvs_room_answer(place, answer);
+		} else if (waiter->again && nvs_room_state_lost(state)) {
+			place = &waiter->next;
+		} else {
 			nvs_room_state_want(state, waiter->kind, waiter->bytes);
 			return;
 		}
-		nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
-		nvs_room_answer_first(room, answer);
 	}
 	nvs_room_state_want_none(state);
 }

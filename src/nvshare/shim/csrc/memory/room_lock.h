@@ -20,6 +20,7 @@ struct nvs_room_waiter {
 	struct nvs_room_waiter *next;
 	int kind; /* enum nvs_room_kind */
 	uint64_t bytes;
+	bool again;		 /* the driver had none */
 	int room;		 /* enum nvs_room; before `served` changes */
 	_Atomic uint32_t served; /* futex word */
 };
@@ -44,8 +45,8 @@ void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room);
 void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room);
 /* After looking only. */
 void nvs_room_unlock_same(struct nvs_room_record *room);
-/* With the lock held: the first of those who wait has its answer. */
-void nvs_room_answer_first(struct nvs_room_record *room, int answer);
+/* With the lock held: one of those who wait, by the place that leads to it, has its answer. */
+void nvs_room_answer(struct nvs_room_waiter **place, int answer);
 /* Sleeps while the word is what was seen; the errno, 0: woken. */
 int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 

@@ -123,7 +123,6 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 	frame->memory.admitted_bytes = state->said_admitted_bytes = state->admitted_bytes;
 	frame->memory.arena_bytes = state->said_arena_bytes = state->arena_bytes;
 	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
-	frame->memory.out_bytes = state->footprint_bytes - resident(state);
 	frame->memory.lacking_bytes = state->lacking_bytes;
 	state->lacking_bytes = 0;
 	state->urgent = false;

@@ -17,6 +17,11 @@ bool nvs_room_state_asked(const struct nvs_room_state *state)
 	return state->limited && state->link == NVS_ROOM_LINK_UP;
 }
 
+bool nvs_room_state_lost(const struct nvs_room_state *state)
+{
+	return state->limited && state->link != NVS_ROOM_LINK_UP;
+}
+
 /*
  * The most that may be resident now. A holder without a scheduler must go on, and asks the driver.
  */
@@ -141,6 +146,11 @@ int nvs_room_state_try(const struct nvs_room_state *state, int kind, uint64_t by
 		       : NVS_ROOM_WAIT;
 }
 
+int nvs_room_state_try_again(const struct nvs_room_state *state, int kind, uint64_t bytes)
+{
+	return nvs_room_state_lost(state) ? NVS_ROOM_WAIT : nvs_room_state_try(state, kind, bytes);
+}
+
 void nvs_room_state_take(struct nvs_room_state *state, int kind, uint64_t bytes, int room)
 {
 	if (kind == NVS_ROOM_FIXED)
@@ -154,6 +164,16 @@ void nvs_room_state_take(struct nvs_room_state *state, int kind, uint64_t bytes,
 	if (state->held && !nvs_room_state_asked(state) &&
 	    state->allotted_bytes < state->resident_bytes)
 		state->allotted_bytes = state->resident_bytes;
+}
+
+void nvs_room_state_take_back(struct nvs_room_state *state, int kind, uint64_t bytes)
+{
+	if (kind == NVS_ROOM_MOVABLE)
+		nvs_room_state_give(state, bytes, bytes);
+	else if (kind == NVS_ROOM_FIXED)
+		nvs_room_state_count_fixed(state, -(int64_t)bytes);
+	else
+		state->context_admitted = false;
 }
 
 void nvs_room_state_want(struct nvs_room_state *state, int kind, uint64_t bytes)
@@ -180,7 +200,7 @@ void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t 
 
 bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes)
 {
-	if (state->held)
+	if (state->held || (state->limited && state->footprint_bytes > state->admitted_bytes))
 		return false;
 	state->resident_bytes -= bytes;
 	state->urgent = true;

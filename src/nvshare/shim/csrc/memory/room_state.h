@@ -89,6 +89,8 @@ struct nvs_room_state {
 void nvs_room_state_init(struct nvs_room_state *state);
 /* There is a scheduler to ask, and what it says counts. */
 bool nvs_room_state_asked(const struct nvs_room_state *state);
+/* There was one, and what it said counts until the next one comes. */
+bool nvs_room_state_lost(const struct nvs_room_state *state);
 /* UP: with another scheduler, or the same one, which has forgotten all. */
 void nvs_room_state_link(struct nvs_room_state *state, int link);
 /* ALLOT or EVICT. False: it is older than one that came before. */
@@ -98,19 +100,26 @@ bool nvs_room_state_refuse(struct nvs_room_state *state, uint32_t request);
 
 /* Whether so much may be had now; enum nvs_room. Changes nothing. */
 int nvs_room_state_try(const struct nvs_room_state *state, int kind, uint64_t bytes);
+/*
+ * The same for what the driver had no memory for: a scheduler that is lost is waited for, because
+ * only the next one can make room.
+ */
+int nvs_room_state_try_again(const struct nvs_room_state *state, int kind, uint64_t bytes);
 /* It is had; `room` is what nvs_room_state_try answered. */
 void nvs_room_state_take(struct nvs_room_state *state, int kind, uint64_t bytes, int room);
+/* What was had with device memory is not: the driver has none. */
+void nvs_room_state_take_back(struct nvs_room_state *state, int kind, uint64_t bytes);
 /* Somebody waits for so much, and is the first of those who wait. */
 void nvs_room_state_want(struct nvs_room_state *state, int kind, uint64_t bytes);
 /* Nobody waits. */
 void nvs_room_state_want_none(struct nvs_room_state *state);
 void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t resident);
-/* Fixed memory is less, or (unasked) more. */
 /*
  * Of what was had with device memory, so much is without; false: not while the lock is held, for
- * then all has to be resident.
+ * then all has to be resident, and not what no scheduler has admitted.
  */
 bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes);
+/* Fixed memory is less, or (unasked) more. */
 void nvs_room_state_count_fixed(struct nvs_room_state *state, int64_t change);
 /* Resident bytes became fixed, or (negative) fixed ones movable. */
 void nvs_room_state_pin(struct nvs_room_state *state, int64_t bytes);

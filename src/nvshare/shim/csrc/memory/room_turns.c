@@ -43,7 +43,7 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	if (nvs_room_state_refuse(state, frame->request) && room->first) {
 		first = !room->refused;
 		room->refused = true;
-		nvs_room_answer_first(room, NVS_ROOM_REFUSED);
+		nvs_room_answer(&room->first, NVS_ROOM_REFUSED);
 	}
 	nvs_room_unlock(device, room);
 	/* Programs that try again with less would fill the screen. */

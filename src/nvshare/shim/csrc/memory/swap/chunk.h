@@ -65,6 +65,7 @@ struct nvs_chunk {
 	/* The rest is for chunk.c and chunks.c alone. */
 	bool had_contents;  /* they were copied out once: without a host copy it is not clean */
 	bool entered;	    /* a thread of the program works on it */
+	bool swapped;	    /* the host copy alone has its contents; places.c counts it */
 	CUdeviceptr window; /* a mapping of ours while it moves; 0: none */
 	uint64_t peers;	    /* that its plain mappings were given to */
 	struct nvs_mapping *mappings;

@@ -177,6 +177,11 @@ uint64_t nvs_chunks_out_bytes(const struct nvs_device *device)
 	return read_locked(device, &store_of(device)->places.out_bytes);
 }
 
+uint64_t nvs_chunks_swapped_bytes(const struct nvs_device *device)
+{
+	return read_locked(device, &store_of(device)->places.swapped_bytes);
+}
+
 CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 			  const CUmemAllocationProp_v1 *prop, bool resident,
 			  struct nvs_chunk **created)

@@ -59,6 +59,8 @@ void nvs_chunk_back(struct nvs_chunk *chunk);
 uint64_t nvs_chunks_resident(const struct nvs_device *device);
 /* Without device memory, with contents or not. */
 uint64_t nvs_chunks_out_bytes(const struct nvs_device *device);
+/* Of what is out or on the way in, what had contents, which only the host copies have now. */
+uint64_t nvs_chunks_swapped_bytes(const struct nvs_device *device);
 
 /*
  * For who makes chunks: threads of the program. Functions that call the driver want a context of

@@ -15,40 +15,40 @@
 
 /*
  * The driver may refuse what the scheduler allowed: somebody else took it meanwhile. While the gate
- * is closed nothing needs the memory yet; otherwise the scheduler makes room again. `missing`: what
- * the extent lacks still, this chunk's part included, for which room was given.
+ * is closed nothing needs the memory yet; otherwise the scheduler makes room again.
  */
-static CUresult make_chunk(struct nvs_device *device, uint64_t bytes, uint64_t missing,
-			   bool *resident, struct nvs_chunk **chunk)
+static CUresult make_chunk(struct nvs_device *device, uint64_t bytes, struct nvs_room_given *given,
+			   struct nvs_chunk **chunk)
 {
-	for (unsigned int tries = 0;; tries++) {
-		CUresult result = nvs_chunk_create(device, bytes, NULL, *resident, chunk);
+	for (;;) {
+		bool resident = given->room == NVS_ROOM_IN;
+		CUresult result = nvs_chunk_create(device, bytes, NULL, resident, chunk);
 
-		if (result != CUDA_ERROR_OUT_OF_MEMORY || !*resident)
+		if (result != CUDA_ERROR_OUT_OF_MEMORY || !resident)
 			return result;
 		if (atomic_load(&device->gate.state) == NVS_GATE_CLOSED &&
-		    nvs_room_forgo(device, missing))
-			*resident = false;
-		else if (!nvs_room_lacking(device, bytes, tries))
+		    nvs_room_forgo(device, given->bytes))
+			given->room = NVS_ROOM_OUT;
+		else if (!nvs_room_lacking(device, given, bytes))
 			return result;
 	}
 }
 
 /* All chunks, for which room was given; on failure those that were made are in the extent. */
-static CUresult fill(struct nvs_extent *extent, uint64_t *filled, bool *resident)
+static CUresult fill(struct nvs_extent *extent, struct nvs_room_given *given)
 {
-	while (*filled < extent->bytes) {
-		uint64_t missing = extent->bytes - *filled;
-		uint64_t bytes = missing < NVS_CHUNK_BYTES ? missing : NVS_CHUNK_BYTES;
+	while (given->bytes) {
+		CUdeviceptr address = extent->start + extent->bytes - given->bytes;
+		uint64_t bytes = given->bytes < NVS_CHUNK_BYTES ? given->bytes : NVS_CHUNK_BYTES;
 		struct nvs_chunk *chunk;
-		CUresult result = make_chunk(extent->device, bytes, missing, resident, &chunk);
+		CUresult result = make_chunk(extent->device, bytes, given, &chunk);
 
 		if (result != CUDA_SUCCESS)
 			return result;
 		extent->chunks[extent->chunks_count++] = chunk;
-		result = nvs_chunk_map(chunk, extent->start + *filled, true);
+		result = nvs_chunk_map(chunk, address, true);
 		nvs_chunk_leave(chunk);
-		*filled += bytes;
+		given->bytes -= bytes;
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
@@ -57,17 +57,17 @@ static CUresult fill(struct nvs_extent *extent, uint64_t *filled, bool *resident
 
 static CUresult fill_with_room(struct nvs_extent *extent)
 {
-	enum nvs_room room = nvs_room_ask(extent->device, extent->bytes);
-	bool resident = room == NVS_ROOM_IN;
-	uint64_t filled = 0, missing;
+	struct nvs_device *device = extent->device;
+	struct nvs_room_given given = { .kind = NVS_ROOM_MOVABLE,
+					.room = nvs_room_ask(device, extent->bytes),
+					.bytes = extent->bytes };
 	CUresult result;
 
-	if (room == NVS_ROOM_REFUSED)
+	if (given.room == NVS_ROOM_REFUSED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = fill(extent, &filled, &resident);
-	missing = extent->bytes - filled;
-	if (missing)
-		nvs_room_give(extent->device, missing, resident ? missing : 0);
+	result = fill(extent, &given);
+	if (given.bytes)
+		nvs_room_give(device, given.bytes, given.room == NVS_ROOM_IN ? given.bytes : 0);
 	return result;
 }
 

@@ -120,36 +120,38 @@ static CUresult try_properties(const CUmemAllocationProp_v1 *prop)
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
 }
 
-static CUresult add_chunk(struct nvs_handle *handle, uint64_t bytes, bool resident)
+static CUresult add_chunk(struct nvs_handle *handle, uint64_t bytes, struct nvs_room_given *given)
 {
-	unsigned int tries = 0;
 	CUresult result;
 
 	do {
-		result = nvs_chunk_create(handle->device, bytes, &handle->prop, resident,
+		result = nvs_chunk_create(handle->device, bytes, &handle->prop,
+					  given->room == NVS_ROOM_IN,
 					  &handle->chunks[handle->count]);
-	} while (result == CUDA_ERROR_OUT_OF_MEMORY && resident &&
-		 nvs_room_lacking(handle->device, bytes, tries++));
+	} while (result == CUDA_ERROR_OUT_OF_MEMORY && given->room == NVS_ROOM_IN &&
+		 nvs_room_lacking(handle->device, given, bytes));
 	if (result == CUDA_SUCCESS)
 		nvs_chunk_leave(handle->chunks[handle->count++]);
 	return result;
 }
 
 /* Makes the chunks of a handle for which there is room. */
-static CUresult fill(struct nvs_handle *handle, uint64_t each, bool resident)
+static CUresult fill(struct nvs_handle *handle, uint64_t each, struct nvs_room_given *given)
 {
+	bool resident = given->room == NVS_ROOM_IN;
 	CUresult result = resident ? CUDA_SUCCESS : try_properties(&handle->prop);
-	uint64_t left = handle->bytes;
 
-	while (result == CUDA_SUCCESS && left) {
-		uint64_t bytes = left < each ? left : each;
+	while (result == CUDA_SUCCESS && given->bytes) {
+		uint64_t bytes = given->bytes < each ? given->bytes : each;
 
-		result = add_chunk(handle, bytes, resident);
-		left -= result == CUDA_SUCCESS ? bytes : 0;
+		result = add_chunk(handle, bytes, given);
+		given->bytes -= result == CUDA_SUCCESS ? bytes : 0;
 	}
 	if (result == CUDA_SUCCESS)
 		return result;
-	nvs_room_give(handle->device, left, resident ? left : 0);
+	if (given->bytes)
+		nvs_room_give(handle->device, given->bytes,
+			      given->room == NVS_ROOM_IN ? given->bytes : 0);
 	end_chunks(handle);
 	return result;
 }
@@ -160,14 +162,15 @@ CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 	uint64_t each = chunk_bytes(prop, bytes);
 	struct nvs_handle *handle =
 		malloc(sizeof(*handle) + (bytes / each + 1) * sizeof(struct nvs_chunk *));
-	enum nvs_room given = handle ? nvs_room_ask(device, bytes) : NVS_ROOM_REFUSED;
+	struct nvs_room_given given = { .kind = NVS_ROOM_MOVABLE, .bytes = bytes };
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (given != NVS_ROOM_REFUSED) {
+	given.room = handle ? nvs_room_ask(device, bytes) : NVS_ROOM_REFUSED;
+	if (given.room != NVS_ROOM_REFUSED) {
 		*handle = (struct nvs_handle){
 			.device = device, .bytes = bytes, .prop = *prop, .owned = 1
 		};
-		result = fill(handle, each, given == NVS_ROOM_IN);
+		result = fill(handle, each, &given);
 		if (result == CUDA_SUCCESS && !enter(handle)) {
 			end_chunks(handle);
 			result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -65,9 +65,19 @@ bool nvs_chunk_is_out(const struct nvs_chunk *chunk)
 	return chunk->place == NVS_PLACE_NOWHERE || chunk->place == NVS_PLACE_HOST;
 }
 
+static void count_swapped(struct nvs_places *places, struct nvs_chunk *chunk, bool swapped)
+{
+	if (swapped && !chunk->swapped)
+		places->swapped_bytes += chunk->bytes;
+	else if (!swapped && chunk->swapped)
+		places->swapped_bytes -= chunk->bytes;
+	chunk->swapped = swapped;
+}
+
 void nvs_places_put(struct nvs_places *places, struct nvs_chunk *chunk, int place)
 {
 	chunk->place = place;
+	count_swapped(places, chunk, place == NVS_PLACE_HOST);
 	if (nvs_chunk_is_out(chunk)) {
 		places->out_bytes += chunk->bytes;
 		push(&places->out, chunk);
@@ -82,7 +92,7 @@ void nvs_places_put(struct nvs_places *places, struct nvs_chunk *chunk, int plac
 	}
 }
 
-void nvs_places_remove(struct nvs_places *places, struct nvs_chunk *chunk)
+static void leave_place(struct nvs_places *places, struct nvs_chunk *chunk)
 {
 	if (nvs_chunk_is_out(chunk)) {
 		places->out_bytes -= chunk->bytes;
@@ -94,9 +104,15 @@ void nvs_places_remove(struct nvs_places *places, struct nvs_chunk *chunk)
 	}
 }
 
+void nvs_places_remove(struct nvs_places *places, struct nvs_chunk *chunk)
+{
+	leave_place(places, chunk);
+	count_swapped(places, chunk, false);
+}
+
 void nvs_places_lift(struct nvs_places *places, struct nvs_chunk *chunk)
 {
-	nvs_places_remove(places, chunk);
+	leave_place(places, chunk);
 	places->resident += chunk->bytes;
 	chunk->place = NVS_PLACE_MOVING;
 }

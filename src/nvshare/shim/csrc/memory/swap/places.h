@@ -25,6 +25,7 @@ struct nvs_places {
 	struct nvs_chunk_list out; /* first in, first out */
 	uint64_t resident;	   /* also what is MOVING */
 	uint64_t out_bytes;
+	uint64_t swapped_bytes; /* whose contents only the host copy has: also what comes in */
 	uint64_t quiet_at; /* submissions when the device was last known to have nothing to do */
 };
 
