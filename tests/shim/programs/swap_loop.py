@@ -50,6 +50,18 @@ def alloc(name: str, size: str) -> int:
     return int(DRIVER.cuMemAlloc_v2(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size))))
 
 
+def alloc_by(function: str, size: str) -> int:
+    """Asks another function of the driver for as much; it must not be there."""
+    more: dict[str, tuple[object, ...]] = {
+        "cuMemAllocAsync": (None,),
+        "cuMemAllocManaged": (1,),
+        "cuMemCreate": ((ctypes.c_int * 8)(1, 0, 1), ctypes.c_ulonglong(0)),
+    }
+    return int(
+        getattr(DRIVER, function)(ctypes.byref(ctypes.c_ulonglong()), ctypes.c_size_t(int(size)), *more[function])
+    )
+
+
 def address(name: str) -> int:
     """Where it is."""
     return POINTERS[name].value
@@ -131,7 +143,22 @@ def stop() -> None:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
-    for command in (use, release, alloc, address, free, write, check, capture, end_capture, replay, fail, fork, stop)
+    for command in (
+        use,
+        release,
+        alloc,
+        alloc_by,
+        address,
+        free,
+        write,
+        check,
+        capture,
+        end_capture,
+        replay,
+        fail,
+        fork,
+        stop,
+    )
 }
 
 
