@@ -104,6 +104,13 @@ def test_what_moves(run_dir: RunDir) -> None:
     assert any(line.endswith("1.0 GiB python train.py") for line in lines)
 
 
+def test_what_does_not_come_in_yet_is_not_waited_for(swapped: Answers, run_dir: RunDir) -> None:
+    """Nobody holds, but another one's data comes in first: there is no room for this one's."""
+    swapped.status.devices[0].clients[1].swap.coming_bytes = 0
+    words = " ".join(ctl(run_dir, "status", COLUMNS="160").stdout.split())
+    assert "waits 30.0 s, 1 of 1, for room on the GPU" in words
+
+
 def test_behind_a_holder_it_waits_for_that(swapped: Answers, run_dir: RunDir) -> None:
     """As long as somebody holds, the wait is for the holder, wherever the waiter's data is."""
     holder, waiter = swapped.status.devices[0].clients

@@ -191,7 +191,8 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
     if client.position:
         holders = ", ".join(str(pids[number]) for number in client.behind if number in pids)
         place = f"waits {display.duration(client.waiting_seconds)}, {client.position} of {waiters}"
-        what = holders or ("its data" if client.swap.swapped_bytes else "")
+        data = "its data" if client.swap.coming_bytes else "room on the GPU"
+        what = holders or (data if client.swap.swapped_bytes else "")
         lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
     if client.drain:
         lines.append(Text(f"drain: {client.drain}", style="yellow"))
