@@ -51,6 +51,8 @@ def test_what_is_where_in_json(run_dir: RunDir) -> None:
         "usable_host_bytes": 11 * GIB,
         "coming_bytes": 0,
         "leaving_bytes": 4 * GIB,
+        "wanted_bytes": 0,
+        "still_seconds": 0.0,
     }
 
 
@@ -104,6 +106,22 @@ def test_what_moves(run_dir: RunDir) -> None:
     assert any(line.endswith("1.0 GiB python train.py") for line in lines)
 
 
+def test_who_does_not_move(swapped: Answers, run_dir: RunDir) -> None:
+    """It is said instead of a rate at which nothing moves, and also what the other's call waits for meanwhile."""
+    stopped, other = swapped.status.devices[0].clients
+    stopped.swap.still_seconds, other.swap.wanted_bytes = 13.0, GIB
+    words = " ".join(ctl(run_dir, "status", COLUMNS="160").stdout.split())
+    assert "swap-out ━━╌╌╌╌╌╌ 4.0 GiB left, nothing for 13.0 s" in words
+    assert "waits for 1.0 GiB of memory" in words
+
+
+def test_what_does_not_come_in_yet_is_not_waited_for(swapped: Answers, run_dir: RunDir) -> None:
+    """Nobody holds, but another one's data comes in first: there is no room for this one's."""
+    swapped.status.devices[0].clients[1].swap.coming_bytes = 0
+    words = " ".join(ctl(run_dir, "status", COLUMNS="160").stdout.split())
+    assert "waits 30.0 s, 1 of 1, for room on the GPU" in words
+
+
 def test_behind_a_holder_it_waits_for_that(swapped: Answers, run_dir: RunDir) -> None:
     """As long as somebody holds, the wait is for the holder, wherever the waiter's data is."""
     holder, waiter = swapped.status.devices[0].clients
@@ -124,6 +142,13 @@ def test_the_bar_moves_in_a_terminal(swapped: Answers, run_dir: RunDir) -> None:
         swapped.changed.set()
         poll_until(lambda: "1.5 GiB left" in terminal.output(), "its progress is shown")
         assert terminal.output().count("━" * 5) == 1
+
+
+def test_nothing_moves_and_nothing_is_heard(run_dir: RunDir) -> None:
+    """``--watch`` says so by its own clock: while nothing changes the scheduler sends nothing."""
+    with in_terminal([*COMMAND, "status", "--watch"], environment(run_dir, TERM="xterm-256color")) as terminal:
+        poll_until(lambda: "GiB/s" in terminal.output(), "the transfer is shown")
+        poll_until(lambda: "nothing" in terminal.output(), "that it is none is shown")
 
 
 def test_memory_that_does_not_swap_counts_whole() -> None:

@@ -83,6 +83,13 @@ def test_gpus_without_clients(serve: Serve, environment: dict[str, str], librari
     assert [gpu.quantum_seconds for gpu in scheduler.status().devices] == [30, 3]
 
 
+def test_a_reserve_that_leaves_nothing(serve: Serve, environment: dict[str, str]) -> None:
+    """One line says so of each such GPU, at the start: every program would be refused all memory."""
+    scheduler = serve("--reserve", "8GiB", environment={**environment, paths.SIMGPU_DEVICES: "16GiB,8GiB"})
+    (said,) = scheduler.logged("--reserve leaves programs whose memory swaps nothing of a GPU")
+    assert said["device"] == scheduler.status().devices[1].uuid
+
+
 def test_unknown_is_no_zero(serve: Serve) -> None:
     """Without NVML nobody knows what other processes use; a version 1 client says nothing of its memory."""
     scheduler = serve("--legacy-device", "GPU-6e767368-6172-6500-0000-000000000001")

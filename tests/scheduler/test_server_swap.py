@@ -13,7 +13,7 @@ from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.swapper import Swapper
-from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
+from tests.scheduler.wire_client import DEVICE, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 
@@ -115,6 +115,18 @@ def test_nonsense_ends_that_connection_only(serve: Serve, frame: wire.Frame) -> 
     bad.client.raw.wait_closed()
     good.grow(MIB)
     assert len(scheduler.logged("peer disconnected")) == 1
+
+
+@pytest.mark.parametrize("numbers", [{"footprint_bytes": 1 << 60}, {"total_bytes": 1 << 60}])
+def test_nobody_registers_with_nonsense(serve: Serve, numbers: dict[str, int]) -> None:
+    """Or says later that it has so much, where its memory does not swap."""
+    scheduler = serve()
+    bad, other = scheduler.client(), scheduler.client().register()
+    bad.send(replace(wire.Register(DEVICE, MIB, swaps=True), **numbers))
+    bad.raw.wait_closed()
+    other.send(wire.Footprint(1 << 60))
+    other.raw.wait_closed()
+    poll_until(lambda: len(scheduler.logged("peer disconnected")) == 2, "both have their line", TIMEOUT_SECONDS)
 
 
 @pytest.mark.parametrize("frame", [wire.Grow(1, MIB, 0), wire.Resident(0, 0, 0)])

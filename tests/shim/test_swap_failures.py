@@ -37,6 +37,19 @@ def test_growth_is_refused(start_swapping: Start, fake_scheduler: FakeScheduler)
     assert len([line for line in program.errors if "out of memory" in line]) == 1
 
 
+def test_more_than_the_device_has_is_not_asked_for(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """No scheduler takes such a number from a client; the call fails at once, and one line says why."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    huge = 1 << 51
+    assert program.do(f"alloc x {huge}") == "2"
+    for function in ("cuMemAllocAsync", "cuMemAllocManaged", "cuMemCreate"):
+        assert program.do(f"alloc_by {function} {huge}") == "2"
+    assert f"requested {huge} bytes: more than the device has" in program.said("out of memory")
+    reach_allocated(program, peer, "z", CHUNK)
+    assert len([line for line in program.errors if "out of memory" in line]) == 1
+
+
 def test_without_a_scheduler_nothing_is_limited(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """A program whose scheduler has died allocates what the driver gives; the next one hears how it is."""
     program = start_swapping()

@@ -402,6 +402,8 @@ class Swap(_message.Message):
     USABLE_HOST_BYTES_FIELD_NUMBER: _builtins.int
     COMING_BYTES_FIELD_NUMBER: _builtins.int
     LEAVING_BYTES_FIELD_NUMBER: _builtins.int
+    WANTED_BYTES_FIELD_NUMBER: _builtins.int
+    STILL_SECONDS_FIELD_NUMBER: _builtins.int
     resident_bytes: _builtins.int
     """Of the footprint: on the device, or on the way from or to it."""
     swapped_bytes: _builtins.int
@@ -418,6 +420,10 @@ class Swap(_message.Message):
     coming_bytes: _builtins.int
     """Still to come in, and still to leave; 0: nothing is on the way."""
     leaving_bytes: _builtins.int
+    wanted_bytes: _builtins.int
+    """More memory that a call of its program waits for."""
+    still_seconds: _builtins.float
+    """For how long the client has told of nothing though it has to move something."""
     def __init__(
         self,
         *,
@@ -430,10 +436,12 @@ class Swap(_message.Message):
         usable_host_bytes: _builtins.int = ...,
         coming_bytes: _builtins.int = ...,
         leaving_bytes: _builtins.int = ...,
+        wanted_bytes: _builtins.int = ...,
+        still_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "still_seconds", b"still_seconds", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes", "wanted_bytes", b"wanted_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -101,7 +101,7 @@ class _Watch:
 
 
 def aged(status: admin_pb2.Status, seconds: float) -> admin_pb2.Status:
-    """The status after this many seconds in which nothing changes: only the times of holders and waiters grow."""
+    """The status after this many seconds in which nothing changes: only times grow."""
     later = admin_pb2.Status()
     later.CopyFrom(status)
     later.uptime_seconds += seconds
@@ -114,4 +114,6 @@ def aged(status: admin_pb2.Status, seconds: float) -> admin_pb2.Status:
             elif client.state == "waiting":
                 client.waited_seconds += seconds
                 client.waiting_seconds += seconds
+            if client.swap.coming_bytes or client.swap.leaving_bytes:
+                client.swap.still_seconds += seconds
     return later

@@ -20,6 +20,8 @@ _TRANSFER_CELLS = 8
 _NARROWEST_COMMAND = 14
 """Columns that COMMAND gets at least: figures are left out before it has fewer."""
 _GAP = 2
+_STILL_SECONDS = 1.0
+"""Who has moved nothing for so long does not move at the rate of late."""
 _FIGURES = ("FOOTPRINT", "PINNED", "HELD", "WAITED")
 _SWAP_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED")
 """In the order of the columns. In a narrow terminal the last go first."""
@@ -182,7 +184,10 @@ def _transfers(client: admin_pb2.Client, of_device: admin_pb2.Swapping) -> Itera
         ("swap-out", swap.leaving_bytes, of_device.out_bytes_per_second),
     ):
         if left:
-            text = f" {display.size(left)} left" + (f", {display.rate(speed)}" if speed else "")
+            pace = display.rate(speed) if speed else ""
+            if swap.still_seconds >= _STILL_SECONDS:
+                pace = f"nothing for {display.duration(swap.still_seconds)}"
+            text = f" {display.size(left)} left" + (f", {pace}" if pace else "")
             yield Text.assemble(f"{name} ", ("━" * cells, "cyan"), ("╌" * (_TRANSFER_CELLS - cells), "dim"), text)
 
 
@@ -191,8 +196,11 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
     if client.position:
         holders = ", ".join(str(pids[number]) for number in client.behind if number in pids)
         place = f"waits {display.duration(client.waiting_seconds)}, {client.position} of {waiters}"
-        what = holders or ("its data" if client.swap.swapped_bytes else "")
+        data = "its data" if client.swap.coming_bytes else "room on the GPU"
+        what = holders or (data if client.swap.swapped_bytes else "")
         lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
+    if client.swap.wanted_bytes:
+        lines.append(Text(f"waits for {display.size(client.swap.wanted_bytes)} of memory", style="yellow"))
     if client.drain:
         lines.append(Text(f"drain: {client.drain}", style="yellow"))
     lines += [Text(notice, style="yellow") for notice in client.notices]

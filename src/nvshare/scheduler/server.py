@@ -273,6 +273,8 @@ class _Running:
         )
         for gpu in known.by_uuid.values():
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
+            if 0 < gpu.total_bytes <= (options.settings.reserve_bytes or 0):
+                log.warning("--reserve leaves programs whose memory swaps nothing of a GPU", device=gpu.uuid)
         self._listeners: list[Listener] = []
 
     async def open(self) -> None:

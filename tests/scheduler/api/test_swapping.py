@@ -67,6 +67,8 @@ SWAPS = ClientSnapshot(
         usable_bytes=6 * GIB,
         in_bytes=GIB,
         leaving_bytes=2 * GIB,
+        wanted_bytes=GIB // 4,
+        still_seconds=1.5,
     ),
 )
 STAYS = ClientSnapshot(2, ShownState.IDLE, 2 * GIB, GIB // 2, True, 0.0, 0.0, 0)
@@ -145,6 +147,8 @@ def test_status() -> None:
         usable_host_bytes=6 * GIB,
         coming_bytes=GIB,
         leaving_bytes=2 * GIB,
+        wanted_bytes=GIB // 4,
+        still_seconds=1.5,
     )
     assert not stays.HasField("swap")
 

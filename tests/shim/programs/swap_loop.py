@@ -78,6 +78,18 @@ def alloc_array(name: str, size: str) -> int:
     return int(DRIVER.cuArrayCreate_v2(ctypes.byref(POINTERS[name]), descriptor))
 
 
+def alloc_by(function: str, size: str) -> int:
+    """Asks another function of the driver for as much; it must not be there."""
+    more: dict[str, tuple[object, ...]] = {
+        "cuMemAllocAsync": (None,),
+        "cuMemAllocManaged": (1,),
+        "cuMemCreate": ((ctypes.c_int * 8)(1, 0, 1), ctypes.c_ulonglong(0)),
+    }
+    return int(
+        getattr(DRIVER, function)(ctypes.byref(ctypes.c_ulonglong()), ctypes.c_size_t(int(size)), *more[function])
+    )
+
+
 def address(name: str) -> int:
     """Where it is."""
     return POINTERS[name].value
@@ -160,7 +172,7 @@ def stop() -> None:
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
     for command in (
-        *(use, release, alloc, alloc_beside, join, create, alloc_array, address, free, write, check),
+        *(use, release, alloc, alloc_beside, join, create, alloc_array, alloc_by, address, free, write, check),
         *(capture, end_capture, replay, fail, fork, stop),
     )
 }

@@ -96,6 +96,8 @@ def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
         usable_host_bytes=swap.usable_bytes,
         coming_bytes=swap.in_bytes,
         leaving_bytes=swap.leaving_bytes,
+        wanted_bytes=swap.wanted_bytes,
+        still_seconds=swap.still_seconds,
     )
 
 

@@ -82,6 +82,7 @@ class SessionV2:
     def _register(self, frame: wire.Register) -> None:
         if self._number:
             raise PeerError("it sent REGISTER a second time")
+        _check_numbers(frame)
         number = self._dispatcher.next_number()
         device = self._registrar.device(frame.device_uuid)
         registration = Registration(
@@ -106,8 +107,7 @@ class SessionV2:
             raise PeerError(f"it sent {frame} before REGISTER")
         if not self._swaps:
             raise PeerError(f"it sent {frame}, but its memory does not swap")
-        if fault := translate.nonsense(frame):
-            raise PeerError(f"it sent {frame}: {fault}")
+        _check_numbers(frame)
         self._feed(frame)
         if isinstance(frame, wire.Resident) and not self._told_memory:
             self._told_memory = True
@@ -118,6 +118,8 @@ class SessionV2:
             raise PeerError(f"it sent {frame} before REGISTER")
         if self._swaps and isinstance(frame, wire.Footprint):
             raise PeerError(f"it sent {frame}, but its memory swaps")
+        if isinstance(frame, wire.Footprint):
+            _check_numbers(frame)
         self._feed(frame)
         if isinstance(frame, wire.LockReleased):
             self._dispatcher.drain_reported(self._number, "")
@@ -155,3 +157,8 @@ class SessionV2:
             return reason.while_moving(line, shown.footprint_bytes or 0, shown.swap)
         holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
         return reason.why(line, asker.description, holders)
+
+
+def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident) -> None:
+    if fault := translate.nonsense(frame):
+        raise PeerError(f"it sent {frame}: {fault}")

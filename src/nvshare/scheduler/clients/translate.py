@@ -35,6 +35,7 @@ Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resi
 
 _MOST_BYTES: Final = 1 << 50
 """No memory is larger."""
+_TOO_LARGE: Final = "no memory is so large"
 
 
 def backend(frame: wire.Register) -> Backend:
@@ -42,15 +43,19 @@ def backend(frame: wire.Register) -> Backend:
     return Backend.SWAP if frame.swaps else _BACKEND[frame.backend]
 
 
-def nonsense(frame: wire.Grow | wire.Resident) -> str:
+def nonsense(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident) -> str:
     """What is wrong with the numbers of a frame whatever was said before; empty: nothing."""
+    if isinstance(frame, wire.Register):
+        return _TOO_LARGE if max(frame.footprint_bytes, frame.total_bytes) > _MOST_BYTES else ""
+    if isinstance(frame, wire.Footprint):
+        return _TOO_LARGE if frame.footprint_bytes > _MOST_BYTES else ""
     if isinstance(frame, wire.Grow):
         if not frame.request:
             return "requests count from 1"
-        return "no memory is so large" if max(frame.footprint_bytes, frame.fixed_bytes) > _MOST_BYTES else ""
+        return _TOO_LARGE if max(frame.footprint_bytes, frame.fixed_bytes) > _MOST_BYTES else ""
     most = max(frame.footprint_bytes, frame.fixed_bytes, frame.admitted_bytes, frame.arena_bytes, frame.lacking_bytes)
     if most > _MOST_BYTES:
-        return "no memory is so large"
+        return _TOO_LARGE
     if frame.resident_bytes > frame.footprint_bytes or frame.out_bytes > frame.footprint_bytes:
         return "a part of the footprint is more than all of it"
     return "more of the arena is usable than there is" if frame.usable_bytes > frame.arena_bytes else ""

@@ -64,5 +64,5 @@ class Client:
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
             line=line,
-            swap=None if self.swap is None else self.swap.snapshot(),
+            swap=None if self.swap is None else self.swap.snapshot(now),
         )

@@ -66,6 +66,10 @@ class SwapSnapshot:
     """Still to come in now; 0: nothing is on the way in."""
     leaving_bytes: int = 0
     """Still to leave now; 0: nothing is on the way out."""
+    wanted_bytes: int = 0
+    """More memory that a call of its program waits for."""
+    still_seconds: float = 0.0
+    """For how long it has told of nothing though it has to move something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,8 +183,17 @@ class Swap:
         """Whether all of it is on the device and stays there."""
         return self.may_be_in and self.resident_bytes >= self.footprint_bytes
 
-    def snapshot(self) -> SwapSnapshot:
-        """What can be seen of it."""
+    @property
+    def wanted_bytes(self) -> int:
+        """What the growth that is not answered yet asks for, a first context included."""
+        if self.growth is None:
+            return 0
+        more = max(0, self.growth.footprint_bytes - self.footprint_bytes)
+        fixed = max(0, self.growth.fixed_bytes - self.fixed_bytes)
+        return more + fixed + (0 if self.has_context else self.account.pinned_bytes)
+
+    def snapshot(self, now: float) -> SwapSnapshot:
+        """What can be seen of it at ``now``."""
         return SwapSnapshot(
             resident_bytes=self.resident_bytes,
             out_bytes=self.footprint_bytes - self.resident_bytes,
@@ -195,6 +204,8 @@ class Swap:
             usable_bytes=self.usable_bytes,
             in_bytes=self._coming_bytes + max(0, self.resident_bytes + self.out_bytes - self.footprint_bytes),
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
+            wanted_bytes=self.wanted_bytes,
+            still_seconds=max(0.0, now - self.progress_at) if self.is_moving else 0.0,
         )
 
     @property

@@ -26,11 +26,34 @@ static struct sums sums[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
 
 /* The first refusal is said; programs that try again with less would fill the screen. */
 static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_t used,
-			uint64_t asked)
+			uint64_t asked, const char *reason)
 {
-	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes",
+	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes%s",
 		device->ordinal, (unsigned long long)allocatable, (unsigned long long)used,
-		(unsigned long long)asked);
+		(unsigned long long)asked, reason);
+}
+
+/* Whether nothing was refused before. */
+static bool first_refused(struct sums *sum)
+{
+	bool first;
+
+	pthread_mutex_lock(&sum->lock);
+	first = !sum->refused;
+	sum->refused = true;
+	pthread_mutex_unlock(&sum->lock);
+	return first;
+}
+
+bool nvs_footprint_possible(struct nvs_device *device, uint64_t bytes)
+{
+	if (bytes <= device->total_bytes)
+		return true;
+	if (first_refused(&sums[device->ordinal]))
+		say_refused(device, device->total_bytes,
+			    nvs_room_footprint(device) + nvs_room_fixed(device), bytes,
+			    ": more than the device has");
+	return false;
 }
 
 void nvs_footprint_ask_room(const struct nvs_device *device)
@@ -41,23 +64,18 @@ void nvs_footprint_ask_room(const struct nvs_device *device)
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable)
 {
 	struct sums *sum = &sums[device->ordinal];
-	bool fits, first = false;
 	uint64_t used;
+	bool fits;
 
 	if (sum->asks)
-		return nvs_room_ask_fixed(device, bytes);
+		return nvs_footprint_possible(device, bytes) && nvs_room_ask_fixed(device, bytes);
 	pthread_mutex_lock(&sum->lock);
 	used = atomic_load(&device->footprint_bytes) + sum->reserved;
 	fits = used <= allocatable && bytes <= allocatable - used;
-	if (fits) {
-		sum->reserved += bytes;
-	} else {
-		first = !sum->refused;
-		sum->refused = true;
-	}
+	sum->reserved += fits ? bytes : 0;
 	pthread_mutex_unlock(&sum->lock);
-	if (first)
-		say_refused(device, allocatable, used, bytes);
+	if (!fits && first_refused(sum))
+		say_refused(device, allocatable, used, bytes, "");
 	return fits;
 }
 

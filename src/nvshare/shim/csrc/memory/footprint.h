@@ -17,6 +17,11 @@ struct nvs_device;
  * what is charged is the fixed part of the memory. Before the first of them.
  */
 void nvs_footprint_ask_room(const struct nvs_device *device);
+/*
+ * Whether the device has so much at all, which the scheduler need not be asked; the first time that
+ * it has not is logged.
+ */
+bool nvs_footprint_possible(struct nvs_device *device, uint64_t bytes);
 /* False: the footprint would grow beyond `allocatable`; the first time that is logged. */
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable);
 /* Takes a reservation back and changes the footprint by `charged` in one step. */

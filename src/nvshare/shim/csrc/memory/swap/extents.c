@@ -10,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
 
@@ -77,7 +78,7 @@ CUresult nvs_extent_make(struct nvs_device *device, uint64_t bytes, struct nvs_e
 	uint64_t whole, chunks;
 	CUresult result;
 
-	if (bytes > device->total_bytes)
+	if (!nvs_footprint_possible(device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	whole = (bytes + NVS_GRANULE_BYTES - 1) / NVS_GRANULE_BYTES * NVS_GRANULE_BYTES;
 	chunks = (whole + NVS_CHUNK_BYTES - 1) / NVS_CHUNK_BYTES;

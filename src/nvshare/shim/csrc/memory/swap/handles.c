@@ -12,6 +12,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
 
@@ -160,11 +161,13 @@ CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 			   const CUmemAllocationProp_v1 *prop, CUmemGenericAllocationHandle *number)
 {
 	uint64_t each = chunk_bytes(prop, bytes);
-	struct nvs_handle *handle =
-		malloc(sizeof(*handle) + (bytes / each + 1) * sizeof(struct nvs_chunk *));
 	struct nvs_room_given given = { .kind = NVS_ROOM_MOVABLE, .bytes = bytes };
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	struct nvs_handle *handle;
 
+	if (!nvs_footprint_possible(device, bytes))
+		return result;
+	handle = malloc(sizeof(*handle) + (bytes / each + 1) * sizeof(struct nvs_chunk *));
 	given.room = handle ? nvs_room_ask(device, bytes) : NVS_ROOM_REFUSED;
 	if (given.room != NVS_ROOM_REFUSED) {
 		*handle = (struct nvs_handle){

@@ -10,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/spans.h"
@@ -108,7 +109,8 @@ static CUresult note(struct nvs_device *device, CUdeviceptr pointer, uint64_t mo
 CUresult nvs_unified_alloc(struct nvs_device *device, CUdeviceptr *pointer, size_t bytes,
 			   unsigned int flags, uint64_t moving)
 {
-	enum nvs_room given = nvs_room_ask(device, moving);
+	enum nvs_room given = nvs_footprint_possible(device, moving) ? nvs_room_ask(device, moving)
+								     : NVS_ROOM_REFUSED;
 	CUdeviceptr made;
 	CUresult result;
 
