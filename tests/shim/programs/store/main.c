@@ -28,6 +28,10 @@ static const struct {
 	CASE(peers),
 	CASE(view),
 	CASE(many),
+	CASE(given_back),
+	CASE(refused_on_return),
+	CASE(rights_return),
+	CASE(peers_meanwhile),
 };
 
 int main(int count, char **arguments)
