@@ -47,7 +47,6 @@ def test_a_holder_whose_growth_was_in_doubt_needs_room_as_others_do() -> None:
     table = two_hold(idle=4.9)
     table.measures = False
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 5 * GIB))
-    table.has("C", 4.9, 0)
     assert table.grows("A", 11) == ["measure"]
     said = table.feed(DeviceSeen(DEVICE, TOTAL * GIB))
     assert "revoke B" in said
@@ -121,9 +120,11 @@ def test_a_growth_of_who_does_not_give_the_lock_back_needs_room() -> None:
     table.asks("A")
     table.comes("B", 4)
     table.asks("B")
+    table.comes("C", 6)
     assert table.timer() == ["revoke A"]
     assert any(text.startswith("ReportUnresponsive") for text in table.timer())
-    assert table.grows("A", 8)[0] == "allot A 8.5 as 1"
+    assert table.grows("A", 8) == ["evict B 1"], "which is passed over, and not in use"
+    assert table.has("B", 4, 1) == ["allot A 8 as 1"]
 
 
 def test_what_is_allotted_already_needs_no_room() -> None:
@@ -166,9 +167,9 @@ def test_nobody_is_given_more_than_it_asked_for_while_others_lack() -> None:
     table.comes("A", 8)
     table.asks("A")
     table.comes("E", 7)
-    assert table.grows("A", 9) == ["evict E 6"]
-    table.asks("B")
-    assert table.has("E", 7, 4) == ["allot A 9 as 1", "evict E 0"]
+    assert table.asks("B") == ["evict E 0"]
+    assert table.grows("A", 9) == []
+    assert table.has("E", 7, 4) == ["allot A 9 as 1", "allot B 2"]
 
 
 def test_who_pages_and_waits_lacks_as_well() -> None:
@@ -178,9 +179,9 @@ def test_who_pages_and_waits_lacks_as_well() -> None:
     table.asks("A")
     table.comes("E", 7)
     table.feed(ClientRegistered(ord("M"), DEVICE, 8 * GIB, ClaimedState.IDLE, backend=Backend.MANAGED))
-    assert table.grows("A", 9) == ["evict E 6"]
-    table.asks("M")
-    assert "allot A 9 as 1" in table.has("E", 7, 4)
+    assert table.asks("M") == ["evict E 0"]
+    assert table.grows("A", 9) == []
+    assert table.has("E", 7, 4) == ["allot A 9 as 1"]
 
 
 def test_slack_is_taken_back_for_unmovable_memory() -> None:

@@ -164,11 +164,12 @@ def test_waiters_behind_the_first_make_nobody_who_waits_leave() -> None:
     table = Table(Policy.EXCLUSIVE)
     table.comes("C", 5, 3)
     table.has("C", 5, 3)
-    for name, size in (("A", 6), ("B", 3), ("D", 3)):
-        table.comes(name, size)
+    for name, size, arena in (("A", 6, 100), ("B", 3, 100), ("D", 3, 0)):
+        table.comes(name, size, arena=arena)
     for name in "ABCD":
-        said = table.asks(name)
-    assert said == []
+        table.asks(name)
+    table.arenas["D"] = 100 * GIB
+    assert table.has("D", 3, 3) == []
 
 
 def test_the_rest_is_given_even_if_it_is_little() -> None:
@@ -302,3 +303,14 @@ def test_for_a_client_of_unknown_size_everybody_leaves() -> None:
     table.comes("B", 10)
     pages(table, "L", None)
     assert table.asks("L") == ["evict B 0"]
+
+
+def test_what_the_driver_lacks_is_not_what_others_are_leaving_anyhow() -> None:
+    """A GiB is refused to A, and three are on their way out: that is enough."""
+    table = Table()
+    table.comes("A", 4)
+    table.asks("A")
+    table.comes("B", 10)
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 4 * GIB)) == ["evict B 7"]
+    assert table.has("A", 4, 4, lacking=1) == []
+    assert table.core.snapshot(0.0)[0].shortage_bytes == 0

@@ -179,5 +179,10 @@ void peers_meanwhile(void)
 	OK(nvs_chunks_allow(device, 0));
 	nvs_chunk_stays(chunk);
 	CHECK(rights(pointer, 0) == 3 && rights(pointer, 1) == 0);
+	/* And while it is in nobody's. */
+	OK(nvs_chunks_allow(device, 2));
+	CHECK(rights(pointer, 0) == 3 && rights(pointer, 1) == 3);
+	OK(nvs_chunks_allow(device, 0));
+	CHECK(rights(pointer, 0) == 3 && rights(pointer, 1) == 0);
 	open_gate();
 }

@@ -28,6 +28,8 @@ static const struct {
 	CASE(peers),
 	CASE(view),
 	CASE(many),
+	CASE(one_hand),
+	CASE(made_beside_work),
 	CASE(given_back),
 	CASE(refused_on_return),
 	CASE(rights_return),
