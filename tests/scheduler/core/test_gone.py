@@ -67,7 +67,7 @@ def test_host_memory_is_free_once() -> None:
     assert table.core.host_memory().used_bytes == 0
     table.comes("A", 10, arena=0)
     table.comes("B", 0, arena=0)
-    assert table.grows("B", 10) == ["refuse B 1"]
+    assert table.grows("B", 8) == ["refuse B 1"]
 
 
 def test_host_memory_is_free_when_its_device_is_forgotten() -> None:
