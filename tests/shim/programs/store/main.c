@@ -28,6 +28,7 @@ static const struct {
 	CASE(peers),
 	CASE(view),
 	CASE(many),
+	CASE(free_beside_work),
 	CASE(one_hand),
 	CASE(made_beside_work),
 	CASE(given_back),

@@ -157,3 +157,31 @@ void one_hand(void)
 	wait_for_it(bring_it_in);
 	CHECK(held->place == NVS_PLACE_DEVICE);
 }
+
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *data), void *data);
+
+static void run_until(void *over)
+{
+	while (!atomic_load((_Atomic int *)over))
+		usleep(1000);
+}
+
+/* A free waits for the work that may use what is freed. */
+void free_beside_work(void)
+{
+	static _Atomic int over;
+	CUdeviceptr pointer;
+	CUstream stream;
+	pthread_t thread;
+
+	begin();
+	OK(cuMemAlloc_v2(&pointer, 5 * MIB));
+	OK(NVS_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
+	OK(cuLaunchHostFunc(stream, run_until, &over));
+	pthread_create(&thread, NULL, free_it, &pointer);
+	wait_until_asleep();
+	CHECK(!atomic_load(&freed) && !atomic_load(&ended));
+	atomic_store(&over, 1);
+	pthread_join(thread, NULL);
+	CHECK(atomic_load(&ended) == 1);
+}

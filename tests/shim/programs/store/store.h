@@ -90,6 +90,7 @@ void pinned(void);
 void peers(void);
 void view(void);
 void many(void);
+void free_beside_work(void);
 void one_hand(void);
 void made_beside_work(void);
 void given_back(void);
