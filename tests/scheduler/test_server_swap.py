@@ -194,6 +194,22 @@ def test_a_former_client_that_does_not_come_back(serve: Serve, dies: bool) -> No
             poll_until(given_up, "it is given up", TIMEOUT_SECONDS)
 
 
+def test_a_record_is_not_taken_for_another_one(serve: Serve) -> None:
+    """Clients of two schedulers are recorded: what ends with the first one's is its own record."""
+    with ClientProcess() as theirs, ClientProcess() as others, ClientProcess() as mine:
+        scheduler = serve()
+        Swapper(theirs.connect(scheduler)).register(total_bytes=TOTAL).grow(FOOTPRINT)
+        scheduler.kill()
+        scheduler = serve()
+        second = Swapper(others.connect(scheduler)).register(total_bytes=TOTAL)
+        theirs.kill()
+        second.grow(FOOTPRINT)
+        scheduler.kill()
+        scheduler = serve()
+        newcomer = Swapper(mine.connect(scheduler)).register(total_bytes=TOTAL)
+        assert newcomer.waits(newcomer.ask(FOOTPRINT))
+
+
 def test_memory_of_the_dead_is_given_to_others(serve: Serve) -> None:
     """Soon, where no NVML says when it is free."""
     scheduler = serve("--host-memory", "0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,3 +65,15 @@ def start_swapping(environment: dict[str, str], libraries: Libraries) -> Iterato
     yield begin
     for program in started:
         program.end()
+
+
+@pytest.fixture
+def fail(libraries: Libraries, tool: Callable[[str], str]) -> Callable[..., None]:
+    """Makes a function of the driver of a program do nothing but give a result, as ``swap_loop.fail`` says."""
+    lines = subprocess.check_output([tool("nm"), "-D", libraries.cuda], text=True).splitlines()
+    places = {name: int(place, 16) for place, _, name in (line.split() for line in lines if line[0] != " ")}
+
+    def fail_one(program: ControlledProgram, function: str, result: int | str) -> None:
+        assert program.do(f"fail {places[function]} {result}") == "None"
+
+    return fail_one

@@ -254,3 +254,45 @@ def test_never_more_than_the_footprint_is_here() -> None:
     lib.nvs_room_state_entered(room.state, 4, False)
     room.says(True)
     assert room.state.said_resident_bytes == room.state.resident_bytes == 0
+
+
+def test_a_holder_has_all_of_it_here() -> None:
+    """Nothing is made without device memory, and nothing leaves that had to before the lock came."""
+    room = registered()
+    room.allot(1, 4, 10)
+    assert room.take(MOVABLE, 4) == IN
+    assert room.try_(MOVABLE, 2) == OUT
+    room.evict(2, 1)
+    assert room.next() == (BRING_OUT, 3)
+    lib.nvs_room_state_hold(room.state)
+    assert room.next()[0] == lib.NVS_ROOM_NOTHING
+    assert room.try_(MOVABLE, 2) == WAIT
+
+
+def test_without_a_scheduler_only_a_holder_goes_on() -> None:
+    """What another one left to somebody else it may be using still."""
+    room = registered()
+    room.allot(1, 4, 10)
+    assert room.take(MOVABLE, 4) == IN
+    room.link(DOWN)
+    assert room.try_(MOVABLE, 2) == OUT
+    lib.nvs_room_state_hold(room.state)
+    assert room.try_(MOVABLE, 2) == IN
+
+
+def test_the_next_scheduler_charges_no_more_than_there_is() -> None:
+    """What the last one allotted on top is nobody's any more."""
+    room = registered()
+    room.allot(1, 10, 10)
+    assert room.take(MOVABLE, 4) == IN
+    room.link(UP)
+    assert room.state.allotted_bytes == 4
+
+
+def test_what_becomes_fixed_was_given_once() -> None:
+    """Together with what may still move it stays what it was."""
+    room = registered()
+    room.allot(1, 10, 10)
+    assert room.take(MOVABLE, 6) == IN
+    lib.nvs_room_state_pin(room.state, 4)
+    assert (room.state.allotted_bytes, room.state.admitted_bytes, room.state.fixed_bytes) == (6, 6, 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,6 @@ import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
-from tests.conftest import Libraries
-from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.lock_server import TIMEOUT
 from tests.shim.memory_peer import CHUNK, MemoryPeer, memory_file
@@ -294,18 +291,6 @@ def test_no_room_for_a_context(start_swapping: Start, fake_scheduler: FakeSchedu
     peer.peer.send(wire.RefuseGrowth(grow.request, "the device is full of contexts"))
     assert program.answer() == "2"
     program.said("no room for a context on device 0: the device is full of contexts")
-
-
-@pytest.fixture
-def fail(libraries: Libraries, tool: Callable[[str], str]) -> Callable[..., None]:
-    """Makes a function of the driver of a program do nothing but fail; with 0 for a result it works again."""
-    lines = subprocess.check_output([tool("nm"), "-D", libraries.cuda], text=True).splitlines()
-    places = {name: int(place, 16) for place, _, name in (line.split() for line in lines if line[0] != " ")}
-
-    def fail_one(program: ControlledProgram, function: str, result: int) -> None:
-        assert program.do(f"fail {places[function]} {result}") == "None"
-
-    return fail_one
 
 
 def test_the_driver_registers_no_host_memory(

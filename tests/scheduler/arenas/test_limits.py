@@ -53,6 +53,20 @@ def test_the_limit_of_a_container(machine: Make) -> None:
     assert limits.room_bytes() == 750 * MIB - MARGIN_BYTES
 
 
+def test_the_machine_may_have_less_than_the_limits_allow(machine: Make) -> None:
+    """Its cgroup may have 700 MiB more, and there are no more than 400."""
+    limits = machine(2, "/", "/", 400, top=(1000, 300, 0))
+    assert limits.room_bytes() == 400 * MIB - MARGIN_BYTES
+
+
+def test_beyond_what_slows_it_down_nothing_is_taken(machine: Make, tmp_path: Path) -> None:
+    """memory.high, which is lower than memory.max."""
+    limits = machine(2, "/", "/", 100_000, top=(1000, 300, 0))
+    (tmp_path / "mounted" / "memory.high").write_text(f"{500 * MIB}\n")
+    assert limits.cgroup_bytes() == 500 * MIB - MARGIN_BYTES
+    assert limits.room_bytes() == 200 * MIB - MARGIN_BYTES
+
+
 def test_the_tightest_of_the_limits_around_counts(machine: Make) -> None:
     """A service in a slice; where no limit is, what the machine has left counts."""
     limits = machine(2, "/a/b", "/", 100_000, top=("max", 9000, 0), top_a=(2000, 1900, 0), top_a_b=("max", 10, 0))

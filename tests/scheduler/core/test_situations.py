@@ -264,3 +264,42 @@ def test_host_memory_that_is_being_made_is_there_for_the_growth_that_waits() -> 
     assert table.has("A", 10, 10) == []
     table.arena("A", 1)
     assert any(said.endswith("as 1") for said in table.arena("B", 1))
+
+
+def test_what_a_client_comes_with_has_not_moved() -> None:
+    """Six of its ten GiB were copied out under the scheduler before."""
+    table = Table()
+    table.comes("B", 10, 4)
+    assert table.core.snapshot(0.0)[0].traffic.out_bytes == 0
+
+
+def test_who_prepares_host_memory_tells_nothing_of_the_link() -> None:
+    """B leaves slowly, as it registers what it leaves to."""
+    table = Table()
+    table.comes("B", 10)
+    for chunk in range(1, 9):
+        table.now += 0.05
+        table.arenas["B"] += GIB
+        table.has("B", 10, 10 - chunk / 16)
+    traffic = table.core.snapshot(table.now)[0].traffic
+    assert traffic.out_bytes == GIB / 2
+    assert traffic.out_bytes_per_second == 0
+
+
+def test_who_waits_for_room_tells_nothing_of_the_link() -> None:
+    """B comes in as fast as D leaves."""
+    table = Table(Policy.EXCLUSIVE)
+    table.comes("B", 10, 0)
+    table.has("B", 10, 0)
+    table.comes("A", 5)
+    table.asks("A")
+    table.comes("D", 10)
+    table.asks("B")
+    for chunk in range(1, 9):
+        table.now += 0.02
+        table.has("D", 10, 10 - chunk / 16)
+        table.now += 0.02
+        table.has("B", 10, chunk / 16)
+    traffic = table.core.snapshot(table.now)[0].traffic
+    assert traffic.in_bytes == GIB / 2
+    assert traffic.in_bytes_per_second == 0

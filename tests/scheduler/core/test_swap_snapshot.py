@@ -22,8 +22,8 @@ def test_who_does_not_leave_is_seen_to_stand_still() -> None:
         table.comes(name, 3)
         table.now += 1
     table.asks("A")
-    table.has("B", 8, 3)
-    assert table.asks("B") == ["allot B 6", "evict C 1"]
+    table.has("B", 11, 3)
+    assert table.asks("B") == ["allot B 9", "evict C 1"]
     assert seen(table, "C").still_seconds == 0
     table.now += 5
     assert (seen(table, "C").leaving_bytes, seen(table, "C").still_seconds) == (2 * GIB, 5.0)

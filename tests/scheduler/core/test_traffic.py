@@ -91,3 +91,68 @@ def test_what_a_hand_over_costs() -> None:
         traffic.told(1, (0, 0), (out, 0), number * 10.0 + 5, prepares=prepares)
         traffic.granted(number * 10.0 + 5 + stall, swaps=True)
     assert traffic.seconds(out) == pytest.approx(0.4)
+
+
+def rate_out(*moments: float, client: int = 1) -> float:
+    """What is measured if a chunk leaves at each of these."""
+    traffic = Traffic()
+    for moment in moments:
+        traffic.told(client, (0, 0), (0, CHUNK), moment)
+    return traffic.snapshot().out_bytes_per_second
+
+
+def test_what_others_moved_meanwhile_is_no_slow_transfer() -> None:
+    """The time between chunks of two clients is nobody's."""
+    traffic = Traffic()
+    for number in range(10):
+        traffic.told(number % 2, (0, 0), (0, CHUNK), number * 0.01)
+    assert traffic.snapshot().out_seconds == 0
+
+
+@pytest.mark.parametrize("out", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_hindered_transfers_tell_nothing_of_the_link(out: bool, waits: bool) -> None:
+    """Five slow chunks while the client waits for room or prepares host memory, five at the speed of the link."""
+    traffic, now = Traffic(), 0.0
+    moved = (0, CHUNK) if out else (CHUNK, 0)
+    for number in range(11):
+        hindered = 1 <= number <= 5
+        now += 0.018 if hindered else 0.01
+        traffic.told(1, (0, 0), moved, now, waits=hindered and waits, prepares=hindered and not waits)
+    seen = traffic.snapshot()
+    rate = seen.out_bytes_per_second if out else seen.in_bytes_per_second
+    assert rate == pytest.approx(CHUNK / 0.01)
+
+
+def test_the_rate_is_that_of_late() -> None:
+    """The link became twice as fast ten seconds ago."""
+    moments = [number * 0.02 for number in range(500)]
+    moments += [moments[-1] + (number + 1) * 0.01 for number in range(1000)]
+    assert rate_out(*moments) == pytest.approx(CHUNK / 0.01, rel=0.02)
+
+
+def test_what_is_told_at_one_moment_has_moved_until_then() -> None:
+    """Two chunks in 10 ms."""
+    assert rate_out(0.0, 0.01, 0.01, 0.02, 0.02) == pytest.approx(2 * CHUNK / 0.01)
+
+
+def test_a_moment_is_no_measurement() -> None:
+    """Two messages that were read together say nothing."""
+    assert rate_out(0.0, 0.001) == 0
+
+
+def test_what_grew_did_not_come_in() -> None:
+    """Two chunks were allocated while one came in."""
+    traffic = Traffic()
+    traffic.told(1, (4 * CHUNK, 6 * CHUNK), (2 * CHUNK, CHUNK), 0.0)
+    assert traffic.snapshot().in_bytes == CHUNK
+
+
+def test_small_hand_overs_tell_nothing() -> None:
+    """One chunk in a second: most of that was something else."""
+    traffic = Traffic()
+    traffic.vacant(0.0)
+    traffic.told(1, (0, 0), (CHUNK, 0), 1.0)
+    traffic.granted(1.0, swaps=True)
+    assert traffic.seconds(int(ASSUMED_BYTES_PER_SECOND)) == 1.0
+    assert traffic.seconds(-CHUNK) == 0

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -60,6 +61,10 @@ def recorded(number: int, pid: int, device: str = DEVICE) -> Recorded:
     return Recorded(device, number, pid, start_time(pid), "test")
 
 
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -68,7 +73,9 @@ async def test_who_is_back_or_dead_is_awaited_no_longer(
     returning: MakeReturning, told: list[int], process: subprocess.Popen[bytes]
 ) -> None:
     """On its device, and as the process that it was."""
-    awaited = returning(recorded(3, ME.pid), recorded(4, ME.pid, OTHER), recorded(5, process.pid))
+    hidden = Recorded(DEVICE, 6, 0, 0, "")
+    awaited = returning(recorded(3, ME.pid), recorded(4, ME.pid, OTHER), recorded(5, process.pid), hidden)
+    assert (awaited.pids(DEVICE), awaited.pids(OTHER)) == ({ME.pid, process.pid, 0}, {ME.pid})
     awaited.back(Process(DEVICE, ME.pid, ME.started + 1))
     awaited.back(Process(DEVICE, 0, 0))
     assert told == []
@@ -76,6 +83,18 @@ async def test_who_is_back_or_dead_is_awaited_no_longer(
     assert told == [3]
     process.kill()
     await until(lambda: told == [3, 5], "the death is seen")
+    awaited.stop()
+
+
+async def test_who_is_back_is_watched_no_more(
+    returning: MakeReturning, told: list[int], process: subprocess.Popen[bytes]
+) -> None:
+    """No descriptor is left, and its end is no news."""
+    before = open_descriptors()
+    awaited = returning(recorded(5, process.pid))
+    awaited.back(Process(DEVICE, process.pid, start_time(process.pid)))
+    assert told == [5]
+    assert open_descriptors() == before
     awaited.stop()
 
 
@@ -128,13 +147,34 @@ async def test_one_that_lives_on_is_no_client_any_more(departed: MakeDeparted, t
     assert told == [7]
 
 
+async def test_the_memory_of_one_that_ended_late_is_measured_after_its_end(
+    departed: MakeDeparted, told: list[int], process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A measurement that began while it lived on says nothing of what is free now."""
+    monkeypatch.setattr(swappers, "RETURN_SECONDS", 0)
+    asked: list[float] = []
+    gone = departed(soon=lambda: asked.append(now()))
+    gone.left(7, Process(DEVICE, process.pid, start_time(process.pid)))
+    lived = now()
+    process.kill()
+    await until(lambda: asked, "its end is seen")
+    assert gone.pids(DEVICE, lived) == {process.pid}
+    gone.measured(DEVICE, lived)
+    assert told == []
+    gone.stop()
+
+
 async def test_one_that_is_back_has_its_memory_as_another_client(departed: MakeDeparted, told: list[int]) -> None:
     """It must not count twice."""
     gone = departed()
     gone.left(7, ME)
     gone.left(8, Process(OTHER, ME.pid, ME.started))
+    gone.left(9, Process(DEVICE, 0, 0))
     gone.back(ME)
     assert told == [7]
+    gone.back(Process(DEVICE, 0, 0))
+    assert told == [7], "these may be different ones"
+    assert gone.pids(DEVICE, now()) == {0}
     gone.stop()
 
 

@@ -144,7 +144,10 @@ def replay(name: str, value: str) -> str:
 
 
 def fail(offset: str, result: str) -> None:
-    """From now on the driver's function at that place does nothing and gives that result; 0: it works again."""
+    """From now on the driver's function at that place does nothing and gives that result.
+
+    0: it works again; ``success``: it does nothing and says that it has.
+    """
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     base = next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/libcuda.so.1"))
     place = base + int(offset)
@@ -152,7 +155,8 @@ def fail(offset: str, result: str) -> None:
     code = ctypes.c_uint64.from_address(place)
     working = WORKING.setdefault(place, code.value)
     # mov eax, RESULT; ret: written in one piece, since another thread may call it just now.
-    code.value = 0xC300000000B8 | int(result) << 8 if int(result) else working
+    given = 0 if result == "success" else int(result)
+    code.value = working if result == "0" else 0xC300000000B8 | given << 8
 
 
 def fork() -> int:

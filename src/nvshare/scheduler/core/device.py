@@ -320,14 +320,7 @@ class Device:
         left_for_two = self.ledger.left_bytes - self._holders.unresponsive.movable_bytes
         left = left_for_two - self._holders.longest.movable_bytes - self._holders.others.movable_bytes
         left_now = left - self._holders.leaving.movable_bytes
-        if left_now < 0:
-            return
-        if (
-            self._holders.longest.unknown
-            or self._holders.others.unknown
-            or self._holders.leaving.unknown
-            or self._holders.unresponsive.unknown
-        ):
+        if left_now < 0 or self._holders.unknown:
             return
         waiters: Iterable[Client] = self._waiting.values()
         if self._holders.unresponsive.count:

@@ -175,7 +175,15 @@ class Holders:
         return self.longest.count + self.others.count + self.leaving.count + self.unresponsive.count
 
     @property
+    def unknown(self) -> int:
+        """How many of them do not report their footprint."""
+        return sum(group.unknown for group in self._groups)
+
+    @property
     def paging_bytes(self) -> int:
         """The movable memory of those that do not swap."""
-        groups = (self.longest, self.others, self.leaving, self.unresponsive)
-        return sum(group.paging_bytes for group in groups)
+        return sum(group.paging_bytes for group in self._groups)
+
+    @property
+    def _groups(self) -> tuple[Group, ...]:
+        return self.longest, self.others, self.leaving, self.unresponsive

@@ -110,8 +110,7 @@ class Residency:
             del self.clients[client.number]
             self.growing.pop(client.number, None)
             self._ledger.charged_bytes -= swap.charge_bytes
-            arena_bytes = swap.arena_bytes + swap.arena_asked_bytes
-            estate = Estate(account.fixed_bytes, swap.charge_bytes, arena_bytes, swap.pledged_bytes)
+            estate = swap.estate()
         self.estates.add(client.number, estate)
         self.deadline = None
 
@@ -264,8 +263,7 @@ class Residency:
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
         spare = admitted if self._nobody_lacks() else wanted
-        room = max(0, self._room_for(client))
-        allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + room))
+        allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + max(0, self._room_for(client))))
         self._allot(client, allotted, growth.request)
         return True
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
 from nvshare.scheduler.core.arenas import CHUNK_BYTES, Arena
+from nvshare.scheduler.core.estates import Estate
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
@@ -182,6 +183,11 @@ class Swap:
     def is_in(self) -> bool:
         """Whether all of it is on the device and stays there."""
         return self.may_be_in and self.resident_bytes >= self.footprint_bytes
+
+    def estate(self) -> Estate:
+        """What it leaves behind."""
+        arena_bytes = self.arena_bytes + self.arena_asked_bytes
+        return Estate(self.account.fixed_bytes, self.charge_bytes, arena_bytes, self.pledged_bytes)
 
     @property
     def wanted_bytes(self) -> int:

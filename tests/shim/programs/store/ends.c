@@ -76,6 +76,8 @@ void pinned(void)
 	OK(cuMemAlloc_v2(&pointer, 100 * MIB));
 	CHECK(nvs_block_pin(pointer + MIB, 1));
 	CHECK(room.footprint == 36 * MIB && room.fixed_bytes == 64 * MIB);
+	CHECK(nvs_block_pin(pointer, 2 * MIB));
+	CHECK(room.footprint == 36 * MIB && room.fixed_bytes == 64 * MIB);
 	close_gate();
 	CHECK(send_out() && !send_out());
 	OK(cuMemAlloc_v2(&out, 4 * MIB));

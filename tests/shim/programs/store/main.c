@@ -28,6 +28,13 @@ static const struct {
 	CASE(peers),
 	CASE(view),
 	CASE(many),
+	CASE(free_beside_work),
+	CASE(one_hand),
+	CASE(made_beside_work),
+	CASE(given_back),
+	CASE(refused_on_return),
+	CASE(rights_return),
+	CASE(peers_meanwhile),
 };
 
 int main(int count, char **arguments)

@@ -54,6 +54,28 @@ void clean(void)
 	open_gate();
 }
 
+/* What runs already may write to what is made now: that is copied, though nothing was submitted
+ * since. */
+void made_beside_work(void)
+{
+	CUdeviceptr before, beside;
+	struct nvs_chunk *chunk;
+
+	begin();
+	OK(cuMemAlloc_v2(&before, 4 * MIB));
+	OK(cuMemsetD8_v2(before, 1, 4 * MIB));
+	OK(cuMemAlloc_v2(&beside, 4 * MIB));
+	close_gate();
+	CHECK(!nvs_chunk_begin_out(device, 0));
+	OK(cuMemAlloc_v2(&beside, 4 * MIB));
+	open_gate();
+	close_gate();
+	chunk = nvs_chunk_begin_out(device, 0);
+	CHECK(chunk && nvs_chunk_is_clean(chunk));
+	nvs_chunk_stays(chunk);
+	open_gate();
+}
+
 /* The scheduler refuses; the driver refuses what the scheduler allowed. */
 void refused(void)
 {

@@ -90,5 +90,12 @@ void pinned(void);
 void peers(void);
 void view(void);
 void many(void);
+void free_beside_work(void);
+void one_hand(void);
+void made_beside_work(void);
+void given_back(void);
+void refused_on_return(void);
+void rights_return(void);
+void peers_meanwhile(void);
 
 #endif
