@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
     ClientGone,
+    ClientRegistered,
     DeviceSeen,
     MemoryFreed,
     PinnedMeasured,
@@ -141,3 +144,13 @@ def test_a_hand_over_that_was_held_up_makes_no_long_turn() -> None:
     table.feed(MemoryFreed(ord("A")))
     assert "grant B" in table.has("B", 12, 12)
     assert table.core.snapshot(8.0)[0].quantum_left_seconds == 30.0
+
+
+def test_a_context_waits_until_who_came_back_has_said_what_it_has() -> None:
+    """B's 13 GiB fit beside D's context, but not beside what B has that can't move, too."""
+    table = Table(pinned=0.5)
+    table.feed(ClientRegistered(ord("B"), DEVICE, 13 * GIB, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.comes("D")
+    assert not [said for said in table.grows("D", 0) if said.endswith("as 1")]
+    table.arenas["B"] = 100 * GIB
+    assert not [said for said in table.has("B", 13, 13, fixed=2) if said.endswith("as 1")]

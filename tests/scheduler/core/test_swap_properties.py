@@ -251,9 +251,10 @@ class SwapMachine(RuleBasedStateMachine):
         for _ in range(3 * SLOTS):
             self.clean_up()
             self.deliver_all()
+            self.wait(70.0)
+            self.deliver_all()
             for process in self.processes.values():
                 assert process.grant is None or process.runs, "somebody holds and is not wholly on the device"
-            self.wait(70.0)
         assert all(process.turns > turns for process, turns in waiting.items()), "somebody waits for ever"
         assert all(process.wanted is None for process in self.processes.values()), "a growth is never answered"
 

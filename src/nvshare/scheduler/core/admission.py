@@ -65,7 +65,7 @@ class Admission:
             return f"the host has not {lacking // MIB} MiB to swap into"
         return None
 
-    def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> bool:
+    def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> bool:
         """Whether a growth that is possible is so by what is measured, free, and there of host memory already."""
         if _is_had(swap, growth):
             return True
@@ -75,6 +75,9 @@ class Admission:
         left += self._reserve(swap, growth)
         if _takes_from_others(swap, growth):
             if any(other.pledged_bytes > left for other in clients):
+                return False
+            # Who comes back has not said yet what it has that can't move.
+            if any(not other.reported and not self._is_stuck(other, now) for other in clients):
                 return False
             if any(estate.pledged_bytes > left + estate.charge_bytes for estate in self._estates):
                 return False
@@ -91,7 +94,7 @@ class Admission:
         ]
         return min(moments, default=None)
 
-    def admitted_bytes(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap]) -> int:
+    def admitted_bytes(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> int:
         """How much footprint to admit for a growth that is ready: with slack where that costs no host memory."""
         wanted = max(growth.footprint_bytes, swap.admitted_bytes)
         slack = max(SLACK_BYTES, int(wanted * SLACK_SHARE))
@@ -99,7 +102,7 @@ class Admission:
         if growth.footprint_bytes <= swap.admitted_bytes or slack <= 0:
             return wanted
         more = GrowthRequested(swap.number, growth.request, wanted + slack, growth.fixed_bytes)
-        return wanted + slack if self.is_ready(swap, more, clients) else wanted
+        return wanted + slack if self.is_ready(swap, more, clients, now) else wanted
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""

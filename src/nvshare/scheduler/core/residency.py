@@ -245,7 +245,7 @@ class Residency:
             swap.growing_bytes = growth.footprint_bytes
             self.resized.append(client)
         swap.doubted = None
-        if not self._admission.is_ready(swap, growth, self._swaps()):
+        if not self._admission.is_ready(swap, growth, self._swaps(), self._now):
             if (changes_at := self._admission.changes_at(self._swaps(), self._now)) is not None:
                 self._wake_at(changes_at)
             return True
@@ -257,7 +257,7 @@ class Residency:
             self._make_room(lacking, client, reversed(self._waiting))
             return False
         del self.growing[client.number]
-        admitted = self._admission.admitted_bytes(swap, growth, self._swaps())
+        admitted = self._admission.admitted_bytes(swap, growth, self._swaps(), self._now)
         swap.grow(admitted, growth.fixed_bytes, self._now)
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
         self._room -= fixed
