@@ -58,11 +58,12 @@ class Admission:
         for other in clients if _takes_from_others(swap, growth) else ():
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
             if max(needed, growth.footprint_bytes if other is swap else 0) > left:
-                return f"client {other.number} with its {needed // MIB} MiB would not fit any more"
+                owner = "its own" if other is swap else f"client {other.number}'s"
+                return f"{owner} {needed // MIB} MiB would not fit the device any more"
         arenas, lacking = self._arenas(swap, growth, left, clients, coming=True)
         own = sum(arena.bytes for arena in arenas)
         if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
-            return f"the host has not {lacking // MIB} MiB to swap into"
+            return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
         return None
 
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> bool:

@@ -114,6 +114,12 @@ uint64_t nvs_room_footprint(struct nvs_device *asked)
 	return room.footprint;
 }
 
+uint64_t nvs_room_fixed(struct nvs_device *asked)
+{
+	(void)asked;
+	return room.fixed_bytes;
+}
+
 void nvs_room_changed(struct nvs_device *asked)
 {
 	(void)asked;
