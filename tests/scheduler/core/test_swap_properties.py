@@ -18,6 +18,7 @@ from nvshare.scheduler.core.events import (
     MemoryFreed,
     PinnedMeasured,
     Policy,
+    ResidencyReported,
     ResidentRecorded,
     ResidentSettled,
 )
@@ -44,6 +45,8 @@ class SwapMachine(RuleBasedStateMachine):
         self.processes: dict[int, Process] = {}
         self.dead: list[tuple[int, Process]] = []
         """Whose memory the driver has not freed yet, by the number of their last connection."""
+        self.former: dict[Process, list[int]] = {}
+        """Numbers of the connections that a process had, until it has said what it has."""
         self.now = 100.0
         self.last_number = 0
         self.arenas: deque[GrowArena] = deque()
@@ -186,12 +189,11 @@ class SwapMachine(RuleBasedStateMachine):
             former = process.number
             self.handle(ClientGone(former))
             if process.pinned:
+                self.former.setdefault(process, []).append(former)
                 self.connect(process)
                 self.measure_contexts()
             else:
                 self.dead.append((former, self.processes.pop(slot)))
-                return
-            self.handle(MemoryFreed(former))
 
     @rule(slot=SLOT)
     def kill(self, slot: int) -> None:
@@ -204,8 +206,9 @@ class SwapMachine(RuleBasedStateMachine):
     @rule()
     def clean_up(self) -> None:
         """The driver has freed what the dead had."""
-        for number, _ in self.dead:
+        for number, process in self.dead:
             self.handle(MemoryFreed(number))
+            self.free_former(process)
         self.dead.clear()
 
     @rule()
@@ -213,6 +216,7 @@ class SwapMachine(RuleBasedStateMachine):
         """Another scheduler, which has a record of those that are there; they come back one after another."""
         self.core = Core(self.settings)
         self.arenas.clear()
+        self.former.clear()
         here = [process for process in self.processes.values() if process.pinned]
         self.processes = {slot: process for slot, process in self.processes.items() if process.pinned}
         gone = sum(process.used_bytes for _, process in self.dead)
@@ -280,7 +284,15 @@ class SwapMachine(RuleBasedStateMachine):
 
     def say_one(self, process: Process) -> None:
         if process.outbox:
-            self.handle(process.outbox.popleft())
+            event = process.outbox.popleft()
+            self.handle(event)
+            if isinstance(event, ResidencyReported):
+                self.free_former(process)
+
+    def free_former(self, process: Process) -> None:
+        """What it had by earlier connections is what it has by this one, or nothing."""
+        for number in self.former.pop(process, []):
+            self.handle(MemoryFreed(number))
 
     def handle(self, event: Event) -> None:
         self.send(self.core.handle(event, self.now))
