@@ -68,7 +68,7 @@ def test_exhausted(served: Served, start: Start, start_calling: Callable[[], Con
     opens(third)
     for _ in range(2):
         assert third.do(f"cuMemAlloc_v2 &x {BYTES}") == OUT_OF_MEMORY
-    third.said("the host has not")
+    third.said("host memory to swap")
     take_turns((first, 1), (second, 2))
     assert second.process.stdin
     second.process.stdin.close()
@@ -88,7 +88,7 @@ def test_what_was_allocated_can_be_used(
     allocates(first, "y", BYTES // 4, 2)
     opens(second)
     if second.do(f"cuMemAlloc_v2 &x {BYTES}") == OUT_OF_MEMORY:
-        second.said("the host has not")
+        second.said("host memory to swap")
         take_turns((first, 1))
     else:
         calls(second, f"stamp x {BYTES} 3")
@@ -108,7 +108,7 @@ def test_less_than_was_promised(
     cgroup.limit(cgroup.used() + 100 * MIB)
     opens(second)
     assert second.do(f"cuMemAlloc_v2 &x {BYTES}") == OUT_OF_MEMORY
-    second.said("the host has not")
+    second.said("host memory to swap")
     assert scheduler.logged("there is less host memory than arenas may have; allocations that need more are refused")
     take_turns((first, 1))
     allocates(second, "x", 64 * MIB, 2)

@@ -13,7 +13,7 @@ from nvshare import simgpu
 from nvshare.paths import RunDir
 from tests.conftest import Libraries
 from tests.polling import poll_until
-from tests.scheduler.swapping_programs import Program, Serve, Start, ask, ends_well, line, programs, tell
+from tests.scheduler.swapping_programs import Program, Serve, Start, ask, line, programs, tell
 from tests.shim.thread_state import asleep, unread_in_pipe
 
 pytestmark = pytest.mark.timeout(240)
@@ -79,7 +79,7 @@ def test_growth_whose_scheduler_dies(serve: Serve, start: Start, tmp_path: Path,
         assert grows.stdout is not None
         assert not select.select([grows.stdout], [], [], 0)[0]
     serve(*SERVED, environment=gpu)
-    assert line(grows) == "grown"
-    ends_well(grows)
+    assert [line(grows), line(grows)] == ["grown", "right"]
+    assert grows.wait(60) == 0
     first.communicate("\n\n", timeout=60)
     assert first.returncode == 0
