@@ -85,6 +85,23 @@ def test_holders_leave_for_a_waiter_that_grows() -> None:
     assert "revoke A" in table.timer()
 
 
+def test_holders_leave_for_a_waiter_that_grows_behind_another() -> None:
+    """W is first and would fit, but what room there is, is kept for B."""
+    table = Table()
+    table.comes("A", 12)
+    table.asks("A")
+    table.comes("W", 1, 0)
+    table.has("W", 1, 0)
+    table.comes("B", 1)
+    table.grows("B", 1, fixed=3)
+    table.asks("W")
+    table.asks("B")
+    said: list[str] = []
+    while "revoke A" not in said and (deadline := table.core.deadline()) is not None and deadline < 100:
+        said += table.timer()
+    assert "revoke A" in said
+
+
 def test_what_was_given_on_top_is_taken_back_from_who_grows() -> None:
     """A may allocate 12.75 GiB unasked and has 12; with 2.5 GiB more that can't move as much could not come in."""
     table = Table()
@@ -99,6 +116,7 @@ def test_a_context_waits_for_who_may_come_back() -> None:
     """B's connection ended and its process may live: D's context would not fit beside what B was admitted."""
     table = Table(pinned=1)
     table.comes("B", 14.5, 2)
+    table.has("B", 14.5, 2)
     table.feed(ClientGone(ord("B")))
     table.comes("D")
     assert table.grows("D", 0) == []
@@ -109,6 +127,7 @@ def test_a_growth_leaves_host_memory_for_who_may_come_back() -> None:
     """B's process has the host memory that there is: beside B nothing could leave, so C may not have any yet."""
     table = Table(host=4)
     table.comes("B", 14, 2, arena=4)
+    table.has("B", 14, 2)
     table.comes("C", arena=0)
     table.feed(ClientGone(ord("B")))
     assert table.grows("C", 2) == []

@@ -156,3 +156,23 @@ def test_small_hand_overs_tell_nothing() -> None:
     traffic.granted(1.0, swaps=True)
     assert traffic.seconds(int(ASSUMED_BYTES_PER_SECOND)) == 1.0
     assert traffic.seconds(-CHUNK) == 0
+
+
+def test_small_pieces_tell_no_rate() -> None:
+    """Two MiB take as long as a message does, whatever the link."""
+    traffic = Traffic()
+    for number in range(10):
+        traffic.told(1, (0, 0), ((2 << 20) * number, (2 << 20) * (number + 1)), number * 0.01)
+    assert traffic.snapshot().out_bytes_per_second == 0
+
+
+def test_a_hand_over_is_not_taken_for_far_slower_than_the_link() -> None:
+    """Ten seconds for two chunks of 10 ms: something else held it up."""
+    traffic = Traffic()
+    for number in range(9):
+        traffic.told(1, (0, 0), (CHUNK * number, CHUNK * (number + 1)), number * 0.01)
+    traffic.vacant(1.0)
+    for number in range(8):
+        traffic.told(2, (8 * CHUNK, 8 * CHUNK), (CHUNK * (8 - number), CHUNK * (7 - number)), 11 - 0.01 * (8 - number))
+    traffic.granted(11.0, swaps=True)
+    assert traffic.seconds(CHUNK) == pytest.approx(4 * 0.01)
