@@ -16,7 +16,7 @@ _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
 
 With a short quantum each client runs soon; with a long one less time is lost at the hand-overs. \
-Where memory swaps a turn is longer if need be: at least 20 times what the GPU waits for data at its end. \
+Where memory swaps a turn is longer if need be: at least 24 times what the GPU waits for data at its end. \
 It outlives the scheduler, until it is set again or one is started with another --quantum.
 
 [bold]Examples:[/bold]
