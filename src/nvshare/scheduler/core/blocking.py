@@ -1,4 +1,4 @@
-"""Which holders block the first waiter, until when, and what they are told of it. The rules are in device.py."""
+"""Which holders block the first waiter, until when, and what they are told of it. The rules are in lock.py."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.transitions import ClientState
+from nvshare.scheduler.core.turns import Turns
 
 IDLE_SECONDS: Final = 0.02
 """How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
@@ -29,11 +30,12 @@ Where all are the same, so are the blocking ones.
 class Blocking:
     """The blocking holders of one device."""
 
-    def __init__(self, holders: Holders, residency: Residency) -> None:
+    def __init__(self, holders: Holders, residency: Residency, turns: Turns) -> None:
         self.clients: list[Client] = []
         """Those of the longest that must leave, in their order."""
         self._holders = holders
         self._residency = residency
+        self._turns = turns
         self._found_for: _FoundFor | None = None
         """What they were found for."""
         self._stall_bytes = 0
@@ -91,4 +93,4 @@ class Blocking:
         """When the blocking ones have had their quantum; there are some."""
         if self._stall_bytes:
             quantum_seconds = max(quantum_seconds, QUANTUM_STALLS * self._stall_seconds())
-        return self._holders.longest.last().since + quantum_seconds
+        return self._turns.end(list(self._holders.longest), quantum_seconds)

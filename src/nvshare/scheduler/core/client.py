@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
 from nvshare.scheduler.core.swap import Swap
@@ -16,6 +17,7 @@ class Client:
 
     number: int
     account: Account
+    container: Container
     state: ClientState
     since: float
     """When it was registered, began to wait or to hold; a Revoke changes nothing here."""

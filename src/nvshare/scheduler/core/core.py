@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action, Revoke
 from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.containers import Container, Containers
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -19,6 +21,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    ContainerFound,
     DeviceForgotten,
     DeviceSeen,
     Event,
@@ -38,15 +41,26 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
     ResidentRecorded,
     ResidentSettled,
+    TermsSet,
 )
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
 
 SwapEvent = GrowthRequested | ResidencyReported | ArenaGrown
-ClientEvent = LockRequested | LockReleased | FootprintChanged | PinnedMeasured | PinnedAssumed | SwapEvent | ClientGone
+ClientEvent = (
+    LockRequested
+    | LockReleased
+    | FootprintChanged
+    | PinnedMeasured
+    | PinnedAssumed
+    | SwapEvent
+    | ContainerFound
+    | ClientGone
+)
 
 
 class Core:
@@ -58,14 +72,10 @@ class Core:
         self._quantum_seconds = settings.quantum_seconds
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
-        self._awaited: dict[int, Device] = {}
-        """The devices of recorded holders that are not back, by grant."""
         self._deadlines: dict[str, float] = {}
         self._host = Host(settings.host_bytes)
-        self._gone: dict[int, Device] = {}
-        """The devices of clients that are gone and may still have memory there."""
-        self._residents: dict[int, Device] = {}
-        """The devices of recorded clients that swap and are not back, by record."""
+        self._absent = Absent(self._host)
+        self._containers = Containers()
         self._last_grant = 0
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -83,6 +93,7 @@ class Core:
                 | GrowthRequested()
                 | ResidencyReported()
                 | ArenaGrown()
+                | ContainerFound()
                 | ClientGone()
             ):
                 return self._handle_client(event, now)
@@ -91,7 +102,7 @@ class Core:
             case HolderRecorded():
                 return self._record(event, now)
             case HolderDied():
-                return self._holder_died(event, now)
+                return self._reconcile(self._absent.holder_died(event), now)
             case DeviceSeen():
                 return self._see_device(event, now)
             case DeviceForgotten():
@@ -105,6 +116,8 @@ class Core:
                 return self._reconcile_each(list(self._devices.values()), now)
             case MemoryFreed():
                 return self._free(event, now)
+            case TermsSet():
+                return self._set_terms(event, now)
             case _:
                 assert_never(event)
 
@@ -146,11 +159,11 @@ class Core:
     def policy(self, device: str) -> Policy:
         """The policy of a device; of one that was not seen yet, the policy that it will have."""
         seen = self._devices.get(device)
-        return self._policy if seen is None else seen.policy
+        return self._policy if seen is None else seen.lock.policy
 
     def policies(self) -> dict[str | None, Policy]:
         """The policy of every device, after that of later ones (None)."""
-        return {None: self._policy} | {uuid: device.policy for uuid, device in self._devices.items()}
+        return {None: self._policy} | {uuid: device.lock.policy for uuid, device in self._devices.items()}
 
     def _handle_client(self, event: ClientEvent, now: float) -> list[Action]:
         found = self._clients.get(event.client)
@@ -174,11 +187,13 @@ class Core:
                 device.pin(client, event.pinned_bytes, now, measured=False)
             case GrowthRequested() | ResidencyReported() | ArenaGrown():
                 _handle_swap(event, client, device, now)
+            case ContainerFound():
+                return self._enter(client, event, now)
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]
-                if event.client in device.residency.estates:
-                    self._gone[event.client] = device
+                self._containers.leave(event.client, client.container)
+                self._absent.gone(event.client, device)
             case _:
                 assert_never(event)
         return self._reconcile(device, now)
@@ -188,13 +203,14 @@ class Core:
         if event.client in self._clients:
             raise IllegalEvent(f"client {event.client} is already registered", event)
         if event.recorded_grant is not None:
-            self._is_back(event.recorded_grant, device, event)
+            self._absent.holder_is_back(event.recorded_grant, device, event)
         account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
         account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
         account.split()
         client = Client(
             number=event.client,
             account=account,
+            container=self._containers.enter(event.client, "", Terms()),
             state=INITIAL[event.claimed],
             since=now,
         )
@@ -214,55 +230,30 @@ class Core:
 
     def _record(self, event: HolderRecorded, now: float) -> list[Action]:
         device = self._known(event.device, event)
-        if event.grant in self._awaited:
-            raise IllegalEvent(f"grant {event.grant} is recorded already", event)
-        self._awaited[event.grant] = device
-        device.awaited += 1
+        self._absent.record_holder(event, device)
         self._last_grant = max(self._last_grant, event.grant)
-        return self._reconcile(device, now)
-
-    def _holder_died(self, event: HolderDied, now: float) -> list[Action]:
-        device = self._awaited.get(event.grant)
-        if device is None:
-            raise IllegalEvent(f"grant {event.grant} is not awaited", event)
-        self._is_back(event.grant, device, event)
         return self._reconcile(device, now)
 
     def _await_resident(self, event: ResidentRecorded | ResidentSettled, now: float) -> list[Action]:
         match event:
             case ResidentRecorded():
                 device = self._known(event.device, event)
-                if event.record in self._residents:
-                    raise IllegalEvent(f"record {event.record} is awaited already", event)
-                self._residents[event.record] = device
-                device.residency.awaited += 1
-                self._host.awaited += 1
+                self._absent.record_resident(event, device)
             case ResidentSettled():
-                if event.record not in self._residents:
-                    raise IllegalEvent(f"record {event.record} is not awaited", event)
-                device = self._residents.pop(event.record)
-                device.residency.awaited -= 1
-                self._host.awaited -= 1
+                device = self._absent.resident_settled(event)
             case _:
                 assert_never(event)
         # Clients of any device may wait for host memory.
         return self._reconcile_each([device] if self._host.awaited else list(self._devices.values()), now)
 
     def _free(self, event: MemoryFreed, now: float) -> list[Action]:
-        device = self._gone.pop(event.client, None)
+        used_bytes = self._host.used_bytes
+        device = self._absent.freed(event.client)
         if device is None:
             return []
-        used_bytes = self._host.used_bytes
-        device.residency.estates.free(event.client)
         # Clients of any device may wait for the host memory.
         freed = used_bytes != self._host.used_bytes
         return self._reconcile_each(list(self._devices.values()) if freed else [device], now)
-
-    def _is_back(self, grant: int, device: Device, event: Event) -> None:
-        if self._awaited.get(grant) is not device:
-            raise IllegalEvent(f"grant {grant} is not awaited on device {device.uuid}", event)
-        del self._awaited[grant]
-        device.awaited -= 1
 
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
@@ -286,17 +277,33 @@ class Core:
                 if event.device is None:
                     self._policy = event.policy
                 for device in chosen:
-                    device.policy = event.policy
+                    device.lock.policy = event.policy
             case QuantumSet():
                 if not 0 < event.seconds < float("inf"):
                     raise IllegalEvent("a quantum is a positive number of seconds", event)
                 if event.device is None:
                     self._quantum_seconds = event.seconds
                 for device in chosen:
-                    device.quantum_seconds = event.seconds
+                    device.lock.quantum_seconds = event.seconds
             case _:
                 assert_never(event)
         return self._reconcile_each(chosen, now)
+
+    def _enter(self, client: Client, event: ContainerFound, now: float) -> list[Action]:
+        self._containers.leave(client.number, client.container)
+        client.container = self._containers.enter(client.number, event.container, event.terms)
+        return self._reconcile_members(client.container, now)
+
+    def _set_terms(self, event: TermsSet, now: float) -> list[Action]:
+        container = self._containers.find(event.container)
+        if container is None:
+            raise IllegalEvent(f"container {event.container!r} has no clients", event)
+        container.terms = event.terms
+        return self._reconcile_members(container, now)
+
+    def _reconcile_members(self, container: Container, now: float) -> list[Action]:
+        used = {self._clients[number][1].uuid for number in container.clients}
+        return self._reconcile_each([device for uuid, device in self._devices.items() if uuid in used], now)
 
     def _known(self, uuid: str, event: Event) -> Device:
         device = self._devices.get(uuid)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from nvshare.scheduler.core.terms import Terms
+
 
 class Policy(Enum):
     """How the clients of a device share it."""
@@ -225,6 +227,26 @@ class MemoryFreed:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerFound:
+    """It is known now in which container a client is, and on which terms that is; until now it was in one of its own.
+
+    An empty ``container``: in none but its own.
+    """
+
+    client: int
+    container: str
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class TermsSet:
+    """The terms of a container that has clients changed."""
+
+    container: str
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySet:
     """The operator chose a policy, for one device or (None) for all, later ones included."""
 
@@ -259,6 +281,8 @@ Event = (
     | HostMemorySet
     | ClientGone
     | MemoryFreed
+    | ContainerFound
+    | TermsSet
     | PolicySet
     | QuantumSet
 )

@@ -1,4 +1,4 @@
-"""Which waiters may pass others because that delays nobody before them; the rule is in device.py."""
+"""Which waiters may pass others because that delays nobody before them; the rule is in lock.py."""
 
 from __future__ import annotations
 

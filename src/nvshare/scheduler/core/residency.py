@@ -1,6 +1,6 @@
 """Whose memory is on a device: who comes in, and who leaves for it.
 
-It follows the arbitration of the lock (device.py), which knows who holds, who is next and who must leave. The rules,
+It follows the arbitration of the lock (lock.py), which knows who holds, who is next and who must leave. The rules,
 for the clients whose memory swaps:
 
 - What all of them may have resident is never more than the room. Each is charged with all that it may still go by

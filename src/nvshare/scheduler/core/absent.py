@@ -1,0 +1,78 @@
+"""Who is not here and counts all the same: recorded clients of the scheduler before, and those that left memory."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.core.arenas import Host
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import (
+    ClientRegistered,
+    HolderDied,
+    HolderRecorded,
+    ResidentRecorded,
+    ResidentSettled,
+)
+
+
+class Absent:
+    """Those of all devices. What is illegal raises IllegalEvent and changes nothing."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._holders: dict[int, Device] = {}
+        """The devices of recorded holders, by grant."""
+        self._residents: dict[int, Device] = {}
+        """The devices of recorded clients that swap, by record."""
+        self._gone: dict[int, Device] = {}
+        """The devices of clients that are gone and may still have memory there."""
+
+    def record_holder(self, event: HolderRecorded, device: Device) -> None:
+        """A recorded holder is not back."""
+        if event.grant in self._holders:
+            raise IllegalEvent(f"grant {event.grant} is recorded already", event)
+        self._holders[event.grant] = device
+        device.lock.awaited += 1
+
+    def holder_is_back(self, grant: int, device: Device, event: ClientRegistered) -> None:
+        """A recorded holder registered."""
+        if self._holders.get(grant) is not device:
+            raise IllegalEvent(f"grant {grant} is not awaited on device {device.uuid}", event)
+        del self._holders[grant]
+        device.lock.awaited -= 1
+
+    def holder_died(self, event: HolderDied) -> Device:
+        """A recorded holder will not come back; returns its device."""
+        if event.grant not in self._holders:
+            raise IllegalEvent(f"grant {event.grant} is not awaited", event)
+        device = self._holders.pop(event.grant)
+        device.lock.awaited -= 1
+        return device
+
+    def record_resident(self, event: ResidentRecorded, device: Device) -> None:
+        """A recorded client that swaps is not back."""
+        if event.record in self._residents:
+            raise IllegalEvent(f"record {event.record} is awaited already", event)
+        self._residents[event.record] = device
+        device.residency.awaited += 1
+        self._host.awaited += 1
+
+    def resident_settled(self, event: ResidentSettled) -> Device:
+        """A recorded client that swaps is back or will not come; returns its device."""
+        if event.record not in self._residents:
+            raise IllegalEvent(f"record {event.record} is not awaited", event)
+        device = self._residents.pop(event.record)
+        device.residency.awaited -= 1
+        self._host.awaited -= 1
+        return device
+
+    def gone(self, client: int, device: Device) -> None:
+        """A client is gone; maybe it left memory."""
+        if client in device.residency.estates:
+            self._gone[client] = device
+
+    def freed(self, client: int) -> Device | None:
+        """Nothing of a client that is gone is left; returns the device where something was."""
+        device = self._gone.pop(client, None)
+        if device is not None:
+            device.residency.estates.free(client)
+        return device

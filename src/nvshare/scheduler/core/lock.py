@@ -1,0 +1,304 @@
+"""The lock of one device: who holds, who waits, who must leave.
+
+The rules, which hold after every event:
+
+- *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every holder's footprint is
+  known and the ledger has room for all holders (see ledger.py). *Alone* means that nobody else holds: so a client that
+  is larger than the device holds alone, and so does one for which idle clients leave too little. These can't be sent
+  away by asking; a managed client pages then, and a native one's memory is on the device already.
+- Waiters are admitted first come, first served: the first waiter is granted as soon as it fits beside all holders.
+- Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
+  alone, is passed over until then. *First* below is the first of the others.
+- When the first waiter does not fit, some holders are *blocking*: they are told so, and are revoked together when all
+  of them have had their quantum. Which ones: (1) The waiter comes in as early as it can when nobody leaves before its
+  quantum is over. That is at the end of the quantum of one certain holder: of the last of the fewest longest holders
+  without which it fits. (2) Of those that have had their quantum by then, the fewest leave that make enough room, and
+  of several choices the one with the longest holders.
+- A waiter behind the first may pass it when that delays nobody before it (as long as holders stay until they are asked
+  to leave): it fits beside all holders, and beside the first waiter and those who stay when that comes in, and each one
+  in between either (1) still fits there too, or (2) can't come in with them, nor beside the one before it even if
+  nobody else held. The latter comes in a quantum later at the earliest, and then the one that passed has had its own.
+  Only the first PASSING_WAITERS are looked at, so that an event costs the same however many wait.
+- The one case in which a holder is revoked though nobody waits: holders have outgrown the device by more than a slack,
+  because footprints or others' memory grew, or the policy changed or a client came back holding. Then those whose
+  leaving frees something are revoked, the most recent first, until the rest fit. Assumed memory does not count here: an
+  assumption alone takes no lock away.
+- A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
+  leave for the first in the queue are killed.
+- While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke
+from nvshare.scheduler.core.blocking import Blocking
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.holders import Group, Holders
+from nvshare.scheduler.core.leaving import must_leave
+from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.passing import passing
+from nvshare.scheduler.core.residency import Residency
+from nvshare.scheduler.core.settings import Settings, Unresponsive
+from nvshare.scheduler.core.snapshot import Line, Turn
+from nvshare.scheduler.core.transitions import ClientState, Step
+from nvshare.scheduler.core.turns import Turns
+
+
+class Lock:
+    """The lock of one device. After something changed, call ``arbitrate``."""
+
+    def __init__(
+        self, policy: Policy, quantum_seconds: float, settings: Settings, ledger: Ledger, residency: Residency
+    ) -> None:
+        self.policy = policy
+        self.quantum_seconds = quantum_seconds
+        self.awaited = 0
+        """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
+        self.turns = Turns()
+        """Who waits, in the order of their turns."""
+        self.grants = self.revokes = self.overdue = 0
+        self._settings = settings
+        self._ledger = ledger
+        self._residency = residency
+        self._holders = Holders(ledger)
+        self._blocking = Blocking(self._holders, residency, self.turns)
+
+    # What happened.
+
+    def add(self, client: Client, revokes: int) -> None:
+        """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
+        self.revokes += revokes
+        match client.state:
+            case ClientState.WAITING:
+                self.turns.add(client)
+            case ClientState.HOLDING:
+                self._holders.others.append(client)
+            case ClientState.LEAVING:
+                self._holders.leaving.append(client)
+            case _:
+                pass
+
+    def remove(self, client: Client, now: float) -> None:
+        """A client is gone."""
+        if client.holds:
+            self._holders.take_out(client)
+        elif client.state is ClientState.WAITING:
+            self.turns.remove(client)
+        self._vacate(now)
+
+    def request(self, client: Client, now: float) -> None:
+        """An idle client wants the lock."""
+        client.advance(Step.REQUESTED)
+        client.since = now
+        self.turns.add(client)
+
+    def release(self, client: Client, now: float) -> None:
+        """A holder gave its grant back."""
+        self._holders.take_out(client)
+        client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
+        client.advance(Step.RELEASED)
+        client.told = client.killed = False
+        client.held_seconds += now - client.since
+        client.since = now
+        self._vacate(now)
+
+    def resize(self, client: Client, resize: Callable[[], None]) -> None:
+        """A client's account is changed by ``resize``."""
+        group = self._holders.group(client) if client.holds else None
+        if group is not None:
+            group.add_bytes(client, -1)
+        resize()
+        if group is not None:
+            group.add_bytes(client, 1)
+
+    # What is to be done.
+
+    def comers(self) -> list[Client]:
+        """Those that wait, in the order of their turns, but for those that are passed over."""
+        return [client for client in self.turns if self._may_come(client)]
+
+    def squeeze(self) -> bool:
+        """Finds who lacks memory that only holders can leave; whether that is news."""
+        before = self._holders.squeezed
+        self._holders.squeezed = self._holders.find_squeezed(self._residency.short)
+        return self._holders.squeezed != before
+
+    @property
+    def paging_bytes(self) -> int:
+        """The movable memory of holders that do not swap."""
+        return self._holders.paging_bytes
+
+    @property
+    def quantum_end(self) -> float | None:
+        """When holders are asked to leave for the first waiter; None: none has to."""
+        return self._blocking.quantum_end(self.quantum_seconds) if self._blocking.clients else None
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``arbitrate`` has something to do if nothing happens before; None: never."""
+        deadline = self.quantum_end
+        if self._holders.leaving.count:
+            grace_end = self._holders.leaving.first().revoked_at + self._settings.grace_seconds
+            deadline = grace_end if deadline is None else min(deadline, grace_end)
+        return deadline
+
+    def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Makes the lock follow its rules again."""
+        # Memory that swaps can't be in all at once.
+        self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        if self._holders.leaving.count:
+            self._report_unresponsive(now, actions)
+        self._revoke_surplus(now, actions)
+        admit = self._admit_ready if self._residency.clients else self._admit
+        first = None if self.awaited else admit(now, new_grant, actions)
+        moved = self._blocking.find(self._in_need(first))
+        if first is not None:
+            self._let_pass(first, now, new_grant, actions)
+        if self._blocking.clients and now >= self._blocking.quantum_end(self.quantum_seconds):
+            self._revoke_blocking(now, actions)
+        self._blocking.tell(moved, max(1, len(self.turns)), actions)
+        if self._holders.unresponsive.count and not self.awaited:
+            self._kill(actions)
+
+    def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
+        """Each that waits, and where."""
+        ahead = (*self._holders.unresponsive, *self._holders.leaving, *self._blocking.clients)
+        behind = tuple(Turn(client.number, now - client.since) for client in ahead)
+        for position, client in enumerate(self.turns, start=1):
+            too_large, seconds = self._residency.never_fits(client), now - client.since
+            yield client, Line(position, len(self.turns), seconds, behind, self.awaited > 0, too_large)
+
+    def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
+        slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
+        if not self._holders.outgrown(slack_bytes):
+            return
+        for client in (*reversed(self._holders.others), *reversed(self._holders.longest)):
+            account = client.account
+            if self._holders.rule is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
+                self._revoke(client, now, actions)
+            if not self._holders.outgrown(0):
+                return
+
+    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Grants to waiters in their order; returns the first one that does not fit."""
+        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
+        while (first := self._first()) is not None and self._holders.fits(holders, (first,)):
+            self._grant(first, now, new_grant, actions)
+        return first
+
+    def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
+        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
+        coming = Group()
+        for client in self.comers():
+            if not self._holders.fits((*holders, coming), (client,)):
+                return None if coming.count else client
+            if self._is_ready(client, now):
+                self._grant(client, now, new_grant, actions)
+            else:
+                coming.append(client)
+        return None
+
+    def _may_come(self, client: Client) -> bool:  # else it is passed over and keeps no room
+        return not self._residency.never_fits(client) and self._holders.fits((self._holders.unresponsive,), (client,))
+
+    def _is_ready(self, client: Client, now: float) -> bool:
+        """Whether a waiter that fits may have the lock now as far as its memory goes."""
+        swap = client.swap
+        if swap is None:
+            return self._residency.has_room_for(client, self._holders.paging_bytes)
+        return swap.is_in or (swap.may_be_in and self._residency.is_late(swap, now))
+
+    def _first(self) -> Client | None:
+        """The first waiter that is not kept out by unresponsive holders alone."""
+        if not self._holders.unresponsive.count:
+            return next(iter(self.turns), None)
+        if self._holders.rule is Policy.EXCLUSIVE:
+            return None
+        stuck = (self._holders.unresponsive,)
+        return next((client for client in self.turns if self._holders.fits(stuck, (client,))), None)
+
+    def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        self.turns.remove(client)
+        client.advance(Step.GRANTED)
+        client.grant = new_grant()
+        client.grants += 1
+        self.grants += 1
+        client.waited_seconds += now - client.since
+        client.since = now
+        self._holders.others.append(client)
+        if self._residency.clients:
+            self._residency.traffic.granted(now, swaps=client.swap is not None)
+        actions.append(Grant(client.number, client.grant))
+
+    def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
+        if self._holders.rule is not Policy.AUTO or len(self.turns) == 1:
+            return
+        left_for_two = self._ledger.left_bytes - self._holders.unresponsive.movable_bytes
+        left = left_for_two - self._holders.longest.movable_bytes - self._holders.others.movable_bytes
+        left_now = left - self._holders.leaving.movable_bytes
+        if left_now < 0 or self._holders.unknown:
+            return
+        waiters: Iterable[Client] = self.turns
+        if self._holders.unresponsive.count:
+            waiters = (client for client in waiters if self._holders.fits((self._holders.unresponsive,), (client,)))
+        left_then = left - first.account.movable_bytes
+        for client in self._blocking.clients:
+            left_then += client.account.movable_bytes
+        for client in passing(waiters, first, left_now, left_then, left_for_two):
+            if not self._residency.clients or self._is_ready(client, now):
+                self._grant(client, now, new_grant, actions)
+
+    def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
+        for client in self._blocking.clients:
+            self._revoke(client, now, actions)
+        self._blocking.forget()
+
+    def _in_need(self, first: Client | None) -> Client | None:
+        """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
+        if first is not None or self._holders.squeezed is None:
+            return first
+        client = self._holders.squeezed[0]
+        return client if client.swap is not None and client.swap.growth is not None and not client.holds else None
+
+    def _vacate(self, now: float) -> None:
+        if self._residency.clients and len(self.turns) and not self._holders.count:
+            self._residency.traffic.vacant(now)
+
+    def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
+        self._holders.take_out(client)
+        client.advance(Step.REVOKED)
+        client.revoked_at = now
+        self.revokes += 1
+        self._holders.leaving.append(client)
+        actions.append(Revoke(client.number, client.grant))
+
+    def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
+        while self._holders.leaving.count:
+            client = self._holders.leaving.first()
+            if now < client.revoked_at + self._settings.grace_seconds:
+                return
+            self._holders.leaving.remove(client)
+            client.advance(Step.OVERDUE)
+            self.overdue += 1
+            self._holders.unresponsive.append(client)
+            actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
+
+    def _kill(self, actions: list[Action]) -> None:
+        """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
+        if self._settings.unresponsive is not Unresponsive.KILL or not len(self.turns):
+            return
+        first = next(iter(self.turns))
+        alive = [client for client in self._holders.unresponsive if not client.killed]
+        # They may have been asked to leave in another order than they came.
+        alive.sort(key=lambda client: (client.since, client.grant))
+        if not alive or self._holders.fits((), (*alive, first)):
+            return
+        lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self._ledger.left_bytes
+        for client in must_leave(self._holders.rule, alive, lacking, first):
+            client.killed = True
+            actions.append(Kill(client.number, client.grant))
