@@ -17,6 +17,7 @@ from nvshare.protocol import legacy, wire
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
+KEY = st.binary(min_size=wire.KEY_BYTES, max_size=wire.KEY_BYTES)
 
 
 def text(most: int) -> st.SearchStrategy[str]:
@@ -58,6 +59,24 @@ FRAMES = st.one_of(
     st.builds(wire.Resident, *[U64] * len(fields(wire.Resident))),
     st.builds(wire.RefuseGrowth, U32, text(wire.TEXT_BYTES)),
     st.builds(wire.Arena, U64),
+    st.builds(
+        wire.Terms,
+        weight_thousandths=U32,
+        priority=st.sampled_from(wire.Priority),
+        memory_limit_bytes=U64,
+        memory_request_bytes=U64,
+        compute_limit_thousandths=U32,
+        alone=st.booleans(),
+        container=text(wire.CONTAINER_BYTES),
+    ),
+    st.builds(wire.Join, U32, KEY, st.sampled_from(wire.Tie), U32),
+    st.builds(wire.Leave, KEY, st.sampled_from(wire.Tie)),
+    st.builds(wire.Joined, U32),
+    st.builds(wire.Gang, U32, U32, U64),
+    st.just(wire.Idle()),
+    st.builds(wire.Watch, U32),
+    st.builds(wire.Progress, U64, U64, U64, U64),
+    st.builds(wire.Limit, U64, U64),
 )
 
 

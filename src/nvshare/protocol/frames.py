@@ -33,6 +33,26 @@ class Backend(IntEnum):
     NATIVE = lib.NVS_BACKEND_NATIVE
 
 
+class Tie(IntEnum):
+    """What makes clients wait for each other."""
+
+    NAME = lib.NVS_TIE_NAME
+    """The user says so: NVSHARE_GANG."""
+    COLLECTIVE = lib.NVS_TIE_COLLECTIVE
+    """One communicator of NCCL."""
+    MEMORY = lib.NVS_TIE_MEMORY
+    """One gave out memory that another one opened."""
+
+
+class Priority(IntEnum):
+    """Whose turn comes first."""
+
+    UNSAID = lib.NVS_PRIORITY_UNSAID
+    LOW = lib.NVS_PRIORITY_LOW
+    NORMAL = lib.NVS_PRIORITY_NORMAL
+    HIGH = lib.NVS_PRIORITY_HIGH
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """Client: who I am, on which device, in which state. ``pid``, ``command`` and ``name_hint`` are hints."""
@@ -204,6 +224,122 @@ class Arena:
     segment_bytes: int
 
 
-ClientFrame = Register | ReqLock | LockReleased | Footprint | DrainReport | Notice | AskReason | Grow | Resident
-SchedulerFrame = SchedOn | LockOk | DropLock | Waiters | Refused | Reason | Allot | Evict | RefuseGrowth | Arena
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Client, after REGISTER: what its environment asks for; 0 or empty: nothing."""
+
+    weight_thousandths: int = 0
+    """1000: as everybody."""
+    priority: Priority = Priority.UNSAID
+    memory_limit_bytes: int = 0
+    """On each device, all processes of the container together."""
+    memory_request_bytes: int = 0
+    """Of that, what stays on the device."""
+    compute_limit_thousandths: int = 0
+    """Of a device's time, at the most."""
+    alone: bool = False
+    """It is of no gang, whatever it shares with others."""
+    container: str = ""
+    """What the processes are called that count as one container, outside of any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Client: my work may wait for that of all who say this key, ``size`` of them in all (0: not known)."""
+
+    request: int
+    key: bytes
+    tie: Tie
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Client: it does not wait any more for those who say this key."""
+
+    key: bytes
+    tie: Tie
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Scheduler: Join ``request`` is in effect: the client's work may begin to wait for that of others."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Scheduler, with a descriptor: you have place ``slot`` of ``slots`` in this page. No slots: you are in no gang."""
+
+    slot: int = 0
+    slots: int = 0
+    page_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Client of a gang that holds and was told of waiters: all has completed that I submitted, and no more comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Scheduler: say Progress every ``idle_microseconds`` while you hold; 0: no more."""
+
+    idle_microseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Client: how far my work is, counted since the process began to use the device."""
+
+    submissions: int
+    at_microseconds: int
+    """Of the client's monotonic clock, when they were counted."""
+    looks: int = 0
+    """At how far the device has come."""
+    empty_looks: int = 0
+    """Of them, those that found nothing left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Scheduler: what your container may allocate on the device, and what its other processes have; 0: no limit."""
+
+    limit_bytes: int
+    others_bytes: int = 0
+
+
+ClientFrame = (
+    Register
+    | ReqLock
+    | LockReleased
+    | Footprint
+    | DrainReport
+    | Notice
+    | AskReason
+    | Grow
+    | Resident
+    | Terms
+    | Join
+    | Leave
+    | Idle
+    | Progress
+)
+SchedulerFrame = (
+    SchedOn
+    | LockOk
+    | DropLock
+    | Waiters
+    | Refused
+    | Reason
+    | Allot
+    | Evict
+    | RefuseGrowth
+    | Arena
+    | Joined
+    | Gang
+    | Watch
+    | Limit
+)
 Frame = ClientFrame | SchedulerFrame

@@ -46,11 +46,27 @@ enum nvs_wire_type {
 	NVS_RESIDENT = 19,	/* client: my memory now; `order` is the last that I go by */
 	NVS_REFUSE_GROWTH = 20, /* scheduler: `request` is not granted, because of `text` */
 	/* scheduler, with a descriptor: segment_bytes more of host memory to swap into */
-	NVS_ARENA = 21
+	NVS_ARENA = 21,
+	/* Level 3: what a client is a part of, and what it may have. */
+	NVS_TERMS = 22, /* client, after REGISTER: what my environment asks for */
+	/* client: my work may wait for that of all who say this key; as `request` */
+	NVS_JOIN = 23,
+	NVS_LEAVE = 24,	 /* client: it does not any more */
+	NVS_JOINED = 25, /* scheduler: JOIN `request` is in effect: your work may begin to wait */
+	/* scheduler, with a descriptor (gang.h): you are one of a gang; no slots: of none, without
+	 * one */
+	NVS_GANG = 26,
+	/* client of a gang, holding, WAITERS: all has completed that I submitted, and no more comes
+	 */
+	NVS_IDLE = 27,
+	/* scheduler: say PROGRESS each idle_microseconds while you hold; 0: no more */
+	NVS_WATCH = 28,
+	NVS_PROGRESS = 29, /* client: how far my work is */
+	NVS_LIMIT = 30	   /* scheduler: what your container may allocate on the device */
 };
 
 /* Which of the later frames a scheduler knows. */
-#define NVS_WIRE_LEVEL 2
+#define NVS_WIRE_LEVEL 3
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
@@ -71,6 +87,20 @@ enum nvs_wire_backend {
 	NVS_BACKEND_NATIVE = 1
 };
 
+/* What makes clients wait for each other. */
+enum nvs_wire_tie {
+	NVS_TIE_NAME = 1,	/* the user says so: NVSHARE_GANG */
+	NVS_TIE_COLLECTIVE = 2, /* one communicator of NCCL */
+	NVS_TIE_MEMORY = 3	/* one gave out memory that another one opened */
+};
+
+enum nvs_wire_priority {
+	NVS_PRIORITY_UNSAID = 0,
+	NVS_PRIORITY_LOW = 1,
+	NVS_PRIORITY_NORMAL = 2,
+	NVS_PRIORITY_HIGH = 3
+};
+
 /* Bytes of a client whose memory swaps. What a frame does not name is zero. */
 struct nvs_wire_memory {
 	uint64_t order;		 /* no bytes: ALLOT, EVICT: counts up over both; RESIDENT */
@@ -86,6 +116,43 @@ struct nvs_wire_memory {
 	uint64_t segment_bytes;	 /* ARENA: the size of what the descriptor is for */
 };
 
+#define NVS_WIRE_CONTAINER_BYTES 48
+#define NVS_WIRE_KEY_BYTES 32
+
+/* What a client's environment asks for; zero: nothing. */
+struct nvs_wire_terms {
+	uint64_t memory_limit_bytes;	    /* on each device, all processes of the container */
+	uint64_t memory_request_bytes;	    /* of that, what stays on the device */
+	uint32_t weight_thousandths;	    /* 1000: as everybody */
+	uint32_t compute_limit_thousandths; /* of a device's time, at the most */
+	uint32_t priority;		    /* enum nvs_wire_priority */
+	uint32_t alone;			    /* 1: of no gang, whatever it shares with others */
+	/* what the processes are called that count as one container, outside of any */
+	char container[NVS_WIRE_CONTAINER_BYTES];
+};
+
+struct nvs_wire_gang {
+	uint8_t key[NVS_WIRE_KEY_BYTES]; /* JOIN, LEAVE: who says the same belongs together */
+	uint32_t tie;			 /* JOIN, LEAVE: enum nvs_wire_tie */
+	uint32_t size;	     /* JOIN: how many belong together, wherever they are; 0: not known */
+	uint32_t slot;	     /* GANG: your place in the page, from 0 */
+	uint32_t slots;	     /* GANG: how many places the page has; 0: you are in no gang */
+	uint64_t page_bytes; /* GANG: the size of what the descriptor is for */
+};
+
+/* All counted since the process began to use the device: only differences mean something. */
+struct nvs_wire_progress {
+	uint64_t submissions;
+	uint64_t at_microseconds; /* of the client's monotonic clock, when they were counted */
+	uint64_t looks;		  /* at how far the device has come */
+	uint64_t empty_looks;	  /* of them, those that found nothing left to do */
+};
+
+struct nvs_wire_limit {
+	uint64_t limit_bytes;  /* on this device; 0: none */
+	uint64_t others_bytes; /* what other processes of the container have allocated of it */
+};
+
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
@@ -98,8 +165,12 @@ struct nvs_frame {
 	uint32_t pid;	 /* REGISTER: the pid as the client sees it; a hint */
 	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
 	uint32_t waiters;
-	uint32_t idle_microseconds; /* WAITERS: how long a holder is idle before it gives way */
-	/* GROW: counts up; ALLOT: the newest that it grants, 0 for none; REFUSE_GROWTH */
+	/* WAITERS: how long a holder is idle before it gives way; WATCH: between two PROGRESS */
+	uint32_t idle_microseconds;
+	/*
+	 * GROW, JOIN: counts up, for each; ALLOT: the newest that it grants, 0 for none;
+	 * REFUSE_GROWTH, JOINED
+	 */
 	uint32_t request;
 	uint64_t client_id; /* SCHED_ON */
 	/* SCHED_ON: this scheduler's life; REGISTER: the last one known, 0 for none */
@@ -120,6 +191,10 @@ struct nvs_frame {
 		 */
 		char text[NVS_WIRE_TEXT_BYTES];
 		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */
+		struct nvs_wire_terms terms;
+		struct nvs_wire_gang gang;	   /* JOIN, LEAVE, GANG */
+		struct nvs_wire_progress progress; /* PROGRESS */
+		struct nvs_wire_limit limit;
 	};
 	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
 	char name_hint[NVS_WIRE_NAME_BYTES];
@@ -130,5 +205,6 @@ _Static_assert(sizeof(struct nvs_frame) == 240, "the frame has one fixed size");
 _Static_assert(offsetof(struct nvs_frame, client_id) == 24, "no padding before the 64-bit fields");
 _Static_assert(offsetof(struct nvs_frame, device_uuid) == 64, "no padding before the arrays");
 _Static_assert(sizeof(struct nvs_wire_memory) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
+_Static_assert(sizeof(struct nvs_wire_terms) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
 
 #endif

@@ -6,86 +6,103 @@ else; nothing of cffi leaves this module.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from enum import IntEnum
 from typing import Any, assert_never
 
 from nvshare._core import ffi, lib
 from nvshare.protocol.frames import (
-    Allot as Allot,
+    Allot,
+    Arena,
+    AskReason,
+    Backend,
+    ClientFrame,
+    Drain,
+    DrainReport,
+    DropLock,
+    Evict,
+    Footprint,
+    Frame,
+    Gang,
+    Grow,
+    Idle,
+    Join,
+    Joined,
+    Leave,
+    Limit,
+    LockOk,
+    LockReleased,
+    Notice,
+    Priority,
+    Progress,
+    Reason,
+    Refused,
+    RefuseGrowth,
+    Register,
+    ReqLock,
+    Resident,
+    SchedOn,
+    SchedulerFrame,
+    State,
+    Terms,
+    Tie,
+    Waiters,
+    Watch,
 )
-from nvshare.protocol.frames import (
-    Arena as Arena,
-)
-from nvshare.protocol.frames import (
-    AskReason as AskReason,
-)
-from nvshare.protocol.frames import (
-    Backend as Backend,
-)
-from nvshare.protocol.frames import (
-    ClientFrame as ClientFrame,
-)
-from nvshare.protocol.frames import (
-    Drain as Drain,
-)
-from nvshare.protocol.frames import (
-    DrainReport as DrainReport,
-)
-from nvshare.protocol.frames import (
-    DropLock as DropLock,
-)
-from nvshare.protocol.frames import (
-    Evict as Evict,
-)
-from nvshare.protocol.frames import (
-    Footprint as Footprint,
-)
-from nvshare.protocol.frames import (
-    Frame as Frame,
-)
-from nvshare.protocol.frames import (
-    Grow as Grow,
-)
-from nvshare.protocol.frames import (
-    LockOk as LockOk,
-)
-from nvshare.protocol.frames import (
-    LockReleased as LockReleased,
-)
-from nvshare.protocol.frames import (
-    Notice as Notice,
-)
-from nvshare.protocol.frames import (
-    Reason as Reason,
-)
-from nvshare.protocol.frames import (
-    Refused as Refused,
-)
-from nvshare.protocol.frames import (
-    RefuseGrowth as RefuseGrowth,
-)
-from nvshare.protocol.frames import (
-    Register as Register,
-)
-from nvshare.protocol.frames import (
-    ReqLock as ReqLock,
-)
-from nvshare.protocol.frames import (
-    Resident as Resident,
-)
-from nvshare.protocol.frames import (
-    SchedOn as SchedOn,
-)
-from nvshare.protocol.frames import (
-    SchedulerFrame as SchedulerFrame,
-)
-from nvshare.protocol.frames import (
-    State as State,
-)
-from nvshare.protocol.frames import (
-    Waiters as Waiters,
-)
+
+__all__ = [
+    "CONTAINER_BYTES",
+    "FRAME_BYTES",
+    "KEY_BYTES",
+    "LEVEL",
+    "MAGIC",
+    "NAME_BYTES",
+    "TEXT_BYTES",
+    "UUID_BYTES",
+    "VERSION",
+    "Allot",
+    "Arena",
+    "AskReason",
+    "Backend",
+    "ClientFrame",
+    "Drain",
+    "DrainReport",
+    "DropLock",
+    "Evict",
+    "Footprint",
+    "Frame",
+    "FrameType",
+    "Gang",
+    "Grow",
+    "Idle",
+    "Join",
+    "Joined",
+    "Leave",
+    "Limit",
+    "LockOk",
+    "LockReleased",
+    "Notice",
+    "Priority",
+    "Progress",
+    "Reason",
+    "RefuseGrowth",
+    "Refused",
+    "Register",
+    "ReqLock",
+    "Resident",
+    "SchedOn",
+    "SchedulerFrame",
+    "State",
+    "Terms",
+    "Tie",
+    "VersionError",
+    "Waiters",
+    "Watch",
+    "WireError",
+    "decode",
+    "encode",
+]
 
 
 class WireError(Exception):
@@ -109,6 +126,8 @@ LEVEL: int = lib.NVS_WIRE_LEVEL
 UUID_BYTES: int = lib.NVS_WIRE_UUID_BYTES
 TEXT_BYTES: int = lib.NVS_WIRE_TEXT_BYTES
 NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
+CONTAINER_BYTES: int = lib.NVS_WIRE_CONTAINER_BYTES
+KEY_BYTES: int = lib.NVS_WIRE_KEY_BYTES
 FRAME_BYTES: int = ffi.sizeof(_FRAME)
 
 
@@ -134,6 +153,15 @@ class FrameType(IntEnum):
     RESIDENT = lib.NVS_RESIDENT
     REFUSE_GROWTH = lib.NVS_REFUSE_GROWTH
     ARENA = lib.NVS_ARENA
+    TERMS = lib.NVS_TERMS
+    JOIN = lib.NVS_JOIN
+    LEAVE = lib.NVS_LEAVE
+    JOINED = lib.NVS_JOINED
+    GANG = lib.NVS_GANG
+    IDLE = lib.NVS_IDLE
+    WATCH = lib.NVS_WATCH
+    PROGRESS = lib.NVS_PROGRESS
+    LIMIT = lib.NVS_LIMIT
 
 
 def encode(frame: Frame) -> bytes:
@@ -170,9 +198,12 @@ def encode(frame: Frame) -> bytes:
             raw.type, raw.text = FrameType.REASON, _to_field(text, TEXT_BYTES)
         case RefuseGrowth(request, text):
             raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, _to_field(text, TEXT_BYTES)
-        case Grow() | Allot() | Evict() | Resident() | Arena():
-            raw.type = _MEMORY_TYPES[type(frame)]
-            _encode_memory(raw, frame)
+        case Idle():
+            raw.type = FrameType.IDLE
+        case Grow() | Allot() | Evict() | Resident() | Arena() | Terms() | Watch() | Progress() | Limit():
+            _encode_plain(raw, frame)
+        case Join() | Leave() | Joined() | Gang():
+            _encode_plain(raw, frame)
         case _:
             assert_never(frame)
     return bytes(ffi.buffer(raw))
@@ -216,8 +247,10 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
             return Reason(_from_field(raw.text))
         case FrameType.REFUSE_GROWTH:
             return RefuseGrowth(raw.request, _from_field(raw.text))
-        case FrameType.GROW | FrameType.ALLOT | FrameType.EVICT | FrameType.RESIDENT | FrameType.ARENA:
-            return _decode_memory(raw)
+        case FrameType.IDLE:
+            return Idle()
+        case known if known in _PLAIN_FRAMES:
+            return _decode_plain(raw)
         case unknown:
             raise WireError(f"frame type {unknown} is unknown")
 
@@ -263,30 +296,76 @@ def _decode_register(raw: Any) -> Register:
     )
 
 
-_MEMORY_TYPES: dict[type, FrameType] = {
+_PLAIN_TYPES: dict[type, FrameType] = {
     Grow: FrameType.GROW,
     Allot: FrameType.ALLOT,
     Evict: FrameType.EVICT,
     Resident: FrameType.RESIDENT,
     Arena: FrameType.ARENA,
+    Terms: FrameType.TERMS,
+    Join: FrameType.JOIN,
+    Leave: FrameType.LEAVE,
+    Joined: FrameType.JOINED,
+    Gang: FrameType.GANG,
+    Watch: FrameType.WATCH,
+    Progress: FrameType.PROGRESS,
+    Limit: FrameType.LIMIT,
 }
-_FRAMES_OF = {number: frame for frame, number in _MEMORY_TYPES.items()}
-_IN_MEMORY = frozenset(name for name, _ in ffi.typeof("struct nvs_wire_memory").fields)
-"""The numbers that are in the frame's ``memory``; the others are its own."""
+"""Frames whose fields are called as the layout calls them, in the frame itself or in one part of it."""
+_PLAIN_FRAMES = {number: frame for frame, number in _PLAIN_TYPES.items()}
+_PARTS = {
+    Terms: "terms",
+    Join: "gang",
+    Leave: "gang",
+    Gang: "gang",
+    Progress: "progress",
+    Limit: "limit",
+}
+_PART_OF = {frame: _PARTS.get(frame, "memory") for frame in _PLAIN_TYPES}
+_IN_PART = {
+    part: frozenset(name for name, _ in ffi.typeof(f"struct nvs_wire_{part}").fields) for part in set(_PART_OF.values())
+}
+"""The fields that are in a part; the others are the frame's own."""
 
 
-def _encode_memory(raw: Any, frame: Grow | Allot | Evict | Resident | Arena) -> None:
+def _place(raw: Any, frame: type, field: str) -> Any:
+    part = _PART_OF[frame]
+    return getattr(raw, part) if field in _IN_PART[part] else raw
+
+
+def _encode_plain(raw: Any, frame: Frame) -> None:
+    raw.type = _PLAIN_TYPES[type(frame)]
     for field in fields(frame):
-        setattr(raw.memory if field.name in _IN_MEMORY else raw, field.name, getattr(frame, field.name))
+        value = getattr(frame, field.name)
+        if isinstance(value, str):
+            value = _to_field(value, CONTAINER_BYTES)
+        elif isinstance(value, bytes) and len(value) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(value)}")
+        setattr(_place(raw, type(frame), field.name), field.name, value)
 
 
-def _decode_memory(raw: Any) -> Frame:
-    frame = _FRAMES_OF[raw.type]
-    numbers = {
-        field.name: getattr(raw.memory if field.name in _IN_MEMORY else raw, field.name) for field in fields(frame)
-    }
-    made: Frame = frame(**numbers)
+def _decode_plain(raw: Any) -> Frame:
+    frame = _PLAIN_FRAMES[raw.type]
+    values = {}
+    for field in fields(frame):
+        value = getattr(_place(raw, frame, field.name), field.name)
+        values[field.name] = _DECODED[field.name](value) if field.name in _DECODED else value
+    made: Frame = frame(**values)
     return made
+
+
+def _decode_tie(value: int) -> Tie:
+    try:
+        return Tie(value)
+    except ValueError:
+        raise WireError(f"tie {value} is unknown") from None
+
+
+def _decode_priority(value: int) -> Priority:
+    try:
+        return Priority(value)
+    except ValueError:
+        raise WireError(f"priority {value} is unknown") from None
 
 
 def _decode_drain_report(raw: Any) -> DrainReport:
@@ -305,3 +384,13 @@ def _from_field(field: Any) -> str:
     """Up to the first NUL; what a terminal would obey rather than show is replaced."""
     text = bytes(ffi.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+_DECODED: dict[str, Callable[[Any], Any]] = {
+    "key": lambda field: bytes(ffi.buffer(field)),
+    "tie": _decode_tie,
+    "priority": _decode_priority,
+    "alone": bool,
+    "container": _from_field,
+}
+"""What becomes of fields that are no plain numbers."""

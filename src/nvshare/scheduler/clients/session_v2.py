@@ -54,6 +54,10 @@ class SessionV2:
                 self._tell_memory(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
+            case wire.Terms() | wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
+                raise PeerError(f"it sent {frame}, which is not served yet")
+            case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
+                raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
