@@ -121,7 +121,9 @@ def test_a_native_holder_is_left_alone() -> None:
 def test_fewest_is_the_first_of_the_smallest_choices(sizes: list[int], lacking: int) -> None:
     """Against all choices, the smallest first and those with the longest holders first."""
     holders = [
-        Client(number, Account(Backend.MANAGED, size, 0), Container(""), ClientState.HOLDING, since=float(number))
+        Client(
+            number, Account(Backend.MANAGED, size, 0), Container(""), ClientState.HOLDING, since=float(number), ticket=0
+        )
         for number, size in enumerate(sizes)
     ]
     choices = (choice for count in range(len(sizes) + 1) for choice in combinations(holders, count))

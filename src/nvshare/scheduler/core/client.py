@@ -21,6 +21,8 @@ class Client:
     state: ClientState
     since: float
     """When it was registered, began to wait or to hold; a Revoke changes nothing here."""
+    ticket: int
+    """Its place among all that wait, on whichever device: who began to wait earlier has a lower one."""
     grant: int = 0
     """The grant that it holds, else the last one."""
     grants: int = 0

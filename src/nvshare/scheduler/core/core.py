@@ -76,7 +76,7 @@ class Core:
         self._host = Host(settings.host_bytes)
         self._absent = Absent(self._host)
         self._containers = Containers()
-        self._last_grant = 0
+        self._last_grant = self._last_ticket = 0
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do about an event, in this order.
@@ -173,6 +173,7 @@ class Core:
         match event:
             case LockRequested():
                 _check(client, Step.REQUESTED, event)
+                client.ticket = self._new_ticket()
                 device.request(client, now)
             case LockReleased():
                 if not _release(client, device, event, now):
@@ -213,6 +214,7 @@ class Core:
             container=self._containers.enter(event.client, "", Terms()),
             state=INITIAL[event.claimed],
             since=now,
+            ticket=self._new_ticket(),
         )
         actions: list[Action] = []
         if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING):
@@ -325,6 +327,10 @@ class Core:
     def _new_grant(self) -> int:
         self._last_grant += 1
         return self._last_grant
+
+    def _new_ticket(self) -> int:
+        self._last_ticket += 1
+        return self._last_ticket
 
 
 def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -> None:
