@@ -94,6 +94,10 @@ class Scheduler:
         with admin([self.run_dir]) as stub:
             stub.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy), timeout=10)
 
+    def mix(self) -> str:
+        """What it says of how its devices are shared."""
+        return "; ".join(getattr(device, "sharing", "") for device in self.status().devices)
+
     def moved(self) -> Moved:
         """What was swapped so far, on all devices."""
         each = [device.swapping for device in self.status().devices]

@@ -13,9 +13,10 @@ HEAD = "| experiment | what | measured | goal | seen |\n|---|---|---|---|---|"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows so far; ``folder`` gets ``swap.md`` and ``swap.json``."""
+    """Rows so far; ``folder`` gets ``NAME.md`` and ``NAME.json``."""
 
     folder: Path
+    name: str
     _rows: list[str] = field(default_factory=list)
     _figures: list[dict[str, Any]] = field(default_factory=list)
 
@@ -30,5 +31,5 @@ class Table:
         self._rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
         self._figures.append({"experiment": experiment, "what": what, **figures})
         print(self._rows[-1], flush=True)
-        (self.folder / "swap.md").write_text("\n".join([HEAD, *self._rows]) + "\n", encoding="utf-8")
-        (self.folder / "swap.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
+        (self.folder / f"{self.name}.md").write_text("\n".join([HEAD, *self._rows]) + "\n", encoding="utf-8")
+        (self.folder / f"{self.name}.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")

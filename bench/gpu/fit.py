@@ -1,0 +1,26 @@
+"""Whether sharing fits the work, on a real GPU: the rows of RESULTS.md, "Turns that fit the work".
+
+    PYTHONPATH=src:. python bench/gpu/fit.py --output FOLDER [--only NAME ...] [--simulate]
+
+Each experiment has a scheduler of its own, and ends within its time whatever happens: all that it started is killed.
+The table is printed row by row; FOLDER gets it as ``fit.md``, the figures behind it as ``fit.json``, and what programs
+and schedulers said as ``fit.log``. Needs PyTorch and one NVIDIA GPU (``gangs`` two, and NCCL); with ``--simulate`` the
+programs use the processor, and only the order of things is meant. Run it from the root of the project, after
+``make libs``.
+"""
+
+from __future__ import annotations
+
+import experiments
+import mixes
+from experiments import Experiment
+
+EXPERIMENTS = {
+    "pairs": Experiment(mixes.pairs, 590),
+    "weights": Experiment(mixes.weights, 120),
+    "bursts": Experiment(mixes.bursts, 120),
+    "gangs": Experiment(mixes.gangs, 300, devices=2),
+}
+
+if __name__ == "__main__":
+    experiments.main(__doc__ or "", "fit", EXPERIMENTS)
