@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from nvshare.demo import terminal
-from nvshare.demo.html_page import html_page, tick_seconds
+from nvshare.demo.html_page import html_page
 from nvshare.demo.report import DeviceInfo, JobResult, Paging, Report, make_report, summary
 from nvshare.demo.trace import chrome_trace
 from nvshare.simgpu.turns import Kind, Span
+from nvshare.timeline import strips
+from nvshare.timeline.chart import tick_seconds
 
 GIB = 1024**3
 SECOND = 1_000_000_000
@@ -143,9 +145,9 @@ def test_devices_are_apart() -> None:
 
 def test_coverage() -> None:
     """Each cell of a strip has the share of its time that the turns cover."""
-    assert terminal.coverage([(0.0, 1.0), (2.5, 3.0)], 0.0, 4.0, 4) == pytest.approx([1.0, 0.0, 0.5, 0.0])
-    assert terminal.coverage([(0.0, 4.0)], 0.0, 4.0, 4) == pytest.approx([1.0] * 4)
-    assert terminal.coverage([], 0.0, 0.0, 2) == [0.0, 0.0]
+    assert strips.coverage([(0.0, 1.0), (2.5, 3.0)], 0.0, 4.0, 4) == pytest.approx([1.0, 0.0, 0.5, 0.0])
+    assert strips.coverage([(0.0, 4.0)], 0.0, 4.0, 4) == pytest.approx([1.0] * 4)
+    assert strips.coverage([], 0.0, 0.0, 2) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -56,7 +56,7 @@ class Torch:
         torch = self._torch
         layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, dropout=0.0, batch_first=True)
         model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).to("cuda", torch.bfloat16)
-        return self._training(model, torch.randn(32, 128, 768, device="cuda", dtype=torch.bfloat16))
+        return self._training(model, torch.randn(128, 256, 768, device="cuda", dtype=torch.bfloat16))
 
     def small(self) -> Any:
         """1024 x 1024."""
