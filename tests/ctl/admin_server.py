@@ -24,6 +24,7 @@ class Answers:
 
     status: admin_pb2.Status
     refusal: tuple[grpc.StatusCode, str] | None = None
+    timeline: admin_pb2.Timeline = field(default_factory=admin_pb2.Timeline)
     asked: list[Any] = field(default_factory=list)
     changed: threading.Event = field(default_factory=threading.Event)
     """Set by a test: those who watch are told the status once more."""
@@ -36,6 +37,12 @@ class _Servicer(admin_pb2_grpc.AdminServicer):
 
     def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         return self._answer(request, context)
+
+    def GetTimeline(  # noqa: N802
+        self, request: admin_pb2.GetTimelineRequest, context: Context
+    ) -> admin_pb2.Timeline:
+        self._answer(request, context)
+        return self.answers.timeline
 
     def SetQuantum(self, request: admin_pb2.SetQuantumRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         return self._answer(request, context)

@@ -3,7 +3,7 @@
 isort:skip_file
 The admin API of nvshare-scheduler: what nvshare-ctl and the device plugin ask and command.
 Served on two Unix sockets, neither of which is ever mounted into a pod: one of mode 0600 for everything, and one for
-all users of the machine, on which GetStatus and WatchStatus are all that there is.
+all users of the machine, on which GetStatus, WatchStatus and GetTimeline are all that there is.
 """
 
 from collections import abc as _abc
@@ -55,6 +55,146 @@ class WatchStatusRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchStatusRequest: _TypeAlias = WatchStatusRequest  # noqa: Y015
+
+@_typing.final
+class GetTimelineRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECONDS_FIELD_NUMBER: _builtins.int
+    seconds: _builtins.float
+    """How far back, from now."""
+    def __init__(
+        self,
+        *,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTimelineRequest: _TypeAlias = GetTimelineRequest  # noqa: Y015
+
+@_typing.final
+class Timeline(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECONDS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
+    seconds: _builtins.float
+    """What is kept goes back to here, before now; a scheduler forgets the oldest."""
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimelineDevice]: ...
+    @_builtins.property
+    def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimelineClient]: ...
+    def __init__(
+        self,
+        *,
+        seconds: _builtins.float = ...,
+        devices: _abc.Iterable[Global___TimelineDevice] | None = ...,
+        clients: _abc.Iterable[Global___TimelineClient] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clients", b"clients", "devices", b"devices", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Timeline: _TypeAlias = Timeline  # noqa: Y015
+
+@_typing.final
+class TimelineDevice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UUID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    uuid: _builtins.str
+    name: _builtins.str
+    index: _builtins.str
+    total_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        uuid: _builtins.str = ...,
+        name: _builtins.str = ...,
+        index: _builtins.str = ...,
+        total_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "name", b"name", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimelineDevice: _TypeAlias = TimelineDevice  # noqa: Y015
+
+@_typing.final
+class TimelineClient(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    DEVICE_UUID_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    pid: _builtins.int
+    command: _builtins.str
+    device_uuid: _builtins.str
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimelineSpan]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        pid: _builtins.int = ...,
+        command: _builtins.str = ...,
+        device_uuid: _builtins.str = ...,
+        spans: _abc.Iterable[Global___TimelineSpan] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "device_uuid", b"device_uuid", "id", b"id", "pid", b"pid", "spans", b"spans"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimelineClient: _TypeAlias = TimelineClient  # noqa: Y015
+
+@_typing.final
+class TimelineSpan(_message.Message):
+    """Something that a client did; times are seconds after the beginning of the timeline."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHAT_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    what: _builtins.str
+    """waiting, holding, leaving, out or in."""
+    begin: _builtins.float
+    end: _builtins.float
+    bytes: _builtins.int
+    """That moved: out, in."""
+    def __init__(
+        self,
+        *,
+        what: _builtins.str = ...,
+        begin: _builtins.float = ...,
+        end: _builtins.float = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "bytes", b"bytes", "end", b"end", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimelineSpan: _TypeAlias = TimelineSpan  # noqa: Y015
 
 @_typing.final
 class SetQuantumRequest(_message.Message):

@@ -44,6 +44,11 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.WatchStatusRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.GetTimeline = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/GetTimeline',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.GetTimelineRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.Timeline.FromString,
+                _registered_method=True)
         self.SetQuantum = channel.unary_unary(
                 '/nvshare.admin.v1.Admin/SetQuantum',
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetQuantumRequest.SerializeToString,
@@ -68,6 +73,13 @@ class AdminServicer:
 
     def WatchStatus(self, request, context):
         """The present state, then again after every change, at most once in min_interval_seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeline(self, request, context):
+        """Who waited, held and left in the last seconds, and when memory moved.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,6 +111,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.WatchStatus,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.WatchStatusRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.GetTimelineRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.Timeline.SerializeToString,
             ),
             'SetQuantum': grpc.unary_unary_rpc_method_handler(
                     servicer.SetQuantum,
@@ -165,6 +182,33 @@ class Admin:
             '/nvshare.admin.v1.Admin/WatchStatus',
             nvshare_dot_admin_dot_admin__pb2.WatchStatusRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/GetTimeline',
+            nvshare_dot_admin_dot_admin__pb2.GetTimelineRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.Timeline.FromString,
             options,
             channel_credentials,
             insecure,

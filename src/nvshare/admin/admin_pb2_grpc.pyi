@@ -3,7 +3,7 @@
 isort:skip_file
 The admin API of nvshare-scheduler: what nvshare-ctl and the device plugin ask and command.
 Served on two Unix sockets, neither of which is ever mounted into a pod: one of mode 0600 for everything, and one for
-all users of the machine, on which GetStatus and WatchStatus are all that there is.
+all users of the machine, on which GetStatus, WatchStatus and GetTimeline are all that there is.
 """
 
 from collections import abc as _abc
@@ -38,6 +38,8 @@ class AdminStub:
     """The present state of every device and client."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchStatusRequest, _admin_pb2.Status]
     """The present state, then again after every change, at most once in min_interval_seconds."""
+    GetTimeline: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetTimelineRequest, _admin_pb2.Timeline]
+    """Who waited, held and left in the last seconds, and when memory moved."""
     SetQuantum: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetQuantumRequest, _admin_pb2.Status]
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]
@@ -50,6 +52,8 @@ class AdminAsyncStub(AdminStub):
     """The present state of every device and client."""
     WatchStatus: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchStatusRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """The present state, then again after every change, at most once in min_interval_seconds."""
+    GetTimeline: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetTimelineRequest, _admin_pb2.Timeline]  # type: ignore[assignment]
+    """Who waited, held and left in the last seconds, and when memory moved."""
     SetQuantum: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetQuantumRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]  # type: ignore[assignment]
@@ -71,6 +75,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_pb2.Status], _abc.AsyncIterator[_admin_pb2.Status]]:
         """The present state, then again after every change, at most once in min_interval_seconds."""
+
+    @_abc_1.abstractmethod
+    def GetTimeline(
+        self,
+        request: _admin_pb2.GetTimelineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Timeline, _abc.Awaitable[_admin_pb2.Timeline]]:
+        """Who waited, held and left in the last seconds, and when memory moved."""
 
     @_abc_1.abstractmethod
     def SetQuantum(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import demo, library_path, run, set_command, simulate, status
+from nvshare.ctl import demo, library_path, run, set_command, simulate, status, timeline
 from nvshare.version import version
 
 _HELP = """
@@ -17,6 +17,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
 
   nvshare-ctl run -- python train.py    a program that shares its GPUs
   nvshare-ctl status                    who holds which GPU, who waits
+  nvshare-ctl timeline                  who had which GPU when
   nvshare-ctl demo                      see it work, with no GPU needed
   nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
@@ -52,6 +53,7 @@ def build() -> typer.Typer:
     commands.callback(help=_HELP)(_top)
     commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
     commands.command("status", cls=Command, help=status.HELP)(status.status)
+    commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     commands.add_typer(set_command.build(), name="set")
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(

@@ -18,6 +18,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
+from nvshare.scheduler.options import Options
 from nvshare.scheduler.run_dir import RunDirError
 from nvshare.scheduler_process import answers
 from nvshare.version import version
@@ -187,7 +188,7 @@ def _scheduler(
     ] = False,
 ) -> None:
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
-    options = server.Options(
+    options = Options(
         chosen,
         Settings(
             policy=policy,

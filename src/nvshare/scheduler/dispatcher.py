@@ -60,7 +60,6 @@ class Dispatcher:
         choices: Choices,
         clients_changed: Callable[[int], None],
         see_to_memory: Callable[[GrowArena | Measure], None],
-        observe: Observe | None = None,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
@@ -74,7 +73,7 @@ class Dispatcher:
         self._choices = choices
         self._clients_changed = clients_changed
         self._see_to_memory = see_to_memory
-        self._observe = observe
+        self.observers: list[Observe] = []
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
         self._switched_off = choices.policies_before_off
@@ -282,8 +281,8 @@ class Dispatcher:
         now = self._loop.time()
         actions = self._core.handle(event, now)
         self._log.debug("happened", what=event)
-        if self._observe is not None:
-            self._observe(event, actions, now)
+        for observe in self.observers:
+            observe(event, actions, now)
         return actions
 
     def _follow(self, actions: list[Action]) -> None:
@@ -360,8 +359,8 @@ class Dispatcher:
         now = self._loop.time()
         if deadline is not None and now >= deadline:
             actions = self._core.handle_timer(now)
-            if self._observe is not None:
-                self._observe(None, actions, now)
+            for observe in self.observers:
+                observe(None, actions, now)
             self._carry_out(actions)
             self.announce()
         self._arm()

@@ -10,21 +10,20 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from nvshare import display
 from nvshare.log import Log, LogLines
-from nvshare.paths import RunDir
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors
 from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
-from nvshare.scheduler.arenas.choice import HALF, HostBudget, HostMemoryChoice
+from nvshare.scheduler.api.timeline import Timeline
+from nvshare.scheduler.arenas.choice import HostBudget, HostMemoryChoice
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -39,7 +38,6 @@ from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
-from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
 from nvshare.scheduler.gpus.discovery import discover
@@ -47,6 +45,7 @@ from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
+from nvshare.scheduler.options import Options
 from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
@@ -64,27 +63,6 @@ _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
 _PUBLIC_CALLS = 16
 """Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line said, checked."""
-
-    run_dir: RunDir
-    settings: Settings
-    legacy_device: str | None
-    """A device UUID."""
-    exit_when_idle: float | None
-    """Seconds without a client after which the scheduler ends; None: it does not."""
-    version: str
-    pod_resources: Path
-    """kubelet's socket; there need not be one."""
-    metrics_address: str | None = None
-    """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
-    host_memory: HostMemoryChoice = HALF
-    """What all clients' arenas together may have."""
-    notify_socket: str = ""
-    """Where systemd wants to be told of this process; empty: nowhere."""
 
 
 class StartError(Exception):
@@ -186,7 +164,6 @@ class _Running:
         """Those that count until the operator sets others."""
         self._systemd = Systemd(options.notify_socket)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
-        observe = None if self._probes is None else self._probes.happened
         self._dispatcher = Dispatcher(
             Core(self.settings),
             loop,
@@ -195,8 +172,11 @@ class _Running:
             choices,
             self._on_clients_changed,
             self._see_to_memory,
-            observe,
         )
+        timeline = Timeline(lambda: self._dispatcher.clients)
+        self._dispatcher.observers.append(timeline.happened)
+        if self._probes is not None:
+            self._dispatcher.observers.append(self._probes.happened)
         known = KnownGpus.of(found)
         self._swapping = Swapping(
             loop,
@@ -263,6 +243,7 @@ class _Running:
                     known.by_uuid,
                     self._memory.measured,
                     self._awaited.on,
+                    timeline,
                     options.version,
                     loop.time(),
                 ),

@@ -11,6 +11,8 @@ import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler.api import status
+from nvshare.scheduler.api.timeline import Timeline
+from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
@@ -21,6 +23,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _SHORTEST_INTERVAL = 0.05
 _LONGEST_INTERVAL = 3600.0
+LONGEST_TIMELINE = 86400.0
 _PAUSE_PER_COST = 20.0
 """A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
 
@@ -40,6 +43,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         gpus: Mapping[str, Gpu],
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
+        timeline: Timeline,
         version: str,
         started_at: float,
     ) -> None:
@@ -53,6 +57,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self._gpus = gpus
         self._measured = measured
         self._awaited = awaited
+        self._timeline = timeline
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -93,6 +98,17 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                 await changed.wait()
         finally:
             self._dispatcher.watchers.discard(changed)
+
+    async def GetTimeline(  # noqa: N802
+        self, request: admin_pb2.GetTimelineRequest, context: Context
+    ) -> admin_pb2.Timeline:
+        """The last seconds."""
+        if not 0 < request.seconds <= LONGEST_TIMELINE:
+            text = f"{request.seconds:g} s are not allowed; more than 0 and up to {LONGEST_TIMELINE:g} are"
+            await _refuse(context, InvalidCommandError(text))
+        now = asyncio.get_running_loop().time()
+        seconds = min(request.seconds, now - self._started_at)
+        return timeline_message(self._timeline, self._dispatcher.snapshot(), self._gpus, seconds, now)
 
     async def SetQuantum(  # noqa: N802
         self, request: admin_pb2.SetQuantumRequest, context: Context

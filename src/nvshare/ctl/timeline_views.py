@@ -1,0 +1,120 @@
+"""The timeline that a scheduler tells, as a page, as a trace and as bars in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nvshare import display
+from nvshare.admin import admin_pb2
+from nvshare.timeline import page as timeline_page
+from nvshare.timeline import strips
+from nvshare.timeline.chart import Bar, Chart, Row, Shape
+from nvshare.timeline.trace import Trace
+
+_SHAPES: Final = {
+    "waiting": Shape.PALE,
+    "holding": Shape.FULL,
+    "leaving": Shape.FULL,
+    "out": Shape.THIN,
+    "in": Shape.THIN,
+}
+_LABEL: Final = 18
+"""Characters that a row's name may have."""
+
+
+def page(seen: admin_pb2.Timeline) -> str:
+    """An HTML document."""
+    clients = display.count(len(seen.clients), "client")
+    text = f"The last {display.duration(seen.seconds)}: {clients} on {display.count(len(seen.devices), 'GPU')}."
+    note = "Full bars are turns, pale ones waits, thin ones memory that moved. Point at one for its figures."
+    charts = [
+        Chart(
+            _device_name(device),
+            device.uuid,
+            [Row(_label(client), _color(seen, client), list(_bars(client))) for client in _clients(seen, device)],
+        )
+        for device in seen.devices
+    ]
+    return timeline_page.html_page("Who had the GPU when", text, note, seen.seconds, charts)
+
+
+def _bars(client: admin_pb2.TimelineClient) -> Iterator[Bar]:
+    who = f"pid {client.pid}, {client.command}"
+    for span in client.spans:
+        text = f"{who}: {_said(span)}, {span.begin:.3f} s to {span.end:.3f} s"
+        yield Bar(span.begin, span.end, _SHAPES.get(span.what, Shape.PALE), text)
+
+
+def _said(span: admin_pb2.TimelineSpan) -> str:
+    took = span.end - span.begin
+    if not span.bytes:
+        return f"{span.what} for {took:.3f} s"
+    rate = f", {display.rate(span.bytes / took)}" if took > 0 else ""
+    return f"{display.size(span.bytes)} {span.what}{rate}"
+
+
+def trace(seen: admin_pb2.Timeline) -> str:
+    """For https://ui.perfetto.dev."""
+    made = Trace()
+    for device in seen.devices:
+        made.add_device(device.uuid, _device_name(device))
+        for client in _clients(seen, device):
+            for span in client.spans:
+                track = "memory" if _SHAPES.get(span.what) is Shape.THIN else "lock"
+                label = f"{span.what} {display.size(span.bytes)}" if span.bytes else span.what
+                made.add_slice(
+                    device.uuid,
+                    f"{client.pid} {client.command}: {track}",
+                    label,
+                    span.begin * 1e6,
+                    (span.end - span.begin) * 1e6,
+                    {"pid": client.pid, "client": client.id, "bytes": span.bytes},
+                )
+    return made.text()
+
+
+def bars(seen: admin_pb2.Timeline, width: int) -> RenderableType:
+    """For each device a bar for each of its clients."""
+    parts: list[RenderableType] = []
+    for device in seen.devices:
+        parts.append(Text.assemble((_device_name(device), "bold"), "  ", (device.uuid, "dim")))
+        clients = _clients(seen, device)
+        if not clients:
+            parts += [Text(f"nobody in the last {display.duration(seen.seconds)}", style="dim"), Text()]
+            continue
+        for client in clients:
+            held, moved = (
+                [(span.begin, span.end) for span in client.spans if _SHAPES.get(span.what) is shape]
+                for shape in (Shape.FULL, Shape.THIN)
+            )
+            label = f"{_label(client)[: _LABEL - 1]:<{_LABEL}}"
+            color = strips.color(_color(seen, client))
+            parts.append(strips.strip(label, held, moved, seen.seconds, seen.seconds, width, color, _LABEL))
+        parts += [strips.axis(seen.seconds, width, _LABEL), Text()]
+    return Group(*parts)
+
+
+def _clients(seen: admin_pb2.Timeline, device: admin_pb2.TimelineDevice) -> list[admin_pb2.TimelineClient]:
+    return [client for client in seen.clients if client.device_uuid == device.uuid]
+
+
+def _color(seen: admin_pb2.Timeline, client: admin_pb2.TimelineClient) -> int:
+    """One for each process: a process on two devices has the same on both."""
+    return list(dict.fromkeys(each.pid for each in seen.clients)).index(client.pid)
+
+
+def _device_name(device: admin_pb2.TimelineDevice) -> str:
+    name = f"GPU {device.index}" if device.index else "GPU"
+    return ", ".join(
+        filter(None, (f"{name}: {device.name}" if device.name else name, display.size(device.total_bytes)))
+    )
+
+
+def _label(client: admin_pb2.TimelineClient) -> str:
+    """The pid and what is telling of the command: the program, and what it runs."""
+    words = [word.rsplit("/", 1)[-1] for word in client.command.split() if not word.startswith("-")][:2]
+    return f"{client.pid} {' '.join(words)}"

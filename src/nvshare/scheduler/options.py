@@ -1,0 +1,31 @@
+"""What the command line of a scheduler said, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvshare.paths import RunDir
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
+from nvshare.scheduler.core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of one scheduler."""
+
+    run_dir: RunDir
+    settings: Settings
+    legacy_device: str | None
+    """A device UUID."""
+    exit_when_idle: float | None
+    """Seconds without a client after which the scheduler ends; None: it does not."""
+    version: str
+    pod_resources: Path
+    """kubelet's socket; there need not be one."""
+    metrics_address: str | None = None
+    """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
+    host_memory: HostMemoryChoice = HALF
+    """What all clients' arenas together may have."""
+    notify_socket: str = ""
+    """Where systemd wants to be told of this process; empty: nowhere."""

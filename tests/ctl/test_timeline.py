@@ -1,0 +1,93 @@
+"""``nvshare-ctl timeline``: bars, a page and a trace of what a scheduler tells."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+from nvshare.admin import admin_pb2
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers
+from tests.ctl.program import ctl
+
+
+def seen() -> admin_pb2.Timeline:
+    """Two programs on one of two devices; the name of one must not become markup."""
+    span = admin_pb2.TimelineSpan
+    return admin_pb2.Timeline(
+        seconds=10,
+        devices=[
+            admin_pb2.TimelineDevice(uuid="GPU-a", name="NVIDIA H200", index="0", total_bytes=150754820096),
+            admin_pb2.TimelineDevice(uuid="GPU-b", total_bytes=17179869184),
+        ],
+        clients=[
+            admin_pb2.TimelineClient(
+                id=1,
+                pid=4711,
+                command="python /home/somebody/train.py --epochs 3",
+                device_uuid="GPU-a",
+                spans=[span(what="holding", begin=0, end=5), span(what="out", begin=5, end=6, bytes=4 << 30)],
+            ),
+            admin_pb2.TimelineClient(
+                id=2,
+                pid=4712,
+                command="./<b>bold</b>",
+                device_uuid="GPU-a",
+                spans=[span(what="waiting", begin=0, end=5), span(what="holding", begin=5, end=10)],
+            ),
+        ],
+    )
+
+
+def test_bars(run_dir: RunDir, answers: Answers) -> None:
+    """The first half belongs to one, the second to the other; a device that nobody used is there as well."""
+    answers.timeline = seen()
+    shown = ctl(run_dir, "timeline", "--seconds", "10", COLUMNS="100")
+    assert shown.returncode == 0, shown.stderr
+    first, second = (line for line in shown.stdout.splitlines() if line.startswith("471"))
+    assert first.startswith("4711 python train")
+    assert first.index("█") < second.index("█")
+    assert "░" in first
+    assert "nobody in the last 10.0 s" in shown.stdout
+    assert answers.asked[-1].seconds == 10
+
+
+def test_page(run_dir: RunDir, answers: Answers) -> None:
+    """A whole document, with a bar for each span and nothing of a program's name as markup."""
+    answers.timeline = seen()
+    page = ctl(run_dir, "timeline", "-o", "html").stdout
+    shapes: list[str] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag != "b"
+            if tag == "rect":
+                shapes.append(dict(attrs)["class"] or "")
+
+    Parser().feed(page)
+    assert sorted(shape for shape in shapes if shape != "row") == ["swap", "turn", "turn", "wait"]
+    assert "4.0 GiB out, 4.0 GiB/s" in page
+    assert page.startswith("<!doctype html>")
+
+
+def test_trace(run_dir: RunDir, answers: Answers) -> None:
+    """Slices in microseconds, on a track for the lock and one for the memory of each program."""
+    answers.timeline = seen()
+    events = json.loads(ctl(run_dir, "timeline", "-o", "perfetto").stdout)["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    assert [(each["name"], each["ts"], each["dur"]) for each in slices] == [
+        ("holding", 0, 5e6),
+        ("out 4.0 GiB", 5e6, 1e6),
+        ("waiting", 0, 5e6),
+        ("holding", 5e6, 5e6),
+    ]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert "4711 python /home/somebody/train.py --epochs 3: memory" in tracks
+
+
+def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers) -> None:
+    """Nobody is asked."""
+    refused = ctl(run_dir, "timeline", "--seconds", "soon")
+    assert refused.returncode == 2
+    assert "soon" in refused.stderr
+    assert not answers.asked
