@@ -33,6 +33,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.limits import Limits
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
@@ -44,7 +45,7 @@ STEP_BYTES: Final = CHUNK_BYTES
 class Residency:
     """The residency of one device's clients. After something changed, call ``plan``."""
 
-    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float, limits: Limits) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.growing: dict[int, Client] = {}
@@ -65,7 +66,7 @@ class Residency:
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host, self.estates, grace_seconds)
+        self._admission = Admission(ledger, host, self.estates, grace_seconds, limits)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -212,8 +213,7 @@ class Residency:
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
-            # What it was given on top of what it asked for is taken back where contexts come.
-            most = max(swap.footprint_bytes, left, 0 if swap.growth is None else swap.growth.footprint_bytes)
+            most = self._admission.most_admitted_bytes(swap, left)
             if swap.admitted_bytes > most and swap.reported:
                 swap.admitted_bytes = most
                 self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
