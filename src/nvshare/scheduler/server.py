@@ -47,6 +47,7 @@ from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
+from nvshare.scheduler.memberships import Memberships
 from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
@@ -220,6 +221,7 @@ class _Running:
         )
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
+        self._memberships = Memberships(self._dispatcher, choices, log)
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
@@ -231,6 +233,7 @@ class _Running:
             self._unregistered,
             self._awaited,
             self._swapping,
+            self._memberships,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
@@ -263,6 +266,7 @@ class _Running:
                     known.by_uuid,
                     self._memory.measured,
                     self._awaited.on,
+                    self._memberships.set_terms,
                     options.version,
                     loop.time(),
                 ),
