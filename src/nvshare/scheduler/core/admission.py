@@ -51,10 +51,8 @@ class Admission:
         """Why a growth is not possible; None: it is, maybe not at once."""
         if _is_had(swap, growth):
             return None
-        if _is_more(swap, growth):
-            reason = self._limits.refusal(swap, growth, lambda other: self._is_stuck(other, now))
-            if reason is not None:
-                return reason
+        if (reason := self.limit_refusal(swap, now)) is not None:
+            return reason
         hoped = sum(client.account.pinned_bytes for client in self._unmeasured(clients, now))
         left = self._left(swap, growth, clients) + self._ledger.departed_bytes + hoped
         most = self._most(swap, growth, left, hoped)
@@ -71,6 +69,13 @@ class Admission:
         if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
             return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
         return None
+
+    def limit_refusal(self, swap: Swap, now: float) -> str | None:
+        """Why the limit of its container refuses the growth that a client asked for; None: it does not."""
+        growth = swap.growth
+        if growth is None or not _is_more(swap, growth):
+            return None
+        return self._limits.refusal(swap, growth, lambda other: self._is_stuck(other, now))
 
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> bool:
         """Whether a growth that is possible is so by what is measured, free, and there of host memory already."""

@@ -10,7 +10,6 @@ from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.limits import Limits
 from nvshare.scheduler.core.lock import Lock
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings
@@ -28,8 +27,8 @@ class Device:
     def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host) -> None:
         self.uuid = uuid
         self.ledger = Ledger(settings.reserve_bytes)
-        self.limits = Limits()
-        self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds, self.limits)
+        self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
+        self.limits = self.residency.limits
         self.lock = Lock(policy, quantum_seconds, settings, self.ledger, self.residency)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""

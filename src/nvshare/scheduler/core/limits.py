@@ -2,7 +2,8 @@
 
 What counts is what the processes allocated; their contexts don't. A client that swaps may allocate what it was admitted
 without asking, so that is *claimed* whether it is *used* or not. No claim is admitted beyond the limit, and so that
-none is refused for what others claim without use, they lose that when it is needed.
+none is refused for what others claim without use, they lose that when it is needed. What a client claimed that is gone
+is waited for: its process may live and come back with it, until it is known to be free.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import TellLimit
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
+from nvshare.scheduler.core.estates import Estates
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.swap import Swap
 
@@ -21,11 +23,15 @@ MIB = 1 << 20
 class Limits:
     """The limited containers that have clients on one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, estates: Estates) -> None:
+        """``estates``: of clients that are gone, on the same device."""
+        self._estates = estates
         self._containers: dict[Container, dict[int, Client]] = {}
         self._of: dict[int, Container] = {}
         self._told: dict[int, tuple[int, int]] = {}
         """What the clients know: the limit, and what others have."""
+        self._gone: dict[int, tuple[str, int]] = {}
+        """What clients claimed that are gone, with the names of their containers."""
 
     def update(self, client: Client) -> None:
         """A client is in another container than before, or its container's terms changed."""
@@ -35,7 +41,10 @@ class Limits:
             self._of[client.number] = client.container
 
     def remove(self, client: Client) -> None:
-        """A client is gone."""
+        """A client is gone; its estate is there already."""
+        self._gone = {number: claim for number, claim in self._gone.items() if number in self._estates}
+        if client.container.name and client.number in self._estates:
+            self._gone[client.number] = client.container.name, claimed_bytes(client)
         self._leave(client.number)
         self._told.pop(client.number, None)
 
@@ -68,7 +77,7 @@ class Limits:
             return True
         own = max(swap.pledged_bytes, growth.footprint_bytes) + growth.fixed_bytes
         others = sum(claimed_bytes(other) for other in self._others(swap.number, container))
-        return own + others <= self._limit(container)
+        return own + others + self._gone_bytes(container) <= self._limit(container)
 
     def is_pressed(self, number: int) -> bool:
         """Whether all that a client's container claims and waits for is more than the limit."""
@@ -76,7 +85,7 @@ class Limits:
         if container is None:
             return False
         wanted = sum(_wanted_bytes(client) for client in self._containers[container].values())
-        return wanted > self._limit(container)
+        return wanted + self._gone_bytes(container) > self._limit(container)
 
     def tell(self) -> list[TellLimit]:
         """What the clients don't know yet."""
@@ -102,6 +111,10 @@ class Limits:
 
     def _others(self, number: int, container: Container) -> Iterator[Client]:
         return (client for client in self._containers[container].values() if client.number != number)
+
+    def _gone_bytes(self, container: Container) -> int:
+        gone = self._gone.items()
+        return sum(claim for number, (name, claim) in gone if name == container.name and number in self._estates)
 
     def _limit(self, container: Container) -> int:
         return container.terms.memory_limit_bytes or 0

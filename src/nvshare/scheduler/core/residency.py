@@ -45,7 +45,7 @@ STEP_BYTES: Final = CHUNK_BYTES
 class Residency:
     """The residency of one device's clients. After something changed, call ``plan``."""
 
-    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float, limits: Limits) -> None:
+    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.growing: dict[int, Client] = {}
@@ -60,13 +60,12 @@ class Residency:
         self.resized: list[Client] = []
         """Whose growth the last plan refused, or found possible at last."""
         self.estates = Estates(ledger, host)
-        self._device = device
-        self._ledger = ledger
-        self._host = host
+        self.limits = Limits(self.estates)
+        self._device, self._ledger, self._host = device, ledger, host
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host, self.estates, grace_seconds, limits)
+        self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -269,7 +268,7 @@ class Residency:
 
     def _is_in_doubt(self, swap: Swap) -> bool:
         """Whether it may turn out soon that a growth is possible which does not seem to be."""
-        if not self._ledger.total_measured:
+        if not self._ledger.total_measured or self._admission.limit_refusal(swap, self._now):
             return False
         if swap.doubted is None:
             swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
