@@ -64,10 +64,9 @@ class Limits:
         limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
         if others + wanted <= limit:
             return None
-        own = swap.footprint_bytes + swap.fixed_bytes
         return (
-            f"the container's limit is {limit // MIB} MiB, it has {(others + own) // MIB}, "
-            f"and {-(-max(0, wanted - own) // MIB)} are requested"
+            f"the container's limit is {limit // MIB} MiB: others have {others // MIB}, "
+            f"and with {-(-wanted // MIB)} requested here it would be passed"
         )
 
     def is_left(self, swap: Swap, growth: GrowthRequested) -> bool:
