@@ -2,11 +2,11 @@
 
 The kernel's word comes first: a process of a pod is in its pod's container, whatever it says. Outside of pods the name
 counts that a process says, among processes of the same user. Who says none is in a container with its own process's
-other clients. A name counts only once it is known that the process is in no pod; a process that can't be seen, because
-its pid namespace hides it, may be in any, and is in a container of its own.
+other clients. A name counts at once, so that a limit does, and until it is known that the process is in a pod. One that
+can't be seen, because its pid namespace hides it, may be in any, and is in a container of its own.
 
-What the operator sets for a container counts, then what the environment of its processes says: the first one's word,
-should they differ.
+What the operator sets for a container counts, then what the environment of its processes says: should they differ, the
+word of the one that came first of those that are there.
 """
 
 from __future__ import annotations
@@ -40,16 +40,22 @@ class _Member:
     said: SomeTerms = field(default_factory=SomeTerms)
     name: str = ""
     """That it says."""
-    described: bool = False
 
 
 @dataclass(slots=True)
 class _Container:
-    members: set[int] = field(default_factory=set)
-    said: SomeTerms = field(default_factory=SomeTerms)
-    """By the first of its clients that said each."""
+    members: dict[int, SomeTerms] = field(default_factory=dict)
+    """What its clients say, in the order in which they came."""
     differed: bool = False
     """Clients said different things, which was logged."""
+
+    @property
+    def said(self) -> SomeTerms:
+        """What counts of what its clients say."""
+        terms = SomeTerms()
+        for said in self.members.values():
+            terms = terms.over(said)
+        return terms
 
 
 class Memberships:
@@ -76,7 +82,6 @@ class Memberships:
     def described(self, number: int) -> None:
         """It is now known who a client is; the client may be gone."""
         if number in self._members:
-            self._members[number].described = True
             self._place(number)
 
     def left(self, number: int) -> None:
@@ -129,7 +134,6 @@ class Memberships:
 
     def _enter(self, number: int, name: str, said: SomeTerms) -> None:
         container = self._containers.setdefault(name, _Container())
-        container.members.add(number)
         if said.contradicts(container.said) and not container.differed:
             container.differed = True
             self._log.warning(
@@ -138,14 +142,17 @@ class Memberships:
                 client=number,
                 counts=container.said.said(),
             )
-        container.said = container.said.over(said)
+        container.members[number] = said
 
     def _leave(self, number: int, name: str) -> None:
         container = self._containers.get(name)
         if container is None:
             return
-        container.members.discard(number)
+        before = self._terms(name)
+        del container.members[number]
         if container.members:
+            if self._terms(name) != before:
+                self._dispatcher.feed(TermsSet(name, self._terms(name).terms()))
             return
         del self._containers[name]
         # Another process will have its number.
@@ -164,5 +171,4 @@ class Memberships:
         if not client.pid:
             return ""
         # Nothing that a pod is called has an @ in it, and what a process says is followed by the last one.
-        name = member.name if member.described and member.name else f"{_PROCESS}{client.pid}"
-        return f"{name}@{client.description.uid}"
+        return f"{member.name or f'{_PROCESS}{client.pid}'}@{client.description.uid}"
