@@ -50,7 +50,8 @@ def test_version(run_dir: RunDir) -> None:
     ("typed", "offered"),
     [
         ("nvshare-ctl st", ["status"]),
-        ("nvshare-ctl set ", ["policy", "quantum"]),
+        ("nvshare-ctl set p", ["policy", "priority"]),
+        ("nvshare-ctl set m", ["memory-limit", "memory-request"]),
         ("nvshare-ctl set policy ex", ["exclusive"]),
         ("nvshare-ctl status -o y", ["yaml"]),
     ],

@@ -52,11 +52,22 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "recovery": {"core", "pods"},
     "registered_client": {"core", "pods", "recovery"},
     "dispatcher": {"core", "pods", "recovery", "registered_client"},
+    "memberships": {"core", "pods", "recovery", "dispatcher"},
     "arenas": {"core", "worker", "registered_client"},
     "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
     "gpus": {"core", "worker", "recovery", "dispatcher"},
-    "clients": {"core", "worker", "pods", "recovery", "registered_client", "dispatcher", "swapping", "gpus"},
-    "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "gpus", "clients"},
+    "clients": {
+        "core",
+        "worker",
+        "pods",
+        "recovery",
+        "registered_client",
+        "dispatcher",
+        "memberships",
+        "swapping",
+        "gpus",
+    },
+    "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "memberships", "gpus", "clients"},
 }
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}

@@ -244,6 +244,72 @@ class SetPolicyRequest(_message.Message):
 Global___SetPolicyRequest: _TypeAlias = SetPolicyRequest  # noqa: Y015
 
 @_typing.final
+class SetTermsRequest(_message.Message):
+    """What is absent stays as it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    COMPUTE_LIMIT_FIELD_NUMBER: _builtins.int
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    TAKEN_BACK_FIELD_NUMBER: _builtins.int
+    container: _builtins.str
+    """As Client.member_of has it; the part before its last @ suffices where that is clear."""
+    weight: _builtins.float
+    priority: _builtins.str
+    """low, normal or high."""
+    compute_limit: _builtins.float
+    """Above 0, up to 1."""
+    memory_limit_bytes: _builtins.int
+    memory_request_bytes: _builtins.int
+    @_builtins.property
+    def taken_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the fields above of which what was set is taken back: what the environment of the container's processes
+        says counts again.
+        """
+
+    def __init__(
+        self,
+        *,
+        container: _builtins.str = ...,
+        weight: _builtins.float | None = ...,
+        priority: _builtins.str | None = ...,
+        compute_limit: _builtins.float | None = ...,
+        memory_limit_bytes: _builtins.int | None = ...,
+        memory_request_bytes: _builtins.int | None = ...,
+        taken_back: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "taken_back", b"taken_back", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
+    _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
+    _WhichOneofReturnType__memory_limit_bytes: _TypeAlias = _typing.Literal["memory_limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_limit_bytes: _TypeAlias = _typing.Literal["_memory_limit_bytes", b"_memory_limit_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__memory_request_bytes: _TypeAlias = _typing.Literal["memory_request_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_request_bytes: _TypeAlias = _typing.Literal["_memory_request_bytes", b"_memory_request_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compute_limit) -> _WhichOneofReturnType__compute_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_limit_bytes) -> _WhichOneofReturnType__memory_limit_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_request_bytes) -> _WhichOneofReturnType__memory_request_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+
+Global___SetTermsRequest: _TypeAlias = SetTermsRequest  # noqa: Y015
+
+@_typing.final
 class Status(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -457,6 +523,8 @@ class Client(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     SWAP_FIELD_NUMBER: _builtins.int
+    MEMBER_OF_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
@@ -480,6 +548,10 @@ class Client(_message.Message):
     """Its place in the line of those who wait, from 1; 0: it does not wait."""
     drain: _builtins.str
     """How a drain goes that does not simply end: stepping or put off. Empty: there is nothing to report."""
+    member_of: _builtins.str
+    """The container that it counts as a part of: NAMESPACE/POD/CONTAINER, or NAME@UID, where NAME is pid:PID for a process
+    that says no name. Empty: a container of its own.
+    """
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -494,6 +566,8 @@ class Client(_message.Message):
     def swap(self) -> Global___Swap:
         """Absent: its memory does not swap."""
 
+    @_builtins.property
+    def terms(self) -> Global___Terms: ...
     def __init__(
         self,
         *,
@@ -516,16 +590,63 @@ class Client(_message.Message):
         drain: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
         swap: Global___Swap | None = ...,
+        member_of: _builtins.str = ...,
+        terms: Global___Terms | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "identity", b"identity", "swap", b"swap"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__footprint_bytes) -> _WhichOneofReturnType__footprint_bytes | None: ...
 
 Global___Client: _TypeAlias = Client  # noqa: Y015
+
+@_typing.final
+class Terms(_message.Message):
+    """What a container may have of a device, and how much it matters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    COMPUTE_LIMIT_FIELD_NUMBER: _builtins.int
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    weight: _builtins.float
+    """Its share of the device's time against others'."""
+    priority: _builtins.str
+    """low, normal or high."""
+    compute_limit: _builtins.float
+    """Of the device's time, at the most. Absent: no limit."""
+    memory_limit_bytes: _builtins.int
+    """What all its processes together may allocate on one device. Absent: no limit."""
+    memory_request_bytes: _builtins.int
+    """How much of its memory stays on the device."""
+    def __init__(
+        self,
+        *,
+        weight: _builtins.float = ...,
+        priority: _builtins.str = ...,
+        compute_limit: _builtins.float | None = ...,
+        memory_limit_bytes: _builtins.int | None = ...,
+        memory_request_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
+    _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
+    _WhichOneofReturnType__memory_limit_bytes: _TypeAlias = _typing.Literal["memory_limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_limit_bytes: _TypeAlias = _typing.Literal["_memory_limit_bytes", b"_memory_limit_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compute_limit) -> _WhichOneofReturnType__compute_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_limit_bytes) -> _WhichOneofReturnType__memory_limit_bytes | None: ...
+
+Global___Terms: _TypeAlias = Terms  # noqa: Y015
 
 @_typing.final
 class Swap(_message.Message):

@@ -59,6 +59,11 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.SetTerms = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/SetTerms',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -99,6 +104,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetTerms(self, request, context):
+        """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -125,6 +137,11 @@ def add_AdminServicer_to_server(servicer, server):
             'SetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPolicy,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'SetTerms': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTerms,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
             ),
     }
@@ -262,6 +279,33 @@ class Admin:
             target,
             '/nvshare.admin.v1.Admin/SetPolicy',
             nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTerms(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/SetTerms',
+            nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.Status.FromString,
             options,
             channel_credentials,

@@ -44,6 +44,8 @@ class AdminStub:
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]
     """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+    SetTerms: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]
+    """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -58,6 +60,8 @@ class AdminAsyncStub(AdminStub):
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+    SetTerms: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]  # type: ignore[assignment]
+    """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -99,5 +103,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
         """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+
+    @_abc_1.abstractmethod
+    def SetTerms(
+        self,
+        request: _admin_pb2.SetTermsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
+        """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

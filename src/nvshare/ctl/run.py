@@ -17,6 +17,16 @@ from nvshare import paths, shim
 from nvshare.ctl.background_scheduler import ensure_scheduler
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, named_run_dir, run_dirs, seconds
+from nvshare.ctl.terms_options import (
+    ComputeLimitOption,
+    MemoryLimitOption,
+    MemoryRequestOption,
+    NameOption,
+    PriorityOption,
+    WeightOption,
+    container,
+    variables,
+)
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
@@ -29,6 +39,7 @@ it ends by itself a while after the last command has ended.
 
   nvshare-ctl run -- python train.py --epochs 10
   nvshare-ctl run --quantum 5 -- ./simulate < input > output
+  nvshare-ctl run --memory-limit 4G --priority low -- python notebook.py
 
 [bold]Exit codes:[/bold] the command's own; 125 it could not be prepared, 126 it can't be executed, \
 127 it was not found.
@@ -52,11 +63,25 @@ def run(
             help="Set the scheduler's quantum, for all of its clients: how long one may hold a GPU while others wait.",
         ),
     ] = None,
+    weight: WeightOption = None,
+    priority: PriorityOption = None,
+    compute_limit: ComputeLimitOption = None,
+    memory_limit: MemoryLimitOption = None,
+    memory_request: MemoryRequestOption = None,
+    name: NameOption = None,
     run_dir: RunDirOption = None,
 ) -> None:
     """Never returns: the process becomes the command."""
     environment: Mapping[str, str] = context.obj
     executable = find(command[0], environment)
+    terms = {
+        paths.WEIGHT: weight,
+        paths.PRIORITY: priority,
+        paths.COMPUTE_LIMIT: compute_limit,
+        paths.MEMORY_LIMIT: memory_limit,
+        paths.MEMORY_REQUEST: memory_request,
+        paths.CONTAINER: container(name, environment, command[0]),
+    }
     candidates = run_dirs(context, run_dir)
     try:
         # Where none was named the program looks itself: it may outlive the scheduler that is found now.
@@ -68,7 +93,7 @@ def run(
         _set_quantum(candidates, quantum)
     if hold_scheduler is not None:
         inherit(hold_scheduler)
-    execute(executable, command, {**environment, **preload})
+    execute(executable, command, {**environment, **preload, **variables(terms)})
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""``nvshare-ctl set``: how the clients of a device share it."""
+"""``nvshare-ctl set``: how the clients of a device share it, and what a container may have."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
+from nvshare.ctl import set_terms
 from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 
-_HELP = "Set the quantum or the policy of a running scheduler, for one device or for all."
+_HELP = "Set how the clients of a running scheduler share their devices, or what a container may have."
 
 _QUANTUM_HELP = """
 Set how long a client may hold a GPU while others wait that can't run beside it.
@@ -63,6 +64,7 @@ def build() -> typer.Typer:
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
     group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
     group.command("policy", cls=Command, help=_POLICY_HELP)(set_policy)
+    set_terms.add_to(group)
     return group
 
 

@@ -52,7 +52,13 @@ def _to_swapping(document: Document) -> admin_pb2.Swapping:
 
 
 def _to_client(document: Document) -> admin_pb2.Client:
-    return admin_pb2.Client(**_fields(admin_pb2.Client, document, swap=_to_swap), identity=_to_identity(document))
+    return admin_pb2.Client(
+        **_fields(admin_pb2.Client, document, swap=_to_swap, terms=_to_terms), identity=_to_identity(document)
+    )
+
+
+def _to_terms(document: Document) -> admin_pb2.Terms:
+    return admin_pb2.Terms(**_fields(admin_pb2.Terms, document))
 
 
 def _to_swap(document: Document) -> admin_pb2.Swap:
@@ -112,6 +118,8 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "pinned_bytes": client.pinned_bytes,
         "pinned_measured": client.pinned_measured,
         "swap": _of_numbers(client.swap) if client.HasField("swap") else None,
+        "member_of": client.member_of or None,
+        "terms": _of_terms(client.terms) if client.HasField("terms") else None,
         "held_seconds": _seconds(client.held_seconds),
         "waited_seconds": _seconds(client.waited_seconds),
         "grants": client.grants,
@@ -123,6 +131,16 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "drain": client.drain or None,
         "notices": list(client.notices),
         **_of_identity(client.identity),
+    }
+
+
+def _of_terms(terms: admin_pb2.Terms) -> Document:
+    return {
+        "weight": terms.weight,
+        "priority": terms.priority,
+        "compute_limit": terms.compute_limit if terms.HasField("compute_limit") else None,
+        "memory_limit_bytes": terms.memory_limit_bytes if terms.HasField("memory_limit_bytes") else None,
+        "memory_request_bytes": terms.memory_request_bytes,
     }
 
 

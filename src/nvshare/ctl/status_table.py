@@ -105,7 +105,12 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
                 str(client.pid or _NOT_KNOWN),
                 client.state,
                 tuple(_figures(client)[name] for name in names),
-                [*_who(client), *_transfers(client, device.swapping), *_more(client, pids, waiters)],
+                [
+                    *_who(client),
+                    *_terms(client),
+                    *_transfers(client, device.swapping),
+                    *_more(client, pids, waiters),
+                ],
             )
             for client in clients
         ],
@@ -216,6 +221,24 @@ def _who(client: admin_pb2.Client) -> list[Text]:
     if place := _place(client.identity):
         return [_shortened(place), _shortened(command, "dim")]
     return [_shortened(command)]
+
+
+def _terms(client: admin_pb2.Client) -> Iterable[Text]:
+    """The container's name, where it has one that is not on the line above, and what of its terms is no default."""
+    terms = client.terms
+    told = [
+        f"weight {terms.weight:g}" if terms.weight not in (0, 1) else "",
+        f"priority {terms.priority}" if terms.priority not in ("", "normal") else "",
+        f"compute {terms.compute_limit * 100:g} %" if terms.HasField("compute_limit") else "",
+        f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else "",
+        f"request {display.size(terms.memory_request_bytes)}" if terms.memory_request_bytes else "",
+    ]
+    shown = ", ".join(filter(None, told))
+    chosen = "@" in client.member_of and not client.member_of.startswith("pid:")
+    if chosen or (shown and client.member_of and not _place(client.identity)):
+        shown = f"{client.member_of}: {shown}" if shown else client.member_of
+    if shown:
+        yield _shortened(shown, "dim")
 
 
 def _shortened(text: str, style: str = "") -> Text:

@@ -61,6 +61,8 @@ class RegisteredClient:
     """What it had to say to whoever looks at it; the newest comes last."""
     started: int = 0
     """When its process started, as ``pods.processes.start_time`` says."""
+    sent_terms: bool = False
+    """It knows the frames of level 3."""
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
 

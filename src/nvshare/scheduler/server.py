@@ -46,6 +46,7 @@ from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.options import Options
+from nvshare.scheduler.memberships import Memberships
 from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
@@ -200,6 +201,7 @@ class _Running:
         )
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
+        self._memberships = Memberships(self._dispatcher, choices, log)
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
@@ -211,6 +213,7 @@ class _Running:
             self._unregistered,
             self._awaited,
             self._swapping,
+            self._memberships,
             self._peer_log,
         )
         self._sessions: Mapping[int, SessionFactory] = {
@@ -244,6 +247,7 @@ class _Running:
                     self._memory.measured,
                     self._awaited.on,
                     timeline,
+                    self._memberships.set_terms,
                     options.version,
                     loop.time(),
                 ),

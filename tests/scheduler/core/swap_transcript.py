@@ -14,6 +14,7 @@ from nvshare.scheduler.core.actions import (
     RefuseGrowth,
     ReportUnresponsive,
     Revoke,
+    TellLimit,
     TellWaiters,
 )
 from nvshare.scheduler.core.core import Core
@@ -163,6 +164,8 @@ class Table:
                 return f"refuse {name} {request}"
             case GrowArena(_, segment_bytes):
                 return f"arena {name} {segment_bytes / GIB:g}"
+            case TellLimit(_, limit_bytes, others_bytes):
+                return f"limit {name} {limit_bytes / GIB:g} beside {others_bytes / GIB:g}"
             case TellWaiters():
                 return ""
             case _:

@@ -79,6 +79,18 @@ def test_a_new_option_is_a_later_word(serve: Serve) -> None:
                 "policies_before_off": {},
             }
         ),
+        *(
+            json.dumps(
+                {
+                    "options": {"policy": "auto", "quantum_seconds": 30.0},
+                    "policies": {"": "off"},
+                    "quanta": {"": 3.0},
+                    "policies_before_off": {},
+                    "terms": terms,
+                }
+            )
+            for terms in (1, {"c": 1}, {"c": {"colour": 1}}, {"c": {"weight": 0}}, {"c": {"priority": 7}})
+        ),
     ],
 )
 def test_a_damaged_file_is_one_warning(tmp_path: Path, text: str) -> None:
@@ -88,6 +100,7 @@ def test_a_damaged_file_is_one_warning(tmp_path: Path, text: str) -> None:
     lines = structlog.testing.CapturingLogger()
     choices = Choices(path, Settings(), structlog.wrap_logger(lines, processors=[]))
     assert choices.settings == Settings()
+    assert choices.terms == {}
     assert [call.method_name for call in lines.calls] == ["warning"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from dataclasses import fields
 from typing import Any, NoReturn
 
 import grpc
@@ -14,8 +15,10 @@ from nvshare.scheduler.api import status
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.terms import Priority, SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.memberships import UnknownContainerError
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.recovery.record import Recorded
 
@@ -27,6 +30,7 @@ LONGEST_TIMELINE = 86400.0
 _PAUSE_PER_COST = 20.0
 """A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
 
+_TERMS = {field.name for field in fields(SomeTerms)}
 _ONLY_SHOWN = "this socket only shows the status"
 
 
@@ -44,13 +48,15 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
         timeline: Timeline,
+        set_terms: Callable[[str, SomeTerms, frozenset[str]], None],
         version: str,
         started_at: float,
     ) -> None:
         """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
 
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
-        device waits for. ``started_at`` is in the event loop's time.
+        device waits for. ``set_terms``: of a container, and which ones to take back.
+        ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
@@ -58,6 +64,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self._measured = measured
         self._awaited = awaited
         self._timeline = timeline
+        self._set_terms = set_terms
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -122,6 +129,12 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """Refused."""
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
+    async def SetTerms(  # noqa: N802
+        self, request: admin_pb2.SetTermsRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
         unused = self._unused()
@@ -169,6 +182,16 @@ class AdminService(StatusService):
             await _refuse(context, error)
         return self._status()
 
+    async def SetTerms(  # noqa: N802
+        self, request: admin_pb2.SetTermsRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Sets terms of a container."""
+        try:
+            self._set_terms(request.container, _terms(request), _taken_back(request))
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return self._status()
+
     def _device(self, text: str) -> str | None:
         """The device that is meant, whatever the case of its letters; None: all."""
         if not text:
@@ -200,6 +223,32 @@ def _policy(text: str) -> Policy:
         raise InvalidCommandError(f"policy {text!r} is not allowed; {allowed} are") from None
 
 
+def _terms(request: admin_pb2.SetTermsRequest) -> SomeTerms:
+    values = {field.name: value for field, value in request.ListFields() if field.name in _TERMS}
+    if "priority" in values:
+        values["priority"] = _priority(values["priority"])
+    terms = SomeTerms(**values)
+    try:
+        terms.check()
+    except ValueError as error:
+        raise InvalidCommandError(str(error)) from None
+    return terms
+
+
+def _priority(text: str) -> Priority:
+    try:
+        return Priority[text.upper()]
+    except KeyError:
+        allowed = ", ".join(priority.name.lower() for priority in Priority)
+        raise InvalidCommandError(f"priority {text!r} is not allowed; {allowed} are") from None
+
+
+def _taken_back(request: admin_pb2.SetTermsRequest) -> frozenset[str]:
+    if unknown := [name for name in request.taken_back if name not in _TERMS]:
+        raise InvalidCommandError(f"{unknown[0]!r} is none of the terms; {', '.join(sorted(_TERMS))} are")
+    return frozenset(request.taken_back)
+
+
 async def _refuse(context: Context, error: InvalidCommandError) -> NoReturn:
-    unknown = isinstance(error, UnknownDeviceError)
+    unknown = isinstance(error, UnknownDeviceError | UnknownContainerError)
     await context.abort(grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.INVALID_ARGUMENT, str(error))

@@ -135,6 +135,11 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
         lambda device: sum(client.pinned_bytes for client in device.clients),
     ),
     ("foreign_bytes", "Memory of processes that are no clients.", lambda device: device.foreign_bytes),
+    (
+        "memory_limited_clients",
+        "Clients of containers with a memory limit.",
+        lambda device: sum(client.terms.memory_limit_bytes is not None for client in device.clients),
+    ),
     ("reserve_bytes", "What stays free for what the driver takes unasked.", lambda device: device.reserve_bytes),
     ("total_bytes", "The device's memory; 0: not known.", lambda device: device.total_bytes),
     ("quantum_seconds", "How long a turn is while others wait.", lambda device: device.quantum_seconds),

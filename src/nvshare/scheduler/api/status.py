@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot, TrafficSnapshot
+from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
@@ -82,6 +83,18 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         drain=client.drain,
         notices=client.notices,
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
+        member_of=snapshot.container,
+        terms=_terms_message(snapshot.terms),
+    )
+
+
+def _terms_message(terms: Terms) -> admin_pb2.Terms:
+    return admin_pb2.Terms(
+        weight=terms.weight,
+        priority=terms.priority.name.lower(),
+        compute_limit=terms.compute_limit,
+        memory_limit_bytes=terms.memory_limit_bytes,
+        memory_request_bytes=terms.memory_request_bytes,
     )
 
 

@@ -15,10 +15,12 @@ from nvshare.scheduler.clients.room import NoPlaceError, Room
 from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
+from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
+from nvshare.scheduler.memberships import Memberships
 from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.pods.processes import start_time
@@ -40,6 +42,7 @@ class Registrar:
         unregistered: Deadlines[Connection],
         awaited: Awaited,
         swapping: Swapping,
+        memberships: Memberships,
         log: PeerLog,
     ) -> None:
         self.epoch = epoch
@@ -51,6 +54,7 @@ class Registrar:
         self._unregistered = unregistered
         self._awaited = awaited
         self._swapping = swapping
+        self._memberships = memberships
         self._log = log
         self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
@@ -128,11 +132,13 @@ class Registrar:
             self._swapping.refused(event.client)
             raise PeerError(error.state) from error
         self._swapping.came(client)
+        self._memberships.came(event.client)
         self._unregistered.end(connection)
         self.room.registered(connection)
 
         def described(description: Description) -> None:
             self._dispatcher.described(event.client, description)
+            self._memberships.described(event.client)
             self._log.info(
                 "client registered",
                 client=event.client,
@@ -162,10 +168,16 @@ class Registrar:
         """A client whose memory swaps has said for the first time what it has, with so much host memory."""
         self._swapping.told(self._dispatcher.clients[number], host_bytes)
 
+    def said_terms(self, number: int, terms: SomeTerms, container: str) -> None:
+        """A client has said what its environment asks for, and what its container is called outside of any."""
+        self._dispatcher.clients[number].sent_terms = True
+        self._memberships.said(number, terms, container)
+
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
         client = self._dispatcher.remove(number, self._awaited.lost)
         self._swapping.left(number, client)
+        self._memberships.left(number)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

@@ -15,7 +15,16 @@ from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import (
+    Allot,
+    ClientAction,
+    Evict,
+    Grant,
+    RefuseGrowth,
+    Revoke,
+    TellLimit,
+    TellWaiters,
+)
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
@@ -77,6 +86,8 @@ class SessionV1:
                 self._send(LegacyType.DROP_LOCK)
             case TellWaiters():
                 pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
+            case TellLimit():
+                pass  # Version 1 has no such message.
             case Allot() | Evict() | RefuseGrowth():
                 raise AssertionError("a version 1 client's memory does not swap")
             case _:

@@ -12,7 +12,7 @@ from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import ClientAction
+from nvshare.scheduler.core.actions import ClientAction, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
@@ -24,7 +24,16 @@ _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 class SessionV2:
     """One version 2 connection."""
 
-    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar", "_swaps", "_told_memory")
+    __slots__ = (
+        "_connection",
+        "_dispatcher",
+        "_limit",
+        "_number",
+        "_registrar",
+        "_said_terms",
+        "_swaps",
+        "_told_memory",
+    )
 
     def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
@@ -33,6 +42,9 @@ class SessionV2:
         self._number = 0
         self._swaps = False
         self._told_memory = False
+        self._said_terms = False
+        self._limit: TellLimit | None = None
+        """The last one, which a client is told that says terms: no other knows such a frame."""
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -54,7 +66,9 @@ class SessionV2:
                 self._tell_memory(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
-            case wire.Terms() | wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
+            case wire.Terms():
+                self._say_terms(frame)
+            case wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
                 raise PeerError(f"it sent {frame}, which is not served yet")
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
@@ -65,6 +79,10 @@ class SessionV2:
 
     def deliver(self, action: ClientAction) -> None:
         """See ``dispatcher.ActionReceiver``."""
+        if isinstance(action, TellLimit):
+            self._limit = action
+            if not self._said_terms:
+                return
         self._connection.send(wire.encode(translate.frame_of(action)))
 
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
@@ -105,6 +123,18 @@ class SessionV2:
             raise
         self._number = number
         self._swaps = frame.swaps
+
+    def _say_terms(self, frame: wire.Terms) -> None:
+        if not self._number or self._said_terms:
+            raise PeerError(f"it sent {frame} " + ("a second time" if self._number else "before REGISTER"))
+        try:
+            terms = translate.terms_of(frame)
+        except ValueError as error:
+            raise PeerError(f"it sent {frame}: {error}") from error
+        self._said_terms = True
+        if self._limit is not None:
+            self.deliver(self._limit)
+        self._registrar.said_terms(self._number, terms, frame.container)
 
     def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
         if not self._number:

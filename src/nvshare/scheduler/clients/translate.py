@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import (
+    Allot,
+    ClientAction,
+    Evict,
+    Grant,
+    RefuseGrowth,
+    Revoke,
+    TellLimit,
+    TellWaiters,
+)
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -16,6 +25,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     ResidencyReported,
 )
+from nvshare.scheduler.core.terms import Priority, SomeTerms
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -29,6 +39,11 @@ _BACKEND: Final = {
     wire.Backend.NATIVE: Backend.NATIVE,
 }
 
+_PRIORITY: Final = {
+    wire.Priority.LOW: Priority.LOW,
+    wire.Priority.NORMAL: Priority.NORMAL,
+    wire.Priority.HIGH: Priority.HIGH,
+}
 
 Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident
 """The frames that are events, but for REGISTER."""
@@ -72,6 +87,19 @@ def registered(frame: wire.Register, client: int, device: str) -> ClientRegister
         backend=backend(frame),
         device_bytes=frame.total_bytes,
     )
+
+
+def terms_of(frame: wire.Terms) -> SomeTerms:
+    """What a client's environment asks for; ValueError where that is not allowed."""
+    terms = SomeTerms(
+        weight=frame.weight_thousandths / 1000 or None,
+        priority=None if frame.priority is wire.Priority.UNSAID else _PRIORITY[frame.priority],
+        compute_limit=frame.compute_limit_thousandths / 1000 or None,
+        memory_limit_bytes=frame.memory_limit_bytes or None,
+        memory_request_bytes=frame.memory_request_bytes or None,
+    )
+    terms.check()
+    return terms
 
 
 def event_of(
@@ -119,5 +147,7 @@ def frame_of(action: ClientAction) -> wire.SchedulerFrame:
             return wire.Evict(order, allotted_bytes)
         case RefuseGrowth(_, request, reason):
             return wire.RefuseGrowth(request, reason)
+        case TellLimit(_, limit_bytes, others_bytes):
+            return wire.Limit(limit_bytes, others_bytes)
         case _:
             assert_never(action)

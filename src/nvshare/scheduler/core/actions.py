@@ -88,6 +88,17 @@ class RefuseGrowth:
 
 
 @dataclass(frozen=True, slots=True)
+class TellLimit:
+    """Send LIMIT, where the client knows it: what its container may allocate on the device, and what others have."""
+
+    client: int
+    limit_bytes: int
+    """0: no limit any more."""
+    others_bytes: int
+    """What the other processes of the container have allocated."""
+
+
+@dataclass(frozen=True, slots=True)
 class GrowArena:
     """Make host memory for the client and send it, in segments; answered by ArenaGrown. One a client at a time."""
 
@@ -102,7 +113,7 @@ class Measure:
     device: str
 
 
-ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth
+ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit
 """What is sent to the client as it is."""
 
 Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure

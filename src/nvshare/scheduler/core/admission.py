@@ -21,6 +21,7 @@ from nvshare.scheduler.core.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BY
 from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.limits import Limits
 from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
 
 SLACK_BYTES: Final = 64 << 20
@@ -33,8 +34,9 @@ MIB: Final = 1 << 20
 class Admission:
     """The admissions of one device."""
 
-    def __init__(self, ledger: Ledger, host: Host, estates: Estates, grace_seconds: float) -> None:
+    def __init__(self, ledger: Ledger, host: Host, estates: Estates, grace_seconds: float, limits: Limits) -> None:
         self._ledger = ledger
+        self._limits = limits
         self._host = host
         self._estates = estates
         self._grace_seconds = grace_seconds
@@ -49,6 +51,8 @@ class Admission:
         """Why a growth is not possible; None: it is, maybe not at once."""
         if _is_had(swap, growth):
             return None
+        if (reason := self.limit_refusal(swap, now)) is not None:
+            return reason
         hoped = sum(client.account.pinned_bytes for client in self._unmeasured(clients, now))
         left = self._left(swap, growth, clients) + self._ledger.departed_bytes + hoped
         most = self._most(swap, growth, left, hoped)
@@ -66,10 +70,19 @@ class Admission:
             return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
         return None
 
+    def limit_refusal(self, swap: Swap, now: float) -> str | None:
+        """Why the limit of its container refuses the growth that a client asked for; None: it does not."""
+        growth = swap.growth
+        if growth is None or not _is_more(swap, growth):
+            return None
+        return self._limits.refusal(swap, growth, lambda other: self._is_stuck(other, now))
+
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> bool:
         """Whether a growth that is possible is so by what is measured, free, and there of host memory already."""
         if _is_had(swap, growth):
             return True
+        if _is_more(swap, growth) and not self._limits.is_left(swap, growth):
+            return False
         left = self._left(swap, growth, clients)
         if self._most(swap, growth, left) < growth.footprint_bytes:
             return False
@@ -100,10 +113,21 @@ class Admission:
         wanted = max(growth.footprint_bytes, swap.admitted_bytes)
         slack = max(SLACK_BYTES, int(wanted * SLACK_SHARE))
         slack = min(slack, self.capacity_bytes(swap) - wanted) // GRANULE_BYTES * GRANULE_BYTES
-        if growth.footprint_bytes <= swap.admitted_bytes or slack <= 0:
+        if growth.footprint_bytes <= swap.admitted_bytes or slack <= 0 or self._limits.is_limited(swap.number):
             return wanted
         more = GrowthRequested(swap.number, growth.request, wanted + slack, growth.fixed_bytes)
         return wanted + slack if self.is_ready(swap, more, clients, now) else wanted
+
+    def most_admitted_bytes(self, swap: Swap, left_bytes: int) -> int:
+        """What a client may stay admitted where ``left_bytes`` are left for it beside what comes.
+
+        What it was given on top of what it asked for is taken back where others need it, once it went by the last
+        growth that was granted.
+        """
+        asked = max(swap.footprint_bytes, 0 if swap.growth is None else swap.growth.footprint_bytes)
+        if swap.going_by >= swap.grown_order and self._limits.is_pressed(swap.number):
+            return asked
+        return max(asked, left_bytes)
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
@@ -162,8 +186,7 @@ class Admission:
 
     def _reserve(self, swap: Swap, growth: GrowthRequested) -> int:
         """What of the reserve counts for a growth: all of it if that is nothing but a context."""
-        more = growth.footprint_bytes > swap.admitted_bytes or growth.fixed_bytes > swap.fixed_bytes
-        return 0 if more or swap.has_context else self._ledger.reserve_bytes
+        return 0 if _is_more(swap, growth) or swap.has_context else self._ledger.reserve_bytes
 
     def _arenas(
         self,
@@ -198,6 +221,11 @@ class Admission:
 def _is_had(swap: Swap, growth: GrowthRequested) -> bool:
     """Whether nothing is asked for that was not admitted before."""
     return swap.has_context and growth.footprint_bytes <= swap.admitted_bytes and growth.fixed_bytes <= swap.fixed_bytes
+
+
+def _is_more(swap: Swap, growth: GrowthRequested) -> bool:
+    """Whether more than a context is asked for."""
+    return growth.footprint_bytes > swap.admitted_bytes or growth.fixed_bytes > swap.fixed_bytes
 
 
 def _more_fixed(swap: Swap, growth: GrowthRequested) -> int:

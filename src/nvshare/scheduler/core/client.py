@@ -69,4 +69,6 @@ class Client:
             grants=self.grants,
             line=line,
             swap=None if self.swap is None else self.swap.snapshot(now),
+            container=self.container.name,
+            terms=self.container.terms,
         )

@@ -304,7 +304,11 @@ class Core:
         return self._reconcile_members(container, now)
 
     def _reconcile_members(self, container: Container, now: float) -> list[Action]:
-        used = {self._clients[number][1].uuid for number in container.clients}
+        used = set()
+        for number in container.clients:
+            client, device = self._clients[number]
+            device.limits.update(client)
+            used.add(device.uuid)
         return self._reconcile_each([device for uuid, device in self._devices.items() if uuid in used], now)
 
     def _known(self, uuid: str, event: Event) -> Device:

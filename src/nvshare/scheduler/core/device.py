@@ -28,6 +28,7 @@ class Device:
         self.uuid = uuid
         self.ledger = Ledger(settings.reserve_bytes)
         self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
+        self.limits = self.residency.limits
         self.lock = Lock(policy, quantum_seconds, settings, self.ledger, self.residency)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
@@ -59,6 +60,7 @@ class Device:
         self._waited_seconds += last.waited_seconds
         self.lock.remove(client, now)
         self.ledger.close(client.account)
+        self.limits.remove(client)
         del self._clients[client.number]
 
     def request(self, client: Client, now: float) -> None:
@@ -118,6 +120,7 @@ class Device:
             if not self.lock.squeeze() and not self.residency.resized:
                 break
             self.lock.arbitrate(now, new_grant, actions)
+        actions += self.limits.tell()
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]
         self.deadline = min(deadlines, default=None)
         return actions

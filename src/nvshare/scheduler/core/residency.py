@@ -33,6 +33,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.limits import Limits
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
@@ -59,13 +60,12 @@ class Residency:
         self.resized: list[Client] = []
         """Whose growth the last plan refused, or found possible at last."""
         self.estates = Estates(ledger, host)
-        self._device = device
-        self._ledger = ledger
-        self._host = host
+        self.limits = Limits(self.estates)
+        self._device, self._ledger, self._host = device, ledger, host
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host, self.estates, grace_seconds)
+        self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -212,8 +212,7 @@ class Residency:
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
-            # What it was given on top of what it asked for is taken back where contexts come.
-            most = max(swap.footprint_bytes, left, 0 if swap.growth is None else swap.growth.footprint_bytes)
+            most = self._admission.most_admitted_bytes(swap, left)
             if swap.admitted_bytes > most and swap.reported:
                 swap.admitted_bytes = most
                 self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
@@ -269,7 +268,7 @@ class Residency:
 
     def _is_in_doubt(self, swap: Swap) -> bool:
         """Whether it may turn out soon that a growth is possible which does not seem to be."""
-        if not self._ledger.total_measured:
+        if not self._ledger.total_measured or self._admission.limit_refusal(swap, self._now):
             return False
         if swap.doubted is None:
             swap.doubted = self._ledger.measurements, self._now + self._grace_seconds

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.terms import Terms
 
 
 class ShownState(Enum):
@@ -102,6 +103,10 @@ class ClientSnapshot:
     """None: it does not wait."""
     swap: SwapSnapshot | None = None
     """None: its memory does not swap."""
+    container: str = ""
+    """Of which it is a part; empty: of none but its own."""
+    terms: Terms = field(default_factory=Terms)
+    """Of its container."""
 
     @property
     def allocated_bytes(self) -> int | None:

@@ -68,8 +68,6 @@ class Swap:
     charge_bytes: int = 0
     pledged_bytes: int = 0
     """How large its footprint may become without asking, by what it may still go by."""
-    _reported_fixed_bytes: int = 0
-    _granted_fixed_bytes: int = 0
     _told: deque[tuple[int, int, int]] = field(default_factory=deque)
     """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
 
@@ -93,12 +91,12 @@ class Swap:
         else:
             self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
         self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
-        self._reported_fixed_bytes = event.fixed_bytes
         if event.order >= self.grown_order:
             self.growing_bytes = 0 if self.growth is None else self.growing_bytes
-            self.fixed_bytes = max(self._reported_fixed_bytes, self._granted_fixed_bytes)
+            # What was granted and is not there it has not taken, or given back: it asks again for that.
+            self.fixed_bytes = event.fixed_bytes
         else:
-            self.fixed_bytes = max(self.fixed_bytes, self._reported_fixed_bytes)
+            self.fixed_bytes = max(self.fixed_bytes, event.fixed_bytes)
         self._charge()
 
     def allot(self, allotted_bytes: int, capacity_bytes: int, now: float, request: int = 0) -> Allot:
@@ -117,7 +115,6 @@ class Swap:
         if not self.has_context:
             self.has_context, self.context_at = True, now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
-        self._granted_fixed_bytes = fixed_bytes
         # What was granted before may be in use until it goes by this.
         self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1

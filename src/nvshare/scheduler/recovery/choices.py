@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from nvshare.log import Log
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM, Settings
+from nvshare.scheduler.core.terms import Priority, SomeTerms
 
 Value = TypeVar("Value")
 
@@ -24,7 +25,7 @@ _ALL = ""
 
 
 class Choices:
-    """Policies and quanta by device; None stands for every device for which nothing else was chosen."""
+    """Policies and quanta by device; None stands for every device for which nothing else was chosen. Terms."""
 
     def __init__(self, path: Path, options: Settings, log: Log) -> None:
         """Reads what was chosen before; ``options`` are those of the command line."""
@@ -35,13 +36,15 @@ class Choices:
         self.quanta: dict[str | None, float] = {}
         self.policies_before_off: dict[str | None, Policy] = {}
         """Those to go back to when version 1's SCHED_OFF is taken back; empty: it was not given."""
+        self.terms: dict[str, SomeTerms] = {}
+        """By the containers' names."""
         try:
             self._read(json.loads(path.read_text()))
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("what was set before is lost: its file is damaged", path=str(path), reason=str(error))
-            self.policies, self.quanta, self.policies_before_off = {}, {}, {}
+            self.policies, self.quanta, self.policies_before_off, self.terms = {}, {}, {}, {}
 
     @property
     def settings(self) -> Settings:
@@ -60,6 +63,13 @@ class Choices:
         """Remembers a choice; ``save`` writes it."""
         _choose(self.quanta, seconds, device)
 
+    def terms_set(self, container: str, terms: SomeTerms) -> None:
+        """Remembers all that was chosen for a container, which may be nothing; ``save`` writes it."""
+        if terms.said():
+            self.terms[container] = terms
+        else:
+            self.terms.pop(container, None)
+
     def save(self) -> None:
         """Writes every choice; one that can't be written is logged, and holds until the scheduler ends."""
         document = {
@@ -67,6 +77,7 @@ class Choices:
             "policies": _named(self.policies),
             "quanta": {device or _ALL: seconds for device, seconds in self.quanta.items()},
             "policies_before_off": _named(self.policies_before_off),
+            "terms": {container: terms.said() for container, terms in self.terms.items()},
         }
         new = self._path.with_suffix(".new")
         try:
@@ -93,10 +104,13 @@ class Choices:
                 if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
                     raise ValueError(f"quantum {seconds:g} s")
             self.quanta = chosen
-        if self.policies or self.quanta:
+        self.terms = {container: _some_terms(said) for container, said in document.get("terms", {}).items()}
+        if self.policies or self.quanta or self.terms:
             policies = {device or "all": policy.value for device, policy in self.policies.items()}
             quanta = {device or "all": seconds for device, seconds in self.quanta.items()}
-            self._log.info("what was set before counts", policies=policies, quanta=quanta)
+            self._log.info(
+                "what was set before counts", policies=policies, quanta=quanta, containers=sorted(self.terms)
+            )
 
 
 def _choose(chosen: dict[str | None, Value], value: Value, device: str | None) -> None:
@@ -111,3 +125,10 @@ def _named(policies: dict[str | None, Policy]) -> dict[str, str]:
 
 def _policies(named: Any) -> dict[str | None, Policy]:
     return {device or None: Policy(policy) for device, policy in named.items()}
+
+
+def _some_terms(said: Any) -> SomeTerms:
+    priority = said.get("priority")
+    terms = SomeTerms(**{**said, "priority": None if priority is None else Priority(priority)})
+    terms.check()
+    return terms

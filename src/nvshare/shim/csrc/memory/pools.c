@@ -123,6 +123,11 @@ void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_
 		pool->kept = kept;
 	change = recharge(pool);
 	pthread_mutex_unlock(&lock);
+	/* In one step: what counted twice for a moment would be room that nobody has asked for. */
+	if (reserved_on == pool->device) {
+		nvs_footprint_commit(reserved_on, reserved, change);
+		return;
+	}
 	nvs_footprint_commit(pool->device, 0, change);
 	nvs_footprint_commit(reserved_on, reserved, 0);
 }

@@ -1,0 +1,134 @@
+"""``nvshare-ctl set weight`` and the like: what a container may have, and how much it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from nvshare import paths, terms_texts
+from nvshare.ctl.options import RunDirOption, run_dirs
+
+_TAKES_BACK = ("none", "default")
+_Value = Annotated[str, typer.Argument(metavar="VALUE", show_default=False, help="What to set, or none.")]
+_Container = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONTAINER",
+        show_default=False,
+        help="As status shows it: NAMESPACE/POD/CONTAINER, or the name that run was given.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One of the terms."""
+
+    command: str
+    field: str
+    """Of the request."""
+    value_of: Callable[[str], Any]
+    """ValueError: the text means nothing."""
+    what: str
+    variable: str
+    example: str
+
+    @property
+    def help(self) -> str:
+        """What the command says of itself."""
+        return f"""
+{self.what}
+
+It counts at once, for all processes of the container together, and outlives the scheduler. \
+[bold]none[/bold] or [bold]default[/bold] takes it back: what ${self.variable} says in them counts again.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl set {self.command} {self.example} train
+  nvshare-ctl set {self.command} none default/notebook-0/main
+"""
+
+
+_TERMS = (
+    _Term(
+        "weight",
+        "weight",
+        terms_texts.weight_of,
+        "Set a container's share of a GPU's time against those of others: a number from 0.01 to 1000.",
+        paths.WEIGHT,
+        "2.5",
+    ),
+    _Term(
+        "priority",
+        "priority",
+        terms_texts.priority_of,
+        "Set whose turn comes first: low, normal or high.",
+        paths.PRIORITY,
+        "high",
+    ),
+    _Term(
+        "compute-limit",
+        "compute_limit",
+        terms_texts.share_of,
+        "Set the most of a GPU's time that a container gets, even if nobody else wants it: 30 or 30%.",
+        paths.COMPUTE_LIMIT,
+        "30%",
+    ),
+    _Term(
+        "memory-limit",
+        "memory_limit_bytes",
+        terms_texts.size_of,
+        "Set what all processes of a container together may allocate on each GPU. Below what they have, nothing is "
+        "taken away: they get no more.",
+        paths.MEMORY_LIMIT,
+        "2GiB",
+    ),
+    _Term(
+        "memory-request",
+        "memory_request_bytes",
+        terms_texts.size_of,
+        "Set how much of a container's memory stays on the GPU.",
+        paths.MEMORY_REQUEST,
+        "512M",
+    ),
+)
+
+
+def add_to(group: typer.Typer) -> None:
+    """Adds the commands to their group."""
+    for term in _TERMS:
+        group.command(term.command, help=term.help)(_command(term))
+
+
+def _command(term: _Term) -> Callable[..., None]:
+    def value(text: str) -> Any:
+        try:
+            return None if text in _TAKES_BACK else term.value_of(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    def set_term(
+        context: typer.Context,
+        text: _Value,
+        container: _Container,
+        run_dir: RunDirOption = None,
+    ) -> None:
+        """Commands the scheduler and says what is now set."""
+        chosen = value(text)
+        # Imported where it is used: gRPC takes a fifth of a second to load.
+        from nvshare.admin import admin_pb2
+        from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+
+        request = admin_pb2.SetTermsRequest(container=container)
+        if chosen is None:
+            request.taken_back.append(term.field)
+        else:
+            setattr(request, term.field, chosen)
+        with admin(run_dirs(context, run_dir)) as scheduler:
+            scheduler.SetTerms(request, timeout=RPC_TIMEOUT)
+        print(f"{term.command} of {container}: {'taken back' if chosen is None else text}")
+
+    return set_term

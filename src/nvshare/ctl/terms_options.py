@@ -1,0 +1,102 @@
+"""The options of ``nvshare-ctl run`` that say what a command may have, and the environment that they stand for."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nvshare import paths, terms_texts
+
+
+def checked(check: Callable[[str], Any]) -> Callable[[str], str]:
+    """A parser of an option: the text itself, if it means something."""
+
+    def parse(text: str) -> str:
+        try:
+            check(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        return text
+
+    return parse
+
+
+WeightOption = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="W",
+        parser=checked(terms_texts.weight_of),
+        show_default=False,
+        help="Its share of a GPU's time against those of others, 0.01 to 1000. Default: $NVSHARE_WEIGHT, else 1.",
+    ),
+]
+PriorityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--priority",
+        metavar="low|normal|high",
+        parser=checked(terms_texts.priority_of),
+        show_default=False,
+        help="Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
+    ),
+]
+ComputeLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--compute-limit",
+        metavar="PERCENT",
+        parser=checked(terms_texts.share_of),
+        show_default=False,
+        help="The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
+    ),
+]
+MemoryLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        parser=checked(terms_texts.size_of),
+        show_default=False,
+        help="What all its processes together may allocate on each GPU: 512M, 2GiB. Their contexts don't count.",
+    ),
+]
+MemoryRequestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-request",
+        metavar="SIZE",
+        parser=checked(terms_texts.size_of),
+        show_default=False,
+        help="How much of its memory stays on the GPU.",
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        parser=checked(terms_texts.container_of),
+        show_default=False,
+        help="All processes of yours with the same name count as one. Default: $NVSHARE_CONTAINER, else a new name, so "
+        "that all that this command starts count together.",
+    ),
+]
+
+
+def container(name: str | None, environment: Mapping[str, str], command: str) -> str:
+    """What the processes of a command are called: as the option or the environment says, else a name of their own."""
+    if found := name or environment.get(paths.CONTAINER):
+        return found
+    stem = re.sub(r"[^A-Za-z0-9._-]", "-", Path(command).name)[:32] or "command"
+    return f"{stem}-{secrets.token_hex(4)}"
+
+
+def variables(given: Mapping[str, str | None]) -> dict[str, str]:
+    """Those of the environment's variables for which an option was given."""
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,140 @@
+"""What the memory limits of containers leave on one device: each counts for all processes of its container together.
+
+What counts is what the processes allocated; their contexts don't. A client that swaps may allocate what it was admitted
+without asking, so that is *claimed* whether it is *used* or not. No claim is admitted beyond the limit, and so that
+none is refused for what others claim without use, they lose that when it is needed. What a client claimed that is gone
+is waited for: its process may live and come back with it, until it is known to be free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nvshare.scheduler.core.actions import TellLimit
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.containers import Container
+from nvshare.scheduler.core.estates import Estates
+from nvshare.scheduler.core.events import GrowthRequested
+from nvshare.scheduler.core.swap import Swap
+
+MIB = 1 << 20
+
+
+class Limits:
+    """The limited containers that have clients on one device."""
+
+    def __init__(self, estates: Estates) -> None:
+        """``estates``: of clients that are gone, on the same device."""
+        self._estates = estates
+        self._containers: dict[Container, dict[int, Client]] = {}
+        self._of: dict[int, Container] = {}
+        self._told: dict[int, tuple[int, int]] = {}
+        """What the clients know: the limit, and what others have."""
+        self._gone: dict[int, tuple[str, int]] = {}
+        """What clients claimed that are gone, with the names of their containers."""
+
+    def update(self, client: Client) -> None:
+        """A client is in another container than before, or its container's terms changed."""
+        self._leave(client.number)
+        if client.container.terms.memory_limit_bytes is not None:
+            self._containers.setdefault(client.container, {})[client.number] = client
+            self._of[client.number] = client.container
+
+    def remove(self, client: Client) -> None:
+        """A client is gone; its estate is there already."""
+        self._gone = {number: claim for number, claim in self._gone.items() if number in self._estates}
+        if client.container.name and client.number in self._estates:
+            self._gone[client.number] = client.container.name, claimed_bytes(client)
+        self._leave(client.number)
+        self._told.pop(client.number, None)
+
+    def is_limited(self, number: int) -> bool:
+        """Whether a limit counts for a client."""
+        return number in self._of
+
+    def refusal(self, swap: Swap, growth: GrowthRequested, is_stuck: Callable[[Swap], bool]) -> str | None:
+        """Why a growth passes the limit; None: it does not. Others that are stuck keep what they claim."""
+        container = self._of.get(swap.number)
+        if container is None:
+            return None
+        others = 0
+        for other in self._others(swap.number, container):
+            stuck = other.swap is not None and is_stuck(other.swap)
+            others += claimed_bytes(other) if stuck else used_bytes(other)
+        limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
+        if others + wanted <= limit:
+            return None
+        return (
+            f"the container's limit is {limit // MIB} MiB: others have {others // MIB}, "
+            f"and with {-(-wanted // MIB)} requested here it would be passed"
+        )
+
+    def is_left(self, swap: Swap, growth: GrowthRequested) -> bool:
+        """Whether what others claim leaves a growth, and what its client claims itself."""
+        container = self._of.get(swap.number)
+        if container is None:
+            return True
+        own = max(swap.pledged_bytes, growth.footprint_bytes) + growth.fixed_bytes
+        others = sum(claimed_bytes(other) for other in self._others(swap.number, container))
+        return own + others + self._gone_bytes(container) <= self._limit(container)
+
+    def is_pressed(self, number: int) -> bool:
+        """Whether all that a client's container claims and waits for is more than the limit."""
+        container = self._of.get(number)
+        if container is None:
+            return False
+        wanted = sum(_wanted_bytes(client) for client in self._containers[container].values())
+        return wanted + self._gone_bytes(container) > self._limit(container)
+
+    def tell(self) -> list[TellLimit]:
+        """What the clients don't know yet."""
+        news = [
+            TellLimit(number, 0, 0) for number, (limit, _) in self._told.items() if limit and number not in self._of
+        ]
+        for container, clients in self._containers.items():
+            limit, used = self._limit(container), sum(map(used_bytes, clients.values()))
+            for client in clients.values():
+                others = used - used_bytes(client)
+                if self._told.get(client.number) != (limit, others):
+                    news.append(TellLimit(client.number, limit, others))
+        for told in news:
+            self._told[told.client] = told.limit_bytes, told.others_bytes
+        return news
+
+    def _leave(self, number: int) -> None:
+        container = self._of.pop(number, None)
+        if container is not None:
+            del self._containers[container][number]
+            if not self._containers[container]:
+                del self._containers[container]
+
+    def _others(self, number: int, container: Container) -> Iterator[Client]:
+        return (client for client in self._containers[container].values() if client.number != number)
+
+    def _gone_bytes(self, container: Container) -> int:
+        gone = self._gone.items()
+        return sum(claim for number, (name, claim) in gone if name == container.name and number in self._estates)
+
+    def _limit(self, container: Container) -> int:
+        return container.terms.memory_limit_bytes or 0
+
+
+def used_bytes(client: Client) -> int:
+    """What a client allocated, as far as it reports that."""
+    fixed = 0 if client.swap is None else client.swap.fixed_bytes
+    return (client.account.footprint_bytes or 0) + fixed
+
+
+def claimed_bytes(client: Client) -> int:
+    """What a client may have without being asked."""
+    swap = client.swap
+    return used_bytes(client) if swap is None else max(swap.pledged_bytes, swap.footprint_bytes) + swap.fixed_bytes
+
+
+def _wanted_bytes(client: Client) -> int:
+    swap = client.swap
+    if swap is None or swap.growth is None:
+        return claimed_bytes(client)
+    growth = swap.growth
+    movable = max(swap.pledged_bytes, swap.footprint_bytes, growth.footprint_bytes)
+    return movable + max(swap.fixed_bytes, growth.fixed_bytes)

@@ -1,0 +1,174 @@
+"""In which container each client is, and on which terms: what the core is told of that.
+
+The kernel's word comes first: a process of a pod is in its pod's container, whatever it says. Outside of pods the name
+counts that a process says, among processes of the same user. Who says none is in a container with its own process's
+other clients. A name counts at once, so that a limit does, and until it is known that the process is in a pod. One that
+can't be seen, because its pid namespace hides it, may be in any, and is in a container of its own.
+
+What the operator sets for a container counts, then what the environment of its processes says: should they differ, the
+word of the one that came first of those that are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from nvshare.log import Log
+from nvshare.scheduler.core.events import ContainerFound, TermsSet
+from nvshare.scheduler.core.terms import SomeTerms
+from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
+from nvshare.scheduler.pods.identity import Source
+from nvshare.scheduler.recovery.choices import Choices
+
+_PROCESS = "pid:"
+"""The name of a container that is only one process begins with this; no other can."""
+_MOST_CHOICES: Final = 1024
+"""Containers for which something may be set."""
+_MOST_NAMED: Final = 20
+"""Names in a message."""
+
+
+class UnknownContainerError(InvalidCommandError):
+    """A command names a container that is not there."""
+
+
+@dataclass(slots=True)
+class _Member:
+    container: str = ""
+    """Empty: one of its own."""
+    said: SomeTerms = field(default_factory=SomeTerms)
+    name: str = ""
+    """That it says."""
+
+
+@dataclass(slots=True)
+class _Container:
+    members: dict[int, SomeTerms] = field(default_factory=dict)
+    """What its clients say, in the order in which they came."""
+    differed: bool = False
+    """Clients said different things, which was logged."""
+
+    @property
+    def said(self) -> SomeTerms:
+        """What counts of what its clients say."""
+        terms = SomeTerms()
+        for said in self.members.values():
+            terms = terms.over(said)
+        return terms
+
+
+class Memberships:
+    """Every client's container."""
+
+    def __init__(self, dispatcher: Dispatcher, choices: Choices, log: Log) -> None:
+        self._dispatcher = dispatcher
+        self._choices = choices
+        self._log = log
+        self._members: dict[int, _Member] = {}
+        self._containers: dict[str, _Container] = {}
+
+    def came(self, number: int) -> None:
+        """A client was registered."""
+        self._members[number] = _Member()
+        self._place(number)
+
+    def said(self, number: int, terms: SomeTerms, name: str) -> None:
+        """A client told what its environment asks for; an empty ``name``: it says none."""
+        member = self._members[number]
+        member.said, member.name = terms, name
+        self._place(number, news=True)
+
+    def described(self, number: int) -> None:
+        """It is now known who a client is; the client may be gone."""
+        if number in self._members:
+            self._place(number)
+
+    def left(self, number: int) -> None:
+        """A client is gone."""
+        self._leave(number, self._members.pop(number).container)
+
+    def set_terms(self, named: str, terms: SomeTerms, taken_back: frozenset[str]) -> None:
+        """Sets some of the terms of a container, and takes others back, by their fields' names.
+
+        InvalidCommandError when there is no such container.
+        """
+        container = self._find(named)
+        chosen = terms.over(self._choices.terms.get(container, SomeTerms())).without(taken_back)
+        if container not in self._choices.terms and len(self._choices.terms) >= _MOST_CHOICES and chosen.said():
+            raise InvalidCommandError(f"something is set for {_MOST_CHOICES} containers; take something back before")
+        self._choices.terms_set(container, chosen)
+        self._choices.save()
+        self._log.info("terms set", container=container, **chosen.said())
+        if container in self._containers:
+            self._dispatcher.feed(TermsSet(container, self._terms(container).terms()))
+
+    def _find(self, named: str) -> str:
+        known = {*self._containers, *self._choices.terms}
+        if named in known:
+            return named
+        # Who it is of may be left out where that is clear.
+        found = [name for name in known if name.rpartition("@")[0] == named]
+        if len(found) == 1:
+            return found[0]
+        names = sorted(found or known)
+        listed = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        if found:
+            raise UnknownContainerError(f"container {named!r} may be any of {listed}")
+        raise UnknownContainerError(f"container {named!r} is unknown; known containers: {listed or 'none yet'}")
+
+    def _place(self, number: int, *, news: bool = False) -> None:
+        """Brings a client to the container where it belongs; ``news``: it said something."""
+        member = self._members[number]
+        name = self._name(number)
+        if name == member.container and not news:
+            return
+        if name != member.container:
+            self._leave(number, member.container)
+            member.container = name
+        terms = member.said
+        if name:
+            self._enter(number, name, member.said)
+            terms = self._terms(name)
+        self._dispatcher.feed(ContainerFound(number, name, terms.terms()))
+
+    def _enter(self, number: int, name: str, said: SomeTerms) -> None:
+        container = self._containers.setdefault(name, _Container())
+        if said.contradicts(container.said) and not container.differed:
+            container.differed = True
+            self._log.warning(
+                "processes of a container ask for different terms: what the first one asked for counts",
+                container=name,
+                client=number,
+                counts=container.said.said(),
+            )
+        container.members[number] = said
+
+    def _leave(self, number: int, name: str) -> None:
+        container = self._containers.get(name)
+        if container is None:
+            return
+        before = self._terms(name)
+        del container.members[number]
+        if container.members:
+            if self._terms(name) != before:
+                self._dispatcher.feed(TermsSet(name, self._terms(name).terms()))
+            return
+        del self._containers[name]
+        # Another process will have its number.
+        if name.startswith(_PROCESS) and name in self._choices.terms:
+            self._choices.terms_set(name, SomeTerms())
+            self._choices.save()
+
+    def _terms(self, name: str) -> SomeTerms:
+        return self._choices.terms.get(name, SomeTerms()).over(self._containers[name].said)
+
+    def _name(self, number: int) -> str:
+        member, client = self._members[number], self._dispatcher.clients[number]
+        identity = client.description.identity
+        if identity.source is Source.KERNEL:
+            return "/".join(part for part in (identity.namespace, identity.pod, identity.container) if part)
+        if not client.pid:
+            return ""
+        # Nothing that a pod is called has an @ in it, and what a process says is followed by the last one.
+        return f"{member.name or f'{_PROCESS}{client.pid}'}@{client.description.uid}"

@@ -1,0 +1,63 @@
+"""How people write what a container may have: in the environment, on command lines. Pure.
+
+Each function gives the value that a text means; ValueError says what would be one. The library reads the same texts in
+``shim/csrc/process/terms.c``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PRIORITIES: Final = ("low", "normal", "high")
+
+_NUMBER = r"([0-9]+(?:\.[0-9]{1,3})?)"
+_WEIGHT = re.compile(_NUMBER)
+_PERCENT = re.compile(f"{_NUMBER}%?")
+_SIZE = re.compile(rf"{_NUMBER}(?:([KMGT])(?:i|iB)?)?")
+_CONTAINER = re.compile(r"[A-Za-z0-9._-]{1,47}")
+_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 1000.0
+_LEAST_PERCENT = 0.1
+_UNITS: Final = {None: 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_MOST_BYTES = 1 << 50
+
+
+def weight_of(text: str) -> float:
+    """The weight that a text means."""
+    if not _WEIGHT.fullmatch(text) or not _LEAST_WEIGHT <= float(text) <= _MOST_WEIGHT:
+        raise ValueError(f"{text!r} is no weight; a number from {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g} is")
+    return float(text)
+
+
+def priority_of(text: str) -> str:
+    """The priority that a text means, which is that text."""
+    if text not in PRIORITIES:
+        raise ValueError(f"{text!r} is no priority; {', '.join(PRIORITIES)} are")
+    return text
+
+
+def share_of(text: str) -> float:
+    """The share of a device's time that a percentage means, in thousandths of it; above 0, up to 1."""
+    match = _PERCENT.fullmatch(text)
+    if match is None or not _LEAST_PERCENT <= float(match[1]) <= 100:
+        raise ValueError(f"{text!r} is no percentage from {_LEAST_PERCENT:g} to 100, such as 30 or 30%")
+    return int(round(float(match[1]) * 1000) / 100) / 1000
+
+
+def size_of(text: str) -> int:
+    """The bytes that a text means: 512M, 512Mi and 512MiB are the same."""
+    match = _SIZE.fullmatch(text)
+    if match is None or ("." in match[1] and not match[2]):
+        raise ValueError(f"{text!r} is no size; a number of bytes, or with K, M, G or T, is, such as 512M or 2GiB")
+    thousandths = round(float(match[1]) * 1000)
+    size_bytes = thousandths * _UNITS[match[2]] // 1000
+    if not 0 < size_bytes <= _MOST_BYTES:
+        raise ValueError(f"{text!r} is no size that memory has")
+    return size_bytes
+
+
+def container_of(text: str) -> str:
+    """The name of a container that a text means, which is that text."""
+    if not _CONTAINER.fullmatch(text):
+        raise ValueError(f"{text!r} is no name; 1 to 47 letters, digits, dots, - and _ are")
+    return text

@@ -1,0 +1,80 @@
+"""``nvshare-ctl run --memory-limit`` and the like: what the command's environment says."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from nvshare import paths
+from nvshare.paths import RunDir
+from tests.ctl.program import COMMAND, ctl
+
+pytestmark = pytest.mark.usefixtures("libraries")
+
+TERMS = (paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST)
+
+
+@pytest.fixture(autouse=True)
+def accepting(run_dir: RunDir) -> Iterator[None]:
+    """Somebody accepts clients, so none of these tests starts a scheduler."""
+    run_dir.client_socket.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(run_dir.client_socket))
+        listener.listen(64)
+        yield
+
+
+def environment_of(run_dir: RunDir, *options: str, **variables: str) -> dict[str, str]:
+    """What a command finds that was run so."""
+    done = ctl(run_dir, "run", *options, "--", "env", **variables)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def test_each_option_is_a_variable(run_dir: RunDir) -> None:
+    """As it was written; and the option counts before the environment."""
+    found = environment_of(
+        run_dir,
+        *("--weight", "2.5", "--priority", "low", "--compute-limit", "30%", "--memory-limit", "2G"),
+        *("--memory-request", "512MiB", "--name", "train"),
+        **{paths.WEIGHT: "7", paths.CONTAINER: "other"},
+    )
+    assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB"]
+    assert found[paths.CONTAINER] == "train"
+
+
+def test_what_is_not_said_stays(run_dir: RunDir) -> None:
+    """Without options the environment is as it was."""
+    found = environment_of(run_dir, **{paths.MEMORY_LIMIT: "3G", paths.CONTAINER: "mine"})
+    assert [name for name in TERMS if name in found] == [paths.MEMORY_LIMIT]
+    assert (found[paths.MEMORY_LIMIT], found[paths.CONTAINER]) == ("3G", "mine")
+
+
+def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
+    """Each run has a name of its own, which a run inside of it keeps."""
+    script = f"echo ${paths.CONTAINER}; {' '.join(COMMAND)} run -- sh -c 'echo ${paths.CONTAINER}'"
+    names = [ctl(run_dir, "run", "--", "sh", "-c", script).stdout.split() for _ in range(2)]
+    assert all(outer == inner for outer, inner in names)
+    assert names[0] != names[1]
+    assert re.fullmatch("sh-[0-9a-f]{8}", names[0][0])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--weight", "0", "'0' is no weight; a number from 0.01 to 1000 is"),
+        ("--priority", "urgent", "'urgent' is no priority; low, normal, high are"),
+        ("--compute-limit", "0", "'0' is no percentage from 0.1 to 100"),
+        ("--memory-limit", "2GB", "'2GB' is no size"),
+        ("--memory-request", "-1", "'-1' is no size"),
+        ("--name", "a b", "'a b' is no name"),
+    ],
+)
+def test_usage(run_dir: RunDir, option: str, value: str, said: str) -> None:
+    """A wrong value names itself and what is allowed, and nothing is run."""
+    done = ctl(run_dir, "run", option, value, "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.replace("│", " ").split())

@@ -1,0 +1,74 @@
+"""``nvshare-ctl status`` of clients that don't have the default terms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nvshare.admin import admin_pb2
+from nvshare.ctl import status_document
+from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers
+from tests.ctl.program import ctl
+
+GIB = 1 << 30
+ALL = admin_pb2.Terms(
+    weight=2.5, priority="high", compute_limit=0.3, memory_limit_bytes=4 * GIB, memory_request_bytes=GIB
+)
+DEFAULT = admin_pb2.Terms(weight=1.0, priority="normal")
+SAID = "weight 2.5, priority high, compute 30 %, limit 4.0 GiB, request 1.0 GiB"
+
+
+def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms) -> None:
+    """Changes one of the clients that are shown: the second one is of a pod."""
+    shown = answers.status.devices[0].clients[number]
+    shown.member_of = member_of
+    shown.terms.CopyFrom(terms)
+
+
+@pytest.mark.parametrize(
+    ("number", "member_of", "terms", "line"),
+    [
+        (0, "train@1000", ALL, f"train@1000: {SAID}"),
+        (0, "train@1000", DEFAULT, "train@1000"),
+        (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}"),
+        (0, "pid:77@1000", DEFAULT, ""),
+        (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, SAID),
+        (1, "vision/detector-5d4f8c7b9-x2x7k/main", DEFAULT, ""),
+    ],
+)
+def test_line(
+    run_dir: RunDir, answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms, line: str
+) -> None:
+    """One line below the command: the container's name, unless it is there already, and what is no default."""
+    before = ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()
+    client(answers, number, member_of, terms)
+    after = ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()
+    added = [each.strip() for each in after if each.strip() not in {other.strip() for other in before}]
+    assert added == ([line] if line else [])
+
+
+def test_json(run_dir: RunDir, answers: Answers) -> None:
+    """Scripts rely on these names and units; what is not limited is null. kubectl nvshare reads it back."""
+    client(answers, 0, "train@1000", ALL)
+    client(answers, 1, "pid:72@0", DEFAULT)
+    document = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
+    first, second = document["devices"][0]["clients"]
+    assert (first["member_of"], second["member_of"]) == ("train@1000", "pid:72@0")
+    assert first["terms"] == {
+        "weight": 2.5,
+        "priority": "high",
+        "compute_limit": 0.3,
+        "memory_limit_bytes": 4 * GIB,
+        "memory_request_bytes": GIB,
+    }
+    assert second["terms"] == {
+        "weight": 1.0,
+        "priority": "normal",
+        "compute_limit": None,
+        "memory_limit_bytes": None,
+        "memory_request_bytes": 0,
+    }
+    shown = status_document.to_status(document).devices[0].clients
+    assert [each.terms for each in shown] == [ALL, DEFAULT]

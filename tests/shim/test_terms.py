@@ -1,0 +1,153 @@
+"""What a program's environment asks for: read, checked, told to the scheduler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nvshare import paths, terms_texts
+from nvshare.protocol import wire
+from tests.shim.children import ROOT, Children
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler
+
+Start = Callable[..., ControlledProgram]
+
+SIZE = "a size such as 512M or 2GiB"
+CONTAINER = "1 to 47 letters, digits, dots, - and _"
+
+
+@pytest.fixture
+def start(children: Children) -> Iterator[Start]:
+    """Starts programs with the counting driver."""
+    started: list[ControlledProgram] = []
+
+    def begin(**variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
+        started.append(program)
+        return program
+
+    yield begin
+    for program in started:
+        program.end()
+
+
+def told(program: ControlledProgram, fake: FakeScheduler) -> wire.Terms:
+    """What it says to a scheduler right after that has registered it."""
+    assert program.do("use") == "0"
+    terms = fake.register().terms
+    assert terms is not None
+    return terms
+
+
+def test_names_are_those_of_paths() -> None:
+    """C and Python call the variables the same."""
+    source = (ROOT / "src/nvshare/shim/csrc/process/terms.c").read_text(encoding="utf-8")
+    names = set(re.findall(r'^#define \w+ "(NVSHARE_\w+)"$', source, re.MULTILINE))
+    assert names == {
+        paths.WEIGHT,
+        paths.PRIORITY,
+        paths.COMPUTE_LIMIT,
+        paths.MEMORY_LIMIT,
+        paths.MEMORY_REQUEST,
+        paths.CONTAINER,
+    }
+
+
+def test_nothing_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
+    """TERMS comes also where nothing is set: it shows that the client knows such frames."""
+    program = start(**{paths.WEIGHT: "", paths.CONTAINER: ""})
+    assert told(program, fake_scheduler) == wire.Terms()
+    assert program.errors == []
+
+
+def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
+    """Each variable has its place, and it is told to each scheduler anew."""
+    program = start(
+        **{
+            paths.WEIGHT: "2.5",
+            paths.PRIORITY: "high",
+            paths.COMPUTE_LIMIT: "12.5%",
+            paths.MEMORY_LIMIT: "2GiB",
+            paths.MEMORY_REQUEST: "512M",
+            paths.CONTAINER: "train-1",
+        }
+    )
+    expected = wire.Terms(
+        weight_thousandths=2500,
+        priority=wire.Priority.HIGH,
+        memory_limit_bytes=2 << 30,
+        memory_request_bytes=512 << 20,
+        compute_limit_thousandths=125,
+        container="train-1",
+    )
+    assert told(program, fake_scheduler) == expected
+    fake_scheduler.die()
+    fake_scheduler.listen()
+    assert fake_scheduler.register(epoch=2).terms == expected
+    assert not [line for line in program.errors if "NVSHARE" in line]
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_older_schedulers_hear_nothing_of_it(start: Start, fake_scheduler: FakeScheduler, level: int) -> None:
+    """A scheduler of a lower level does not know the frame, and does not get it."""
+    program = start(**{paths.WEIGHT: "2"})
+    assert program.do("use") == "0"
+    peer = fake_scheduler.accept()
+    peer.send(wire.SchedOn(client_id=1, epoch=1, level=level))
+    program.begin("launch")
+    peer.expect(wire.ReqLock)
+    assert (peer.terms is not None) is (level >= 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        (paths.WEIGHT, "0", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "0.009", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "1000.1", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "-1", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "1e2", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "1.", "a number from 0.01 to 1000"),
+        (paths.WEIGHT, "18446744073709551617", "a number from 0.01 to 1000"),
+        (paths.PRIORITY, "HIGH", "one of low, normal, high"),
+        (paths.COMPUTE_LIMIT, "0", "a percentage from 0.1 to 100, such as 30"),
+        (paths.COMPUTE_LIMIT, "101%", "a percentage from 0.1 to 100, such as 30"),
+        (paths.COMPUTE_LIMIT, "30 %", "a percentage from 0.1 to 100, such as 30"),
+        (paths.MEMORY_LIMIT, "0", SIZE),
+        (paths.MEMORY_LIMIT, "2GB", SIZE),
+        (paths.MEMORY_LIMIT, "2g", SIZE),
+        (paths.MEMORY_LIMIT, "1.5", SIZE),
+        (paths.MEMORY_LIMIT, "1025T", SIZE),
+        (paths.MEMORY_REQUEST, "half", SIZE),
+        (paths.MEMORY_REQUEST, "99999999999999999999999", SIZE),
+        (paths.CONTAINER, "a b", CONTAINER),
+        (paths.CONTAINER, "a@0", CONTAINER),
+        (paths.CONTAINER, "x" * 48, CONTAINER),
+    ],
+)
+def test_wrong_value(start: Start, fake_scheduler: FakeScheduler, name: str, value: str, allowed: str) -> None:
+    """One line names the variable, the value and what is allowed; then it is as if it were not set."""
+    program = start(**{name: value})
+    assert told(program, fake_scheduler) == wire.Terms()
+    assert f"{name}={value} is not {allowed}; it counts as not set" in program.said(f"{name}={value}")
+    assert program.do("use 1") == "0"
+    assert len([line for line in program.errors if name in line]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "4096", "1K", "1.5Ki", "0.001G", "512M", "512Mi", "512MiB", "2G", "1.999T", "1024T"]
+)
+def test_sizes_mean_what_the_command_line_says(start: Start, fake_scheduler: FakeScheduler, text: str) -> None:
+    """The library and nvshare-ctl read a size the same."""
+    terms = told(start(**{paths.MEMORY_LIMIT: text}), fake_scheduler)
+    assert terms.memory_limit_bytes == terms_texts.size_of(text)
+
+
+@pytest.mark.parametrize("text", ["0.1", "0.1%", "30", "33.333%", "99.99", "100%"])
+def test_percentages_mean_what_the_command_line_says(start: Start, fake_scheduler: FakeScheduler, text: str) -> None:
+    """The library and nvshare-ctl read a percentage the same."""
+    terms = told(start(**{paths.COMPUTE_LIMIT: text}), fake_scheduler)
+    assert terms.compute_limit_thousandths == terms_texts.share_of(text) * 1000
