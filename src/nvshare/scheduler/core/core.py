@@ -173,7 +173,8 @@ class Core:
         match event:
             case LockRequested():
                 _check(client, Step.REQUESTED, event)
-                client.ticket = self._new_ticket()
+                if not client.stay.resumes(client.since, now):
+                    client.ticket = self._new_ticket()
                 device.request(client, now)
             case LockReleased():
                 if not _release(client, device, event, now):
@@ -292,16 +293,28 @@ class Core:
         return self._reconcile_each(chosen, now)
 
     def _enter(self, client: Client, event: ContainerFound, now: float) -> list[Action]:
+        known = self._containers.find(event.container)
+        members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
         self._containers.leave(client.number, client.container)
         client.container = self._containers.enter(client.number, event.container, event.terms)
+        _step_in(members, now)
         return self._reconcile_members(client.container, now)
 
     def _set_terms(self, event: TermsSet, now: float) -> list[Action]:
         container = self._containers.find(event.container)
         if container is None:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
+        members = self._step_out(container.clients, now)
         container.terms = event.terms
+        _step_in(members, now)
         return self._reconcile_members(container, now)
+
+    def _step_out(self, numbers: set[int], now: float) -> list[tuple[Client, Device]]:
+        """For clients whose container or terms are about to change; ``_step_in`` when they have."""
+        members = [self._clients[number] for number in sorted(numbers)]
+        for client, device in members:
+            device.lock.turns.leave(client, now)
+        return members
 
     def _reconcile_members(self, container: Container, now: float) -> list[Action]:
         used = {self._clients[number][1].uuid for number in container.clients}
@@ -352,6 +365,11 @@ def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -
             device.residency.arena_grown(swap, event.segment_bytes)
         case _:
             assert_never(event)
+
+
+def _step_in(members: list[tuple[Client, Device]], now: float) -> None:
+    for client, device in members:
+        device.lock.turns.enter(client, now)
 
 
 def _check(client: Client, step: Step, event: Event) -> None:
