@@ -11,6 +11,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
+from nvshare.scheduler.core.standing import AT_ONCE
 from nvshare.scheduler.core.transitions import ClientState
 from nvshare.scheduler.core.turns import Turns
 
@@ -118,10 +119,15 @@ class Blocking:
         assert self._found_for is not None
         first = self._found_for[0]
         end = self._turns.end(self._holders.longest.last(), first, self.least_seconds)
-        if end != float("-inf"):
+        if end != AT_ONCE:
             return end
         comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
         return first.since + (COMING_SECONDS if comes_in else 0.0)
+
+    def push(self) -> None:
+        """The blocking ones are asked to leave now."""
+        if self._found_for is not None:
+            self._found_for[0].stay.pushed = self._found_for[0].stay.bursting
 
     def _order(self, first: Client) -> None:
         """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""

@@ -53,17 +53,17 @@ class Budget:
         self.left = min(self.left, most)
 
     @property
-    def empty_at(self) -> float | None:
-        """When its holders must leave; None: nobody uses it, or they were asked to."""
-        if not self.used or self.exhausted or self.limit >= 1:
-            return None
+    def empty_at(self) -> float:
+        """When its holders must leave; infinite: nobody uses it, or they were asked to."""
+        if not self.used or self.exhausted:
+            return float("inf")
         return self.at + max(0.0, self.left) / (1 - self.limit)
 
     @property
-    def ready_at(self) -> float | None:
-        """From when on one may hold; None: not before those leave that use it."""
+    def ready_at(self) -> float:
+        """From when on one may hold; infinite: not before those leave that use it."""
         if self.used:
-            return None if self.exhausted else self.at
+            return float("inf") if self.exhausted else self.at
         return self.at + max(0.0, self.most * (1.0 if self.exhausted else ENOUGH) - self.left) / self.limit
 
 

@@ -36,10 +36,10 @@ class Floor:
         """Whether a class owes a slice of this length."""
         return self._share > 0 and self._owed[priority] >= seconds - NEARLY
 
-    def due_at(self, priority: Priority, seconds: float) -> float | None:
-        """When a class will owe a slice of this length if things stay as they are; None: never."""
+    def due_at(self, priority: Priority, seconds: float) -> float:
+        """When a class will owe a slice of this length if things stay as they are; infinite: never."""
         if priority not in self._growing or not self._share:
-            return None
+            return float("inf")
         return self._at + (seconds - self._owed[priority]) / self._share
 
     def pay(self, priority: Priority, seconds: float) -> None:

@@ -44,6 +44,7 @@ from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import Line, Turn
+from nvshare.scheduler.core.standing import NEVER
 from nvshare.scheduler.core.transitions import ClientState, Step
 from nvshare.scheduler.core.turns import Turns
 
@@ -135,25 +136,28 @@ class Lock:
     @property
     def quantum_end(self) -> float | None:
         """When holders are asked to leave for the first waiter; None: none has to, or its class is too low for that."""
-        end = self._blocking.quantum_end() if self._blocking.clients else float("inf")
-        return None if end == float("inf") else end
+        if not self._blocking.clients:
+            return None
+        end = self._blocking.quantum_end()
+        return None if end == NEVER else end
 
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        moments = [self.quantum_end, self.turns.deadline]
+        deadline = self._blocking.quantum_end() if self._blocking.clients else NEVER
         if self._holders.leaving.count:
-            moments.append(self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
-        return min((moment for moment in moments if moment is not None), default=None)
+            deadline = min(deadline, self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
+        deadline = min(deadline, self.turns.deadline)
+        return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
         # Memory that swaps can't be in all at once.
         self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
-        self.turns.quantum_seconds = self.quantum_seconds
+        self.turns.standings.quantum_seconds = self.quantum_seconds
         if self._holders.leaving.count:
             self._report_unresponsive(now, actions)
-        if used_up := self.turns.prepare(self._may_come, limits=self.policy is not Policy.OFF, now=now):
+        if used_up := self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF):
             self._revoke_used_up(used_up, now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
@@ -230,11 +234,13 @@ class Lock:
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
         if not self._holders.unresponsive.count:
+            if not self.turns.has_limits:
+                return next(iter(self.turns), None)
             return next(filter(self.turns.may_come, self.turns), None)
         if self._holders.rule is Policy.EXCLUSIVE:
             return None
         stuck = (self._holders.unresponsive,)
-        able = filter(self.turns.may_come, self.turns)
+        able = (client for client in self.turns if self.turns.may_come(client))
         return next((client for client in able if self._holders.fits(stuck, (client,))), None)
 
     def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
@@ -271,6 +277,7 @@ class Lock:
                 self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
+        self._blocking.push()
         for client in self._blocking.clients:
             self.turns.cut(client, self._blocking.least_seconds, now)
             self._revoke(client, now, actions)

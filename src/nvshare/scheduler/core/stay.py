@@ -29,6 +29,8 @@ class Stay:
     """It was asked to leave when it left last."""
     bursting: bool = False
     """It waits, and goes before others of its class."""
+    pushed: bool = False
+    """It waits, and a holder was asked to leave at once for it."""
     rank: int = 0
     """Where it waits, or did last; turns.py counts them."""
     quantum_seconds: float = 0.0
