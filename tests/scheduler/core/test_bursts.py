@@ -61,22 +61,15 @@ def test_a_burst_is_as_long_as_the_credit() -> None:
 
 
 def test_who_has_no_credit_waits() -> None:
-    """B came 0.1 s ago and has saved no more than 50 ms; C has just had its burst."""
+    """B came 0.1 s ago and has saved no more than 50 ms."""
     replay(
         """
         0    device 16
         0    A comes 1
-        0    C comes 1
         0    A asks            -> grant A
-        7.5  C asks            -> revoke A
-        7.5  A releases        -> grant C
-        7.5  A asks            -> waiters C 1
-        8.5  timer             -> revoke C
-        8.5  C releases        -> grant A
         11.1 B comes 1
         11.2 B asks            -> waiters A 1
-        11.2 C asks
-        31   timer             -> revoke A
+        30   timer             -> revoke A
         """,
         burst_seconds=1.0,
     )

@@ -11,7 +11,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
-from nvshare.scheduler.core.standing import AT_ONCE
+from nvshare.scheduler.core.standing import AT_ONCE, NEVER
 from nvshare.scheduler.core.transitions import ClientState
 from nvshare.scheduler.core.turns import Turns
 
@@ -44,6 +44,10 @@ class Blocking:
         """What they were found for."""
         self._stall_bytes = 0
         """What has to move for the first waiter when they have left."""
+        self.end = NEVER
+        """When the turns of the blocking ones are over. Infinite: there are none, or never for the first waiter."""
+        self._plain = True
+        """All turns are equally long."""
         self._ordered = False
         """The holders may be in another order than that of their grants."""
 
@@ -53,6 +57,8 @@ class Blocking:
 
     def tell(self, moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did."""
+        if not moved:
+            return
         idle_seconds = max(IDLE_SECONDS, self._stall_seconds())
         for client in moved:
             leaves = client.blocking or self._turns.is_limited(client)
@@ -65,7 +71,8 @@ class Blocking:
 
     def find(self, first: Client | None) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
-        if first is not None and (self._ordered or not self._turns.is_plain(first)):
+        self._plain = self._turns.is_alike or first is None or self._turns.is_plain(first)
+        if first is not None and (self._ordered or not self._plain):
             self._order(first)
         self._holders.arrange(first)
         if first is None or not self._holders.longest.count:
@@ -114,24 +121,32 @@ class Blocking:
             return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, swapping))
         return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, waiter.account.movable_bytes))
 
-    def quantum_end(self) -> float:
-        """When the turns of the blocking ones are over; there are some. Infinite: never for the first waiter."""
-        assert self._found_for is not None
+    def find_end(self) -> None:
+        """Finds ``end`` anew."""
+        if not self.clients or self._found_for is None:
+            self.end = NEVER
+            return
+        last = self._holders.longest.last()
+        if self._plain:
+            self.end = last.since + max(self._turns.standings.quantum_seconds, self.least_seconds)
+            return
         first = self._found_for[0]
-        end = self._turns.end(self._holders.longest.last(), first, self.least_seconds)
-        if end != AT_ONCE:
-            return end
-        comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
-        return first.since + (COMING_SECONDS if comes_in else 0.0)
+        self.end = self._turns.end(last, first, self.least_seconds)
+        if self.end == AT_ONCE:
+            comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
+            self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
 
-    def push(self) -> None:
-        """The blocking ones are asked to leave now."""
-        if self._found_for is not None:
-            self._found_for[0].stay.pushed = self._found_for[0].stay.bursting
+    def push(self, now: float) -> None:
+        """The blocking ones are asked to leave."""
+        if self._plain or self._found_for is None:
+            return
+        self._found_for[0].stay.pushed = self._found_for[0].stay.bursting
+        for client in self.clients:
+            self._turns.cut(client, self.least_seconds, now)
 
     def _order(self, first: Client) -> None:
         """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""
-        self._ordered = not self._turns.is_plain(first)
+        self._ordered = not self._plain
         least_seconds = self.worth_seconds(first) if self._residency.clients else 0.0
 
         def end(client: Client) -> tuple[float, int, float, int]:

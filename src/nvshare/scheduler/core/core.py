@@ -173,7 +173,7 @@ class Core:
         match event:
             case LockRequested():
                 _check(client, Step.REQUESTED, event)
-                if not client.stay.resumes(client.since, now):
+                if not client.stay.keeps or not client.stay.resumes(client.since, now):
                     client.ticket = self._new_ticket()
                 device.request(client, now)
             case LockReleased():

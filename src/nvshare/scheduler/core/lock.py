@@ -136,18 +136,16 @@ class Lock:
     @property
     def quantum_end(self) -> float | None:
         """When holders are asked to leave for the first waiter; None: none has to, or its class is too low for that."""
-        if not self._blocking.clients:
-            return None
-        end = self._blocking.quantum_end()
-        return None if end == NEVER else end
+        return None if self._blocking.end == NEVER else self._blocking.end
 
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = self._blocking.quantum_end() if self._blocking.clients else NEVER
+        deadline = self._blocking.end
+        if not self.turns.is_alike:
+            deadline = min(deadline, self.turns.deadline)
         if self._holders.leaving.count:
             deadline = min(deadline, self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
-        deadline = min(deadline, self.turns.deadline)
         return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
@@ -157,7 +155,8 @@ class Lock:
         self.turns.standings.quantum_seconds = self.quantum_seconds
         if self._holders.leaving.count:
             self._report_unresponsive(now, actions)
-        if used_up := self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF):
+        if not self.turns.is_alike:
+            used_up = self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF)
             self._revoke_used_up(used_up, now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
@@ -165,9 +164,10 @@ class Lock:
         moved = self._blocking.find(self._in_need(first))
         if first is not None:
             self._let_pass(first, now, new_grant, actions)
-        if self._blocking.clients and now >= self._blocking.quantum_end():
+        self._blocking.find_end()
+        if now >= self._blocking.end:
             self._revoke_blocking(now, actions)
-        if self.turns.tells_limited():
+        if not self.turns.is_alike and self.turns.tells_limited():
             moved = (*moved, *self._holders.longest, *self._holders.others)
         self._blocking.tell(moved, max(1, len(self.turns)), actions)
         if self._holders.unresponsive.count and not self.awaited:
@@ -234,7 +234,7 @@ class Lock:
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
         if not self._holders.unresponsive.count:
-            if not self.turns.has_limits:
+            if self.turns.is_alike or not self.turns.has_limits:
                 return next(iter(self.turns), None)
             return next(filter(self.turns.may_come, self.turns), None)
         if self._holders.rule is Policy.EXCLUSIVE:
@@ -277,11 +277,11 @@ class Lock:
                 self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
-        self._blocking.push()
+        self._blocking.push(now)
         for client in self._blocking.clients:
-            self.turns.cut(client, self._blocking.least_seconds, now)
             self._revoke(client, now, actions)
         self._blocking.forget()
+        self._blocking.find_end()
 
     def _revoke_used_up(self, containers: list[Container], now: float, actions: list[Action]) -> None:
         for client in (*self._holders.longest, *self._holders.others):

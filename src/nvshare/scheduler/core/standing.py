@@ -51,7 +51,7 @@ class Standings:
         """Those that have a compute limit."""
         self.limits = True
         """Whether compute limits count."""
-        self.emptied: list[Container] = []
+        self._emptied: list[Container] = []
         """Those that may have no clients any more."""
         self.bursts = settings.burst_seconds > 0
         self._burst_seconds = settings.burst_seconds
@@ -61,7 +61,12 @@ class Standings:
     def __getitem__(self, container: Container) -> Standing:
         return self._standings[container]
 
-    def enter(self, container: Container, now: float) -> Standing:
+    @property
+    def are_special(self) -> bool:
+        """Whether they are not all alike."""
+        return self.bursts or bool(self.uneven or self.limited)
+
+    def enter(self, container: Container, now: float) -> None:
         """A client is in a container that has its terms. It neither holds nor waits yet."""
         standing = self._standings.get(container)
         if standing is None:
@@ -69,13 +74,20 @@ class Standings:
         self.save(standing, now)
         standing.clients += 1
         self._look_at(standing, now)
-        return standing
 
-    def leave(self, standing: Standing, now: float) -> None:
-        """A client that neither holds nor waits is not in its container any more, or that is to have other terms."""
+    def leave(self, standing: Standing, now: float, *, keeps: bool) -> None:
+        """A client that neither holds nor waits is not in its container any more, or that is to have other terms.
+
+        ``keeps``: what the container has had counts until ``use_up``, if it is to come back at once.
+        """
         self.save(standing, now)
         standing.clients -= 1
         self._look_at(standing, now)
+        if not standing.clients:
+            if keeps:
+                self._emptied.append(standing.container)
+            else:
+                del self._standings[standing.container]
 
     def activate(self, standing: Standing) -> None:
         """A client holds or waits that did neither."""
@@ -90,7 +102,7 @@ class Standings:
             self._demand.weight -= standing.container.terms.weight
 
     def hold(self, standing: Standing, now: float) -> None:
-        """A client holds that did not."""
+        """An active client holds that did not."""
         standing.holding += 1
         if standing.budget is not None and standing.holding == 1:
             standing.budget.use(True, now)
@@ -132,8 +144,8 @@ class Standings:
 
     def use_up(self, now: float, *, limits: bool) -> list[Container]:
         """Time passed; returns the containers whose budget was used up just now. ``limits``: compute limits count."""
-        while self.emptied:
-            container = self.emptied.pop()
+        while self._emptied:
+            container = self._emptied.pop()
             if container in self._standings and not self._standings[container].clients:
                 del self._standings[container]
                 self.limited.pop(container, None)
@@ -172,8 +184,8 @@ class Standings:
         elif self.uneven:
             self.uneven.discard(container)
         if not standing.clients:
-            self.emptied.append(container)
-        elif (container.terms.compute_limit or 1.0) < 1:
+            return
+        if (container.terms.compute_limit or 1.0) < 1:
             _budget(standing, now)
             self.limited[container] = standing
         elif container in self.limited:

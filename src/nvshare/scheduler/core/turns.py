@@ -44,8 +44,8 @@ LEAST_BURST: Final = 0.1
 
 DUE: Final = 0
 """The rank of who has a slice. The ranks of each class follow: who bursts, and the others."""
-COMMON: Final = 2 * (Priority.HIGH - Priority.NORMAL) + 2
-"""The rank of most."""
+COMMON: Final = (0, 6, 4, 2)
+"""The rank of those who do not burst, by class; the first place is empty. Who bursts is just before."""
 
 
 class Turns:
@@ -53,8 +53,13 @@ class Turns:
 
     def __init__(self, settings: Settings) -> None:
         self.standings = Standings(settings)
+        self.is_alike = True
+        """All clients are, since there were none, and no bursts: first come, first served, one quantum each.
+
+        Nothing is counted then."""
         self.is_mixed = False
         """Whether there are clients of several classes."""
+        self._members: dict[int, Client] = {}
         self._ranks: list[OrderedDict[int, Client]] = [OrderedDict() for _ in range(2 * len(Priority) + 1)]
         self._last_tickets = [0] * len(self._ranks)
         """The highest of those that ever were in each rank."""
@@ -75,7 +80,7 @@ class Turns:
         self._now = 0.0
 
     def __iter__(self) -> Iterator[Client]:
-        common = self._ranks[COMMON]
+        common = self._ranks[COMMON[Priority.NORMAL]]
         return iter(common.values()) if len(common) == self._count else self._each()
 
     def __len__(self) -> int:
@@ -85,16 +90,17 @@ class Turns:
 
     def enter(self, client: Client, now: float) -> None:
         """A client is in a container, which has its terms, in whatever state."""
-        standing = self.standings.enter(client.container, now)
-        self._clients[client.container.terms.priority] += 1
-        self._compare()
+        self.standings.enter(client.container, now)
+        self._members[client.number] = client
+        self._count_client(client, 1)
         if client.state is ClientState.WAITING:
-            self.standings.activate(standing)
             self._line_up(client)
-        elif client.holds:
-            self.standings.activate(standing)
-            self.standings.hold(standing, now)
-            self._count_holder(client, 1)
+        if not self.is_alike:
+            self._take_up(client, now)
+        elif self.standings.are_special or self.is_mixed:
+            self.is_alike = False
+            for each in self._members.values():
+                self._take_up(each, now)
 
     def leave(self, client: Client, now: float) -> None:
         """A client is not in its container any more, or that is about to have other terms."""
@@ -102,17 +108,20 @@ class Turns:
         self.standings.save(standing, now)
         if client.state is ClientState.WAITING:
             self._step_out(client)
+        if not self.is_alike and client.state is not ClientState.IDLE:
+            if client.holds:
+                self._count_holder(client, -1)
+                self.standings.let_go(standing, now)
             self.standings.rest(standing)
-        elif client.holds:
-            self._count_holder(client, -1)
-            self.standings.let_go(standing, now)
-            self.standings.rest(standing)
-        self._clients[client.container.terms.priority] -= 1
-        self._compare()
-        self.standings.leave(standing, now)
+        self._count_client(client, -1)
+        self.standings.leave(standing, now, keeps=not self.is_alike)
+        del self._members[client.number]
 
     def ask(self, client: Client, idle_seconds: float, worth_seconds: float, now: float) -> None:
         """A client waits that was idle for so long; a turn of ``worth_seconds`` is worth the hand-over to it."""
+        if self.is_alike:
+            self._line_up(client)
+            return
         standing = self.standings[client.container]
         standing.worth_seconds = standing.worth_seconds or worth_seconds
         if self.standings.bursts:
@@ -125,6 +134,9 @@ class Turns:
 
     def grant(self, client: Client, now: float) -> None:
         """A waiter holds."""
+        if self.is_alike:
+            self._step_out(client)
+            return
         stay, standing = client.stay, self.standings[client.container]
         self.standings.save(standing, now)
         # Else it took no turn from anybody.
@@ -134,6 +146,7 @@ class Turns:
             self._floor.pay(client.container.terms.priority, self._slice_seconds)
         elif ahead and standing.credit is not None:
             stay.seconds = max(LEAST_BURST, standing.credit.seconds)
+        stay.keeps = False
         self._step_out(client)
         self.standings.hold(standing, now)
         self._count_holder(client, 1)
@@ -144,6 +157,8 @@ class Turns:
 
     def give_back(self, client: Client, now: float) -> None:
         """A holder leaves; it is still as it was."""
+        if self.is_alike:
+            return
         stay, standing = client.stay, self.standings[client.container]
         self.standings.save(standing, now)
         self._count_holder(client, -1)
@@ -165,17 +180,15 @@ class Turns:
     def prepare(self, may_come: Callable[[Client], bool], now: float, *, limits: bool) -> list[Container]:
         """Time passed, or something changed; returns the containers whose budget was used up just now.
 
-        ``limits``: compute limits count.
+        ``limits``: compute limits count. There is nothing to do while all are alike.
         """
         self._now = now
-        standings, used_up = self.standings, []
-        if standings.limited or standings.emptied:
-            used_up = standings.use_up(now, limits=limits)
-        standings.limits = limits
+        used_up = self.standings.use_up(now, limits=limits)
         if self.is_mixed or self._ranks[DUE]:
             self._promote(may_come)
         else:
             self._due_at = NEVER
+        self.is_alike = not self._members
         return used_up
 
     @property
@@ -290,7 +303,7 @@ class Turns:
     def _line_up(self, client: Client, rank: int | None = None) -> None:
         """A client waits, in this rank or in that of its class."""
         if rank is None:
-            rank = 2 * (Priority.HIGH - client.container.terms.priority) + (1 if client.stay.bursting else 2)
+            rank = COMMON[client.container.terms.priority] - client.stay.bursting
         client.stay.rank = rank
         waiting = self._ranks[rank]
         waiting[client.number] = client
@@ -301,14 +314,26 @@ class Turns:
             waiting.clear()
             waiting.update((each.number, each) for each in ordered)
         self._count += 1
-        self.standings.set_waiters(self._count)
+        if not self.is_alike:
+            self.standings.set_waiters(self._count)
 
     def _step_out(self, client: Client) -> None:
         """A client does not wait any more where it did."""
         del self._ranks[client.stay.rank][client.number]
-        client.stay.bursting = client.stay.pushed = False
         self._count -= 1
-        self.standings.set_waiters(self._count)
+        if not self.is_alike:
+            client.stay.bursting = client.stay.pushed = False
+            self.standings.set_waiters(self._count)
+
+    def _take_up(self, client: Client, now: float) -> None:
+        """Counts a client that was not counted yet."""
+        if client.state is ClientState.IDLE:
+            return
+        standing = self.standings[client.container]
+        self.standings.activate(standing)
+        if client.holds:
+            self.standings.hold(standing, now)
+            self._count_holder(client, 1)
 
     def _count_holder(self, client: Client, sign: int) -> None:
         """A client holds (1), or does no more (-1)."""
@@ -317,6 +342,9 @@ class Turns:
             self._odd += sign
             self._slices[client.container.terms.priority] += sign * client.stay.is_slice
 
-    def _compare(self) -> None:
-        """How many clients there are of a class changed."""
-        self.is_mixed = sum(map(bool, self._clients)) > 1
+    def _count_client(self, client: Client, sign: int) -> None:
+        """A client is there (1), or is no more (-1)."""
+        priority = client.container.terms.priority
+        self._clients[priority] += sign
+        if self._clients[priority] <= 1:
+            self.is_mixed = sum(map(bool, self._clients)) > 1
