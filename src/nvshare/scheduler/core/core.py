@@ -13,7 +13,7 @@ from nvshare.scheduler.core.actions import Action, Revoke
 from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container, Containers
-from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.device import Device, step_in, step_out
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -297,7 +297,7 @@ class Core:
         members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
         self._containers.leave(client.number, client.container)
         client.container = self._containers.enter(client.number, event.container, event.terms)
-        _step_in(members, now)
+        step_in(members, now)
         return self._reconcile_members(client.container, now)
 
     def _set_terms(self, event: TermsSet, now: float) -> list[Action]:
@@ -306,15 +306,12 @@ class Core:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
         members = self._step_out(container.clients, now)
         container.terms = event.terms
-        _step_in(members, now)
+        step_in(members, now)
         return self._reconcile_members(container, now)
 
     def _step_out(self, numbers: set[int], now: float) -> list[tuple[Client, Device]]:
-        """For clients whose container or terms are about to change; ``_step_in`` when they have."""
-        members = [self._clients[number] for number in sorted(numbers)]
-        for client, device in members:
-            device.lock.turns.leave(client, now)
-        return members
+        """For clients whose container or terms are about to change; ``step_in`` when they have."""
+        return step_out([self._clients[number] for number in sorted(numbers)], now)
 
     def _reconcile_members(self, container: Container, now: float) -> list[Action]:
         used = {self._clients[number][1].uuid for number in container.clients}
@@ -365,11 +362,6 @@ def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -
             device.residency.arena_grown(swap, event.segment_bytes)
         case _:
             assert_never(event)
-
-
-def _step_in(members: list[tuple[Client, Device]], now: float) -> None:
-    for client, device in members:
-        device.lock.turns.enter(client, now)
 
 
 def _check(client: Client, step: Step, event: Event) -> None:
