@@ -15,7 +15,7 @@ from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.settings import Settings, Unresponsive
+from nvshare.scheduler.core.settings import LONGEST_QUANTUM, Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.options import Options
@@ -26,6 +26,7 @@ from nvshare.version import version
 _LONGEST_IDLE = 86400.0
 _SHORTEST_GRACE = 0.1
 _LONGEST_GRACE = 86400.0
+_HIGHEST_FLOOR = 0.5
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -63,6 +64,20 @@ def _grace(text: str | float) -> float:
     seconds = _number(text)
     if not _SHORTEST_GRACE <= seconds <= _LONGEST_GRACE:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from {_SHORTEST_GRACE:g} to {_LONGEST_GRACE:g} s is")
+    return seconds
+
+
+def _floor(text: str | float) -> float:
+    share = _number(text)
+    if not 0 <= share <= _HIGHEST_FLOOR:
+        raise typer.BadParameter(f"{share:g} is not allowed; from 0 to {_HIGHEST_FLOOR:g} is")
+    return share
+
+
+def _burst(text: str | float) -> float:
+    seconds = _number(text)
+    if not 0 <= seconds <= LONGEST_QUANTUM:
+        raise typer.BadParameter(f"{seconds:g} s is not allowed; from 0 to {LONGEST_QUANTUM:g} s is")
     return seconds
 
 
@@ -122,6 +137,24 @@ def _scheduler(
             help="auto: together if their memory fits, else in turns; exclusive: one at a time; off: all together."
         ),
     ] = Policy.AUTO,
+    floor: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            parser=_floor,
+            help="What lower priority classes together get of a GPU's time while a higher one always wants it, from 0 "
+            "to 0.5; 0: nothing.",
+        ),
+    ] = 0.05,
+    burst: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            parser=_burst,
+            help="The most of a GPU's time that a container saves while it is idle; with that it need not wait for "
+            "others' turns to end. 0: all wait.",
+        ),
+    ] = 1.0,
     grace: Annotated[
         float,
         typer.Option(
@@ -194,6 +227,8 @@ def _scheduler(
             policy=policy,
             quantum_seconds=quantum,
             grace_seconds=grace,
+            floor=floor,
+            burst_seconds=burst,
             unresponsive=unresponsive,
             reserve_bytes=reserve,
         ),

@@ -12,6 +12,9 @@ last unless the line says which; ``of`` is the device's memory as the client say
     31  A releases 1      -> illegal: A is idle
     32  C comes 4 native of 16 waiting
 
+A client is in a container of its own until ``A is in box`` says in which. ``A weighs 2``, ``A is high``, ``A at most
+30%`` and ``A without limit`` set the terms of its container.
+
 ``recorded 7`` is a holder of the scheduler before, ``died 7`` its end, and ``A comes 12 holding 7 was 7`` its return; a
 client that is ``doubted`` has claimed to hold before, without a record.
 
@@ -21,7 +24,8 @@ to be woken before; ``late timer`` comes when the deadline has passed.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
 from nvshare.scheduler.core.core import Core
@@ -31,6 +35,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    ContainerFound,
     DeviceForgotten,
     DeviceSeen,
     Event,
@@ -44,11 +49,25 @@ from nvshare.scheduler.core.events import (
     Policy,
     PolicySet,
     QuantumSet,
+    TermsSet,
 )
 from nvshare.scheduler.core.settings import Settings, Unresponsive
+from nvshare.scheduler.core.terms import Priority, Terms
 
 DEVICE = "GPU-a"
 GIB = 1 << 30
+
+
+@dataclass(slots=True)
+class Told:
+    """What the lines before said."""
+
+    grants: dict[int, int] = field(default_factory=dict)
+    """The last one of each client."""
+    containers: dict[str, str] = field(default_factory=dict)
+    """By client."""
+    terms: dict[str, Terms] = field(default_factory=dict)
+    """By container."""
 
 
 def replay(
@@ -57,15 +76,23 @@ def replay(
     *,
     assumed_pinned_bytes: int = 0,
     unresponsive: Unresponsive = Unresponsive.REPORT,
+    floor: float = 0.05,
+    burst_seconds: float = 0.0,
 ) -> Core:
     """Feeds the transcript to a core and returns it: quantum 30 s, grace time 10 s."""
-    settings = Settings(policy=policy, assumed_pinned_bytes=assumed_pinned_bytes, unresponsive=unresponsive)
+    settings = Settings(
+        policy=policy,
+        assumed_pinned_bytes=assumed_pinned_bytes,
+        unresponsive=unresponsive,
+        floor=floor,
+        burst_seconds=burst_seconds,
+    )
     core = Core(settings)
-    grants: dict[int, int] = {}
+    told = Told()
     for line in filter(None, map(str.strip, transcript.splitlines())):
         said, _, expected = line.partition("->")
         time, *words = said.split()
-        answer = _answer(core, words, float(time), grants, line)
+        answer = _answer(core, words, float(time), told, line)
         assert answer == expected.strip(), f"{line!r} was answered with {answer!r}"
     return core
 
@@ -75,7 +102,7 @@ def number(name: str) -> int:
     return ord(name)
 
 
-def _answer(core: Core, words: list[str], now: float, grants: dict[int, int], line: str) -> str:
+def _answer(core: Core, words: list[str], now: float, told: Told, line: str) -> str:
     deadline = core.deadline()
     match words:
         case ["timer"]:
@@ -88,17 +115,29 @@ def _answer(core: Core, words: list[str], now: float, grants: dict[int, int], li
         case _:
             assert deadline is None or deadline >= now, f"{line!r}: the core wanted to be woken at {deadline}"
             try:
-                actions = core.handle(_event(words, grants), now)
+                actions = core.handle(_event(words, told), now)
             except IllegalEvent as error:
                 return "illegal: " + " ".join(map(_name_in_text, error.state.removeprefix("client ").split()))
     for action in actions:
         if isinstance(action, Grant):
-            grants[action.client] = action.grant
-    return ", ".join(_text(action, grants) for action in actions)
+            told.grants[action.client] = action.grant
+    return ", ".join(_text(action, told.grants) for action in actions)
 
 
-def _event(words: list[str], grants: dict[int, int]) -> Event:
+def _event(words: list[str], told: Told) -> Event:
+    grants = told.grants
     match words:
+        case [name, "is", "in", container]:
+            told.containers[name] = container
+            return ContainerFound(number(name), container, told.terms.setdefault(container, Terms()))
+        case [name, "weighs", weight]:
+            return _terms(name, told, lambda terms: replace(terms, weight=float(weight)))
+        case [name, "without", "limit"]:
+            return _terms(name, told, lambda terms: replace(terms, compute_limit=None))
+        case [name, "is", priority]:
+            return _terms(name, told, lambda terms: replace(terms, priority=Priority[priority.upper()]))
+        case [name, "at", "most", share]:
+            return _terms(name, told, lambda terms: replace(terms, compute_limit=float(share.rstrip("%")) / 100))
         case ["device", *rest]:
             return _device(rest)
         case ["forget", "device"]:
@@ -129,6 +168,16 @@ def _event(words: list[str], grants: dict[int, int]) -> Event:
             return ClientGone(number(name))
         case _:
             raise AssertionError(f"not a line of a transcript: {words}")
+
+
+def _terms(name: str, told: Told, change: Callable[[Terms], Terms]) -> Event:
+    """The terms of a client's container change. The container of one that is in none gets the client's name."""
+    is_known = name in told.containers
+    container = told.containers.setdefault(name, name)
+    told.terms[container] = change(told.terms.get(container, Terms()))
+    if is_known:
+        return TermsSet(container, told.terms[container])
+    return ContainerFound(number(name), container, told.terms[container])
 
 
 def _device(words: list[str]) -> DeviceSeen:

@@ -11,11 +11,15 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
+from nvshare.scheduler.core.standing import AT_ONCE, NEVER
 from nvshare.scheduler.core.transitions import ClientState
 from nvshare.scheduler.core.turns import Turns
 
 IDLE_SECONDS: Final = 0.02
 """How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
+
+COMING_SECONDS: Final = 1.0
+"""How long holders that are to leave at once may stay while the memory of who comes next comes in beside theirs."""
 
 QUANTUM_STALLS: Final = 24
 """No quantum is shorter than so many times what the hand-over at its end costs: with drain and changes below 5 %."""
@@ -40,6 +44,12 @@ class Blocking:
         """What they were found for."""
         self._stall_bytes = 0
         """What has to move for the first waiter when they have left."""
+        self.end = NEVER
+        """When the turns of the blocking ones are over. Infinite: there are none, or never for the first waiter."""
+        self._plain = True
+        """All turns are equally long."""
+        self._ordered = False
+        """The holders may be in another order than that of their grants."""
 
     def forget(self) -> None:
         """Nobody blocks any more."""
@@ -47,17 +57,23 @@ class Blocking:
 
     def tell(self, moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did."""
+        if not moved:
+            return
         idle_seconds = max(IDLE_SECONDS, self._stall_seconds())
         for client in moved:
-            if client.state is ClientState.HOLDING and client.blocking is not client.told:
-                client.told = client.blocking
-                if client.blocking:
+            leaves = client.blocking or self._turns.is_limited(client)
+            if client.state is ClientState.HOLDING and leaves is not client.told:
+                client.told = leaves
+                if leaves:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
                 else:
                     actions.append(TellWaiters(client.number, 0, 0.0))
 
     def find(self, first: Client | None) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
+        self._plain = self._turns.is_alike or first is None or self._turns.is_plain(first)
+        if first is not None and (self._ordered or not self._plain):
+            self._order(first)
         self._holders.arrange(first)
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
@@ -71,6 +87,8 @@ class Blocking:
             self._stall_bytes = min(lacking, first.account.movable_bytes)
         elif self._residency.clients:
             self._stall_bytes = min(lacking, self._holders.longest.movable_bytes - self._holders.longest.paging_bytes)
+        if self._residency.clients:
+            self._turns.worth(first, self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
     def _set(self, found_for: _FoundFor | None, blocking: list[Client]) -> list[Client]:
@@ -89,8 +107,50 @@ class Blocking:
         """How long the hand-over to the first waiter will take, as far as nothing can be moved before it."""
         return self._residency.traffic.seconds(self._stall_bytes)
 
-    def quantum_end(self, quantum_seconds: float) -> float:
-        """When the blocking ones have had their quantum; there are some."""
-        if self._stall_bytes:
-            quantum_seconds = max(quantum_seconds, QUANTUM_STALLS * self._stall_seconds())
-        return self._turns.end(list(self._holders.longest), quantum_seconds)
+    @property
+    def least_seconds(self) -> float:
+        """How long the shortest quantum is that is worth the hand-over to the first waiter."""
+        return QUANTUM_STALLS * self._stall_seconds() if self._stall_bytes else 0.0
+
+    def worth_seconds(self, waiter: Client) -> float:
+        """How long a turn of a waiter must be to be worth the hand-over, if it came next."""
+        lacking = self._holders.lacking_bytes(waiter)
+        if waiter.swap is None:
+            longest, others = self._holders.longest, self._holders.others
+            swapping = longest.movable_bytes - longest.paging_bytes + others.movable_bytes - others.paging_bytes
+            return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, swapping))
+        return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, waiter.account.movable_bytes))
+
+    def find_end(self) -> None:
+        """Finds ``end`` anew."""
+        if not self.clients or self._found_for is None:
+            self.end = NEVER
+            return
+        last = self._holders.longest.last()
+        if self._plain:
+            self.end = last.since + max(self._turns.standings.quantum_seconds, self.least_seconds)
+            return
+        first = self._found_for[0]
+        self.end = self._turns.end(last, first, self.least_seconds)
+        if self.end == AT_ONCE:
+            comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
+            self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
+
+    def push(self, now: float) -> None:
+        """The blocking ones are asked to leave."""
+        if self._plain or self._found_for is None:
+            return
+        self._found_for[0].stay.pushed = self._found_for[0].stay.bursting
+        for client in self.clients:
+            self._turns.cut(client, self.least_seconds, now)
+
+    def _order(self, first: Client) -> None:
+        """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""
+        self._ordered = not self._plain
+        least_seconds = self.worth_seconds(first) if self._residency.clients else 0.0
+
+        def end(client: Client) -> tuple[float, int, float, int]:
+            priority = client.container.terms.priority
+            return self._turns.end(client, first, least_seconds), priority, client.since, client.grant
+
+        self._holders.sort(end)

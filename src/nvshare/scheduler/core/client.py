@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
+from nvshare.scheduler.core.stay import Stay
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
@@ -41,6 +42,7 @@ class Client:
     """None: its memory does not swap."""
     crossed_grant: int | None = None
     """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
+    stay: Stay = field(default_factory=Stay)
 
     def allows(self, step: Step) -> bool:
         """Whether the step is legal in the present state."""

@@ -13,7 +13,7 @@ from nvshare.scheduler.core.actions import Action, Revoke
 from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container, Containers
-from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.device import Device, step_in, step_out
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -173,7 +173,8 @@ class Core:
         match event:
             case LockRequested():
                 _check(client, Step.REQUESTED, event)
-                client.ticket = self._new_ticket()
+                if not client.stay.keeps or not client.stay.resumes(client.since, now):
+                    client.ticket = self._new_ticket()
                 device.request(client, now)
             case LockReleased():
                 if not _release(client, device, event, now):
@@ -292,16 +293,25 @@ class Core:
         return self._reconcile_each(chosen, now)
 
     def _enter(self, client: Client, event: ContainerFound, now: float) -> list[Action]:
+        known = self._containers.find(event.container)
+        members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
         self._containers.leave(client.number, client.container)
         client.container = self._containers.enter(client.number, event.container, event.terms)
+        step_in(members, now)
         return self._reconcile_members(client.container, now)
 
     def _set_terms(self, event: TermsSet, now: float) -> list[Action]:
         container = self._containers.find(event.container)
         if container is None:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
+        members = self._step_out(container.clients, now)
         container.terms = event.terms
+        step_in(members, now)
         return self._reconcile_members(container, now)
+
+    def _step_out(self, numbers: set[int], now: float) -> list[tuple[Client, Device]]:
+        """For clients whose container or terms are about to change; ``step_in`` when they have."""
+        return step_out([self._clients[number] for number in sorted(numbers)], now)
 
     def _reconcile_members(self, container: Container, now: float) -> list[Action]:
         used = set()

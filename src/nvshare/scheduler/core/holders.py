@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
@@ -102,6 +102,17 @@ class Holders:
         """A holder is none any more, or comes into another group."""
         self.group(client).remove(client)
         client.blocking = False
+
+    def sort(self, key: Callable[[Client], tuple[float, int, float, int]]) -> None:
+        """Brings those that were not asked to leave into another order; no longest ones are left if it is another."""
+        clients = [*self.longest, *self.others]
+        ordered = sorted(clients, key=key)
+        if ordered == clients:
+            return
+        for client in clients:
+            (self.longest if client in self.longest else self.others).remove(client)
+        for client in ordered:
+            self.others.append(client)
 
     def arrange(self, first: Client | None) -> None:
         """Finds anew which are the longest ones, for the first waiter."""

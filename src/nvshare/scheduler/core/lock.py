@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Iterator
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke
 from nvshare.scheduler.core.blocking import Blocking
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Group, Holders
 from nvshare.scheduler.core.leaving import must_leave
@@ -43,6 +44,7 @@ from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import Line, Turn
+from nvshare.scheduler.core.standing import NEVER
 from nvshare.scheduler.core.transitions import ClientState, Step
 from nvshare.scheduler.core.turns import Turns
 
@@ -57,7 +59,7 @@ class Lock:
         self.quantum_seconds = quantum_seconds
         self.awaited = 0
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
-        self.turns = Turns()
+        self.turns = Turns(settings)
         """Who waits, in the order of their turns."""
         self.grants = self.revokes = self.overdue = 0
         self._settings = settings
@@ -71,9 +73,8 @@ class Lock:
     def add(self, client: Client, revokes: int) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
         self.revokes += revokes
+        self.turns.enter(client, client.since)
         match client.state:
-            case ClientState.WAITING:
-                self.turns.add(client)
             case ClientState.HOLDING:
                 self._holders.others.append(client)
             case ClientState.LEAVING:
@@ -85,18 +86,19 @@ class Lock:
         """A client is gone."""
         if client.holds:
             self._holders.take_out(client)
-        elif client.state is ClientState.WAITING:
-            self.turns.remove(client)
+        self.turns.leave(client, now)
         self._vacate(now)
 
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
         client.advance(Step.REQUESTED)
-        client.since = now
-        self.turns.add(client)
+        idle_seconds, client.since = now - client.since, now
+        worth_seconds = self._blocking.worth_seconds(client) if self._residency.clients else 0.0
+        self.turns.ask(client, idle_seconds, worth_seconds, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
+        self.turns.give_back(client, now)
         self._holders.take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
@@ -133,32 +135,40 @@ class Lock:
 
     @property
     def quantum_end(self) -> float | None:
-        """When holders are asked to leave for the first waiter; None: none has to."""
-        return self._blocking.quantum_end(self.quantum_seconds) if self._blocking.clients else None
+        """When holders are asked to leave for the first waiter; None: none has to, or its class is too low for that."""
+        return None if self._blocking.end == NEVER else self._blocking.end
 
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = self.quantum_end
+        deadline = self._blocking.end
+        if not self.turns.is_alike:
+            deadline = min(deadline, self.turns.deadline)
         if self._holders.leaving.count:
-            grace_end = self._holders.leaving.first().revoked_at + self._settings.grace_seconds
-            deadline = grace_end if deadline is None else min(deadline, grace_end)
-        return deadline
+            deadline = min(deadline, self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
+        return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
         # Memory that swaps can't be in all at once.
         self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        self.turns.standings.quantum_seconds = self.quantum_seconds
         if self._holders.leaving.count:
             self._report_unresponsive(now, actions)
+        if not self.turns.is_alike:
+            used_up = self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF)
+            self._revoke_used_up(used_up, now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
         first = None if self.awaited else admit(now, new_grant, actions)
         moved = self._blocking.find(self._in_need(first))
         if first is not None:
             self._let_pass(first, now, new_grant, actions)
-        if self._blocking.clients and now >= self._blocking.quantum_end(self.quantum_seconds):
+        self._blocking.find_end()
+        if now >= self._blocking.end:
             self._revoke_blocking(now, actions)
+        if not self.turns.is_alike and self.turns.tells_limited():
+            moved = (*moved, *self._holders.longest, *self._holders.others)
         self._blocking.tell(moved, max(1, len(self.turns)), actions)
         if self._holders.unresponsive.count and not self.awaited:
             self._kill(actions)
@@ -169,13 +179,17 @@ class Lock:
         behind = tuple(Turn(client.number, now - client.since) for client in ahead)
         for position, client in enumerate(self.turns, start=1):
             too_large, seconds = self._residency.never_fits(client), now - client.since
-            yield client, Line(position, len(self.turns), seconds, behind, self.awaited > 0, too_large)
+            limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
+            yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
         if not self._holders.outgrown(slack_bytes):
             return
-        for client in (*reversed(self._holders.others), *reversed(self._holders.longest)):
+        staying = [*reversed(self._holders.others), *reversed(self._holders.longest)]
+        if self.turns.is_mixed:
+            staying.sort(key=lambda client: (client.container.terms.priority, -client.since, -client.grant))
+        for client in staying:
             account = client.account
             if self._holders.rule is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
                 self._revoke(client, now, actions)
@@ -203,7 +217,12 @@ class Lock:
         return None
 
     def _may_come(self, client: Client) -> bool:  # else it is passed over and keeps no room
-        return not self._residency.never_fits(client) and self._holders.fits((self._holders.unresponsive,), (client,))
+        stuck = (self._holders.unresponsive,)
+        return (
+            self.turns.may_come(client)
+            and not self._residency.never_fits(client)
+            and self._holders.fits(stuck, (client,))
+        )
 
     def _is_ready(self, client: Client, now: float) -> bool:
         """Whether a waiter that fits may have the lock now as far as its memory goes."""
@@ -213,16 +232,19 @@ class Lock:
         return swap.is_in or (swap.may_be_in and self._residency.is_late(swap, now))
 
     def _first(self) -> Client | None:
-        """The first waiter that is not kept out by unresponsive holders alone."""
+        """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
         if not self._holders.unresponsive.count:
-            return next(iter(self.turns), None)
+            if self.turns.is_alike or not self.turns.has_limits:
+                return next(iter(self.turns), None)
+            return next(filter(self.turns.may_come, self.turns), None)
         if self._holders.rule is Policy.EXCLUSIVE:
             return None
         stuck = (self._holders.unresponsive,)
-        return next((client for client in self.turns if self._holders.fits(stuck, (client,))), None)
+        able = (client for client in self.turns if self.turns.may_come(client))
+        return next((client for client in able if self._holders.fits(stuck, (client,))), None)
 
     def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        self.turns.remove(client)
+        self.turns.grant(client, now)
         client.advance(Step.GRANTED)
         client.grant = new_grant()
         client.grants += 1
@@ -243,20 +265,29 @@ class Lock:
         left_now = left - self._holders.leaving.movable_bytes
         if left_now < 0 or self._holders.unknown:
             return
-        waiters: Iterable[Client] = self.turns
+        waiters: Iterable[Client] = filter(self.turns.may_come, self.turns) if self.turns.has_limits else self.turns
         if self._holders.unresponsive.count:
-            waiters = (client for client in waiters if self._holders.fits((self._holders.unresponsive,), (client,)))
+            able = waiters
+            waiters = (client for client in able if self._holders.fits((self._holders.unresponsive,), (client,)))
         left_then = left - first.account.movable_bytes
         for client in self._blocking.clients:
             left_then += client.account.movable_bytes
-        for client in passing(waiters, first, left_now, left_then, left_for_two):
+        for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.is_uneven):
             if not self._residency.clients or self._is_ready(client, now):
                 self._grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
+        self._blocking.push(now)
         for client in self._blocking.clients:
             self._revoke(client, now, actions)
         self._blocking.forget()
+        self._blocking.find_end()
+
+    def _revoke_used_up(self, containers: list[Container], now: float, actions: list[Action]) -> None:
+        for client in (*self._holders.longest, *self._holders.others):
+            if client.container in containers:
+                self.turns.cut(client, self._blocking.least_seconds, now)
+                self._revoke(client, now, actions)
 
     def _in_need(self, first: Client | None) -> Client | None:
         """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
@@ -292,11 +323,11 @@ class Lock:
         """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
         if self._settings.unresponsive is not Unresponsive.KILL or not len(self.turns):
             return
-        first = next(iter(self.turns))
+        first = next(filter(self.turns.may_come, self.turns), None)
         alive = [client for client in self._holders.unresponsive if not client.killed]
         # They may have been asked to leave in another order than they came.
         alive.sort(key=lambda client: (client.since, client.grant))
-        if not alive or self._holders.fits((), (*alive, first)):
+        if first is None or not alive or self._holders.fits((), (*alive, first)):
             return
         lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self._ledger.left_bytes
         for client in must_leave(self._holders.rule, alive, lacking, first):

@@ -11,12 +11,14 @@ PASSING_WAITERS: Final = 32
 """How many waiters are looked at, so that an event costs the same however many wait."""
 
 
-def passing(waiters: Iterable[Client], first: Client, left_now: int, left_then: int, left_for_two: int) -> list[Client]:
+def passing(
+    waiters: Iterable[Client], first: Client, left_now: int, left_then: int, left_for_two: int, *, even: bool
+) -> list[Client]:
     """Those of the waiters, which begin with the first in their order, that may come in now.
 
     ``left_now``: bytes that are left beside all holders, not negative; ``left_then``: beside the first waiter and those
     who stay when it comes in; ``left_for_two``: beside nobody but holders that never leave. No footprint of a holder is
-    unknown.
+    unknown. ``even``: all quanta are equally long.
     """
     found: list[Client] = []
     if left_then < 0 or not first.account.is_known:
@@ -35,7 +37,7 @@ def passing(waiters: Iterable[Client], first: Client, left_now: int, left_then: 
         elif known and needed <= left_then and before is first:
             # It comes in together with the first.
             left_then -= needed
-        elif not known or (needed > left_then and needed + before.account.movable_bytes > left_for_two):
+        elif even and (not known or (needed > left_then and needed + before.account.movable_bytes > left_for_two)):
             # It comes in when the one before it leaves, at the earliest.
             before = client
         else:

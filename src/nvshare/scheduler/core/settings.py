@@ -42,3 +42,7 @@ class Settings:
     """What stays free on each device where memory swaps, for what the driver takes unasked; None: a share of it."""
     host_bytes: int = 0
     """Host memory for all clients' arenas together."""
+    floor: float = 0.05
+    """What lower priority classes together get of a device's time while a higher one always wants it. From 0 to 0.5."""
+    burst_seconds: float = 0.0
+    """The most of a device's time that a container saves for bursts while it is idle; 0: there are none."""

@@ -43,6 +43,8 @@ class Line:
     """Nothing is granted now, because clients of a former scheduler may come back."""
     too_large: bool = False
     """What it has that can be swapped does not fit the device, not even alone: it is passed over until it does."""
+    limit_seconds: float = 0.0
+    """So long its container's compute limit keeps it out; infinite: until others of the container have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ class DeviceSnapshot:
     policy: Policy
     quantum_seconds: float
     quantum_left_seconds: float | None
-    """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter."""
+    """Until holders are asked to leave for the first waiter; None while no holder blocks a waiter, or only holders of a
+    higher class do."""
     recovering: bool
     """Holders of the scheduler before this one are not back yet; nothing is granted before they are, or are dead."""
     clients: tuple[ClientSnapshot, ...]
