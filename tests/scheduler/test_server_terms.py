@@ -128,6 +128,18 @@ def test_the_first_word_counts(serve: Serve) -> None:
     until(scheduler, second, NAME, weight=3.0, memory_limit_bytes=GIB)
 
 
+def test_who_says_no_terms_hears_of_no_limit(serve: Serve) -> None:
+    """An older library does not know the frame; who says terms late is told then what it missed."""
+    scheduler = serve()
+    client = scheduler.client().register()
+    until(scheduler, client, OWN)
+    sets(scheduler, OWN, memory_limit_bytes=4 * GIB)
+    until(scheduler, client, OWN, memory_limit_bytes=4 * GIB)
+    assert client.has_nothing()
+    says(client, "")
+    assert client.expect(wire.Limit) == wire.Limit(4 * GIB)
+
+
 @pytest.mark.parametrize(
     "terms",
     [

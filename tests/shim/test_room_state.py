@@ -296,3 +296,18 @@ def test_what_becomes_fixed_was_given_once() -> None:
     assert room.take(MOVABLE, 6) == IN
     lib.nvs_room_state_pin(room.state, 4)
     assert (room.state.allotted_bytes, room.state.admitted_bytes, room.state.fixed_bytes) == (6, 6, 4)
+
+
+def test_fixed_memory_that_was_given_back_is_asked_for_again() -> None:
+    """The scheduler counts what it is told; also while somebody waits, who is not served by what another one freed."""
+    room = registered()
+    lib.nvs_room_state_want(room.state, FIXED, 10)
+    [grow] = room.says()
+    assert room.allot(1, 0, 0, grow.request)
+    assert room.take(FIXED, 10) == IN
+    lib.nvs_room_state_want(room.state, FIXED, 8)
+    lib.nvs_room_state_count_fixed(room.state, -9)
+    assert room.try_(FIXED, 8) == IN
+    resident, _grow = room.says()
+    assert resident.memory.fixed_bytes == 1
+    assert room.try_(FIXED, 8) == WAIT

@@ -45,11 +45,12 @@ def two(size_a: float = 1, size_b: float = 1, limit: float = 4) -> Table:
 
 
 def test_what_fits_is_admitted_without_slack() -> None:
-    """A asks for all that is left: it gets that, and nothing on top that it could take unasked."""
+    """A asks for some of what is left, then for all: it gets that, and nothing on top that it could take unasked."""
     table = two()
-    [action] = table.core.handle(GrowthRequested(ord("A"), 1, 3 * GIB, 0), 0.0)
-    assert isinstance(action, Allot)
-    assert action.admitted_bytes == 3 * GIB
+    for request, size in ((1, 2 * GIB), (2, 3 * GIB)):
+        [action] = table.core.handle(GrowthRequested(ord("A"), request, size, 0), 0.0)
+        assert isinstance(action, Allot)
+        assert action.admitted_bytes == size
 
 
 def test_the_sum_counts() -> None:
@@ -126,12 +127,12 @@ def test_who_does_not_answer_keeps_its_slack() -> None:
 
 
 def test_a_context_does_not_count() -> None:
-    """A container that has all that it may have makes contexts all the same."""
+    """A container that has more than it may have now makes contexts all the same."""
     table = Table(pinned=1)
     table.comes("A", 4)
     enters(table, "A")
     table.comes("B")
-    enters(table, "B")
+    enters(table, "B", size=2)
     assert table.grows("B", 0) == ["allot B 0 as 1"]
 
 
