@@ -15,7 +15,7 @@ from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters, Watch
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
@@ -79,6 +79,8 @@ class SessionV1:
                 pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
             case Allot() | Evict() | RefuseGrowth():
                 raise AssertionError("a version 1 client's memory does not swap")
+            case Watch():
+                raise AssertionError("a version 1 client reports no progress")
             case _:
                 assert_never(action)
 

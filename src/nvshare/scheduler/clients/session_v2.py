@@ -14,6 +14,7 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.registered_client import Delivery
@@ -54,7 +55,11 @@ class SessionV2:
                 self._tell_memory(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
-            case wire.Terms() | wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
+            case wire.Progress():
+                self._tell_progress(frame)
+            case wire.Terms():
+                self._offer_progress(frame)
+            case wire.Join() | wire.Leave() | wire.Idle():
                 raise PeerError(f"it sent {frame}, which is not served yet")
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
@@ -128,6 +133,18 @@ class SessionV2:
         if isinstance(frame, wire.LockReleased):
             self._dispatcher.drain_reported(self._number, "")
 
+    def _offer_progress(self, frame: wire.Terms) -> None:
+        """Who knows this frame can report how its work goes on."""
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        self._dispatcher.feed(ProgressOffered(self._number))
+
+    def _tell_progress(self, frame: wire.Progress) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        _check_numbers(frame)
+        self._feed(frame)
+
     def _feed(self, frame: translate.Told) -> None:
         try:
             self._dispatcher.feed(translate.event_of(frame, self._number))
@@ -163,6 +180,6 @@ class SessionV2:
         return reason.why(line, asker.description, holders)
 
 
-def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident) -> None:
+def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> None:
     if fault := translate.nonsense(frame):
         raise PeerError(f"it sent {frame}: {fault}")

@@ -37,6 +37,8 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     Policy,
     PolicySet,
+    ProgressOffered,
+    ProgressReported,
     QuantumSet,
     ResidencyReported,
     ResidentRecorded,
@@ -59,6 +61,8 @@ ClientEvent = (
     | PinnedAssumed
     | SwapEvent
     | ContainerFound
+    | ProgressOffered
+    | ProgressReported
     | ClientGone
 )
 
@@ -94,6 +98,8 @@ class Core:
                 | ResidencyReported()
                 | ArenaGrown()
                 | ContainerFound()
+                | ProgressOffered()
+                | ProgressReported()
                 | ClientGone()
             ):
                 return self._handle_client(event, now)
@@ -190,6 +196,8 @@ class Core:
                 _handle_swap(event, client, device, now)
             case ContainerFound():
                 return self._enter(client, event, now)
+            case ProgressOffered() | ProgressReported():
+                device.lock.mix.handle(event, client, now)
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]

@@ -25,6 +25,7 @@ The rules, which hold after every event:
   assumption alone takes no lock away.
 - A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
   leave for the first in the queue are killed.
+- Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
 - While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
@@ -39,6 +40,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Group, Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
@@ -59,6 +61,8 @@ class Lock:
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self.turns = Turns()
         """Who waits, in the order of their turns."""
+        self.mix = Mix()
+        """Whether those that may hold together do."""
         self.grants = self.revokes = self.overdue = 0
         self._settings = settings
         self._ledger = ledger
@@ -87,6 +91,7 @@ class Lock:
             self._holders.take_out(client)
         elif client.state is ClientState.WAITING:
             self.turns.remove(client)
+        self.mix.gone(client)
         self._vacate(now)
 
     def request(self, client: Client, now: float) -> None:
@@ -94,6 +99,7 @@ class Lock:
         client.advance(Step.REQUESTED)
         client.since = now
         self.turns.add(client)
+        self.mix.wanted(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
@@ -103,6 +109,7 @@ class Lock:
         client.told = client.killed = False
         client.held_seconds += now - client.since
         client.since = now
+        self.mix.released(client, now)
         self._vacate(now)
 
     def resize(self, client: Client, resize: Callable[[], None]) -> None:
@@ -134,16 +141,17 @@ class Lock:
     @property
     def quantum_end(self) -> float | None:
         """When holders are asked to leave for the first waiter; None: none has to."""
-        return self._blocking.quantum_end(self.quantum_seconds) if self._blocking.clients else None
+        if not self._blocking.clients:
+            return None
+        return self._blocking.quantum_end(self.mix.slice_seconds or self.quantum_seconds)
 
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = self.quantum_end
+        deadlines = [self.quantum_end, self.mix.deadline]
         if self._holders.leaving.count:
-            grace_end = self._holders.leaving.first().revoked_at + self._settings.grace_seconds
-            deadline = grace_end if deadline is None else min(deadline, grace_end)
-        return deadline
+            deadlines.append(self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
+        return min((moment for moment in deadlines if moment is not None), default=None)
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
@@ -151,13 +159,16 @@ class Lock:
         self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
         if self._holders.leaving.count:
             self._report_unresponsive(now, actions)
+        if self.mix.can_look:
+            self._look_at_mix(now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
         first = None if self.awaited else admit(now, new_grant, actions)
         moved = self._blocking.find(self._in_need(first))
         if first is not None:
             self._let_pass(first, now, new_grant, actions)
-        if self._blocking.clients and now >= self._blocking.quantum_end(self.quantum_seconds):
+        quantum_end = self.quantum_end
+        if quantum_end is not None and now >= quantum_end:
             self._revoke_blocking(now, actions)
         self._blocking.tell(moved, max(1, len(self.turns)), actions)
         if self._holders.unresponsive.count and not self.awaited:
@@ -170,6 +181,18 @@ class Lock:
         for position, client in enumerate(self.turns, start=1):
             too_large, seconds = self._residency.never_fits(client), now - client.since
             yield client, Line(position, len(self.turns), seconds, behind, self.awaited > 0, too_large)
+
+    def _look_at_mix(self, now: float, actions: list[Action]) -> None:
+        """Lets those take turns that fit together, and do better in turns."""
+        users: tuple[Client, ...] | None = None
+        may_share = self.policy is Policy.AUTO and not self.awaited and not self._holders.unresponsive.count
+        if may_share and self._holders.count + len(self.turns) <= MOST_CLIENTS:
+            users = (*self._holders, *self.turns)
+            if not self._holders.fits((), users):
+                users = None
+        self.mix.look(users, self.quantum_seconds, now, actions)
+        if self.mix.apart:
+            self._holders.rule = Policy.EXCLUSIVE
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
@@ -230,6 +253,7 @@ class Lock:
         client.waited_seconds += now - client.since
         client.since = now
         self._holders.others.append(client)
+        self.mix.granted(client, now)
         if self._residency.clients:
             self._residency.traffic.granted(now, swaps=client.swap is not None)
         actions.append(Grant(client.number, client.grant))
