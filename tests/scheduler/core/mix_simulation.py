@@ -36,6 +36,8 @@ GIB = 1 << 30
 MESSAGE_SECONDS = 100e-6
 NOISE_SECONDS = 0.5
 """How long the same noise lasts."""
+LOOK_SECONDS = 0.1
+"""Between two looks at what is decided."""
 
 Rates = Callable[[tuple[str, ...]], tuple[float, ...]]
 """For the kinds of programs that run now: which part of its rate alone each of them has."""
@@ -90,21 +92,20 @@ class MixSimulation:
         noise: float = 0.04,
         seed: int = 1,
         policy: Policy = Policy.AUTO,
-        step_seconds: float = 0.0025,
+        step_seconds: float = 0.005,
     ) -> None:
         self.core = Core(Settings(policy=policy, quantum_seconds=quantum_seconds, assumed_pinned_bytes=0))
         self.now = 0.0
         self.programs: list[Program] = []
         self.changes: list[tuple[float, bool]] = []
         """When it was decided that they take turns, or not any more."""
-        self.trial_seconds = 0.0
         self._rates = rates
         self._noise = noise
         self._random = random.Random(seed)
         self._step = step_seconds
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._noise_until = 0.0
+        self._noise_until = self._look_at = 0.0
         self.core.handle(DeviceSeen(DEVICE, 64 * GIB), 0.0)
 
     def add(
@@ -129,11 +130,10 @@ class MixSimulation:
             self._events()
             self._work(self._step)
             self.now += self._step
-            shown = self.core.snapshot(self.now)[0].mix
-            if shown is not None:
-                self.trial_seconds += self._step if shown.measuring and shown.ratio is not None else 0.0
-                if not self.changes or self.changes[-1][1] is not shown.turns:
-                    self.changes.append((self.now, shown.turns))
+            if self.now >= self._look_at:
+                self._look_at = self.now + LOOK_SECONDS
+                if not self.changes or self.changes[-1][1] is not self.in_turns:
+                    self.changes.append((self.now, self.in_turns))
 
     def normalized(self) -> float:
         """What all have done, by what one alone would have in the same time."""

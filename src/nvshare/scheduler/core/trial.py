@@ -18,7 +18,8 @@ from nvshare.scheduler.core.meters import Meter, estimate
 from nvshare.scheduler.core.transitions import ClientState
 
 SLICE_SECONDS: Final = 0.25
-"""A turn in the first rounds."""
+"""A turn in the first rounds, of up to four clients; of more it is shorter, so that a round is not longer."""
+SHORTEST_SLICE_SECONDS: Final = 0.05
 LONGEST_SLICE_SECONDS: Final = 2.0
 SLICE_SUBMISSIONS: Final = 20
 """A turn has time for so many submissions, as fast as they came together."""
@@ -26,10 +27,11 @@ SETTLE_SECONDS: Final = 0.15
 """How long queues take to fill."""
 ROUNDS_A_LENGTH: Final = 3
 """After so many rounds the turns become twice as long: these were too short for what goes on in them."""
-FEWEST_ROUNDS: Final = 3
+FEWEST_TURNS: Final = 6
+"""Of all rounds together."""
 MOST_ROUNDS: Final = 8
 CLEAR_BY: Final = 0.25
-"""What differs by so much needs no second round."""
+"""What differs by so much needs no more turns than one of each."""
 MOST_SPOILED: Final = 3
 """Rounds in which a client had nothing to do."""
 CONFIDENCE: Final = 2.0
@@ -135,7 +137,8 @@ class Trial:
             meter.counted, meter.seconds = 0, 0.0
         if stage is Stage.APART:
             slowest = min(self._before.values())
-            length = max(SLICE_SECONDS, SLICE_SUBMISSIONS / slowest) * 2 ** (len(self._ratios) // ROUNDS_A_LENGTH)
+            least = max(SHORTEST_SLICE_SECONDS, SLICE_SECONDS * min(1.0, 4 / len(self._meters)))
+            length = max(least, SLICE_SUBMISSIONS / slowest) * 2 ** (len(self._ratios) // ROUNDS_A_LENGTH)
             self.slice_seconds = min(length, LONGEST_SLICE_SECONDS)
             self.until = now + 2.0 + len(self._meters) * (self.slice_seconds + 1.0)
         else:
@@ -186,7 +189,8 @@ class Trial:
         found = estimate(self._ratios, tuple(shares.values()))
         bound = 1 + MARGIN if self._turns else 1 - MARGIN
         difference, rounds = abs(found.ratio - bound), len(self._ratios)
-        known = difference > CONFIDENCE * found.error and (difference > CLEAR_BY or rounds >= FEWEST_ROUNDS)
+        enough = difference > CLEAR_BY or rounds * len(shares) >= FEWEST_TURNS
+        known = enough and difference > CONFIDENCE * found.error
         return self._conclude(found.ratio < bound, found.ratio, now) if known or rounds >= MOST_ROUNDS else None
 
     def _conclude(self, turns: bool, ratio: float | None, now: float) -> Outcome:
