@@ -132,8 +132,9 @@ class MixSimulation:
             self.now += self._step
             if self.now >= self._look_at:
                 self._look_at = self.now + LOOK_SECONDS
-                if not self.changes or self.changes[-1][1] is not self.in_turns:
-                    self.changes.append((self.now, self.in_turns))
+                shown = self.core.snapshot(self.now)[0].mix
+                if shown is not None and (not self.changes or self.changes[-1][1] is not shown.turns):
+                    self.changes.append((self.now, shown.turns))
 
     def normalized(self) -> float:
         """What all have done, by what one alone would have in the same time."""
