@@ -55,6 +55,8 @@ class Program:
     """How long what it has queued takes, alone."""
     pause: tuple[float, float] = (0.0, 0.0)
     """It works for so long, then it does nothing for so long; 0: it always works."""
+    gaps: float = 0.0
+    """Which part of pacing's looks find nothing left to do."""
     started: float = 0.0
     done: float = 0.0
     """Completed."""
@@ -72,6 +74,8 @@ class Program:
     watched: float = 0.0
     report_at: float = float("inf")
     noise: float = 1.0
+    stuck: bool = False
+    """It does nothing any more, and keeps the lock."""
     turns: list[tuple[float, float]] = field(default_factory=list)
     """Of each turn, when it began and ended."""
 
@@ -201,7 +205,9 @@ class MixSimulation:
 
     def _report(self, program: Program) -> None:
         if program.watched:
-            self._say(ProgressReported(program.number, int(program.submitted), self.now))
+            looks = int(program.submitted / 64)
+            empty_looks = int(looks * program.gaps)
+            self._say(ProgressReported(program.number, int(program.submitted), self.now, looks, empty_looks))
             program.report_at = self.now + program.watched
 
     def _work(self, seconds: float) -> None:
@@ -217,6 +223,8 @@ class MixSimulation:
             self._follow(program, program in running)
 
     def _has_work(self, program: Program) -> bool:
+        if program.stuck:
+            return False
         return program.queued > 0 or (program.works(self.now) and not program.leaving)
 
     def _complete(self, program: Program, part: float, seconds: float) -> None:
@@ -235,6 +243,8 @@ class MixSimulation:
     def _follow(self, program: Program, ran: bool) -> None:
         """What the library does without being told."""
         works = program.works(self.now)
+        if program.stuck:
+            return
         if program.held:
             program.turns[-1] = program.turns[-1][0], self.now
             if self.now >= program.report_at:

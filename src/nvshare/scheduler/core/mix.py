@@ -140,8 +140,6 @@ class Mix:
         """A client is gone."""
         self._meters.pop(client.number, None)
         self._recent.pop(client.number, None)
-        for members in [each for each in self._verdicts if client.number in each]:
-            del self._verdicts[members]
 
     # What is to be done.
 
