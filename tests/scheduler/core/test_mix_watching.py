@@ -119,13 +119,12 @@ def test_many() -> None:
 
 
 def test_one_that_does_not_answer() -> None:
-    """A holder that does not give the lock back in a trial ends the trial; the others go on beside it."""
+    """A holder that says nothing any more in a trial ends the trial; the others go on beside it."""
     simulation = in_trial()
     first, second = simulation.programs
     second.stuck = True
     simulation.run(20.0)
-    [one, other] = simulation.core.snapshot(simulation.now)[0].clients
-    assert [one.state.value, other.state.value] == ["holding", "unresponsive"]
+    assert simulation.core.snapshot(simulation.now)[0].clients[0].state.value == "holding"
     done = first.done
     simulation.run(2.0)
     assert first.done - done >= 1.9 * first.rate
