@@ -362,6 +362,7 @@ class Device(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     RESERVE_BYTES_FIELD_NUMBER: _builtins.int
     SWAPPING_FIELD_NUMBER: _builtins.int
+    MIX_FIELD_NUMBER: _builtins.int
     AWAITED_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -388,6 +389,10 @@ class Device(_message.Message):
     @_builtins.property
     def swapping(self) -> Global___Swapping: ...
     @_builtins.property
+    def mix(self) -> Global___Mix:
+        """Absent: fewer than two clients use the device whose work can be measured."""
+
+    @_builtins.property
     def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___AwaitedHolder]:
         """While recovering: the holders that the device waits for."""
 
@@ -407,11 +412,12 @@ class Device(_message.Message):
         index: _builtins.str = ...,
         reserve_bytes: _builtins.int = ...,
         swapping: Global___Swapping | None = ...,
+        mix: Global___Mix | None = ...,
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
@@ -423,6 +429,47 @@ class Device(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__quantum_left_seconds) -> _WhichOneofReturnType__quantum_left_seconds | None: ...
 
 Global___Device: _TypeAlias = Device  # noqa: Y015
+
+@_typing.final
+class Mix(_message.Message):
+    """Whether the clients that use a device now, and fit it together, do better together or in turns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURNS_FIELD_NUMBER: _builtins.int
+    MEASURING_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    MEASURED_SECONDS_FIELD_NUMBER: _builtins.int
+    turns: _builtins.bool
+    """They take turns because that is better."""
+    measuring: _builtins.bool
+    """It is being found out."""
+    ratio: _builtins.float
+    """What they do together, measured by what they do in turns. Absent: not known."""
+    measured_seconds: _builtins.float
+    """How long ago that was measured. Absent: never."""
+    def __init__(
+        self,
+        *,
+        turns: _builtins.bool = ...,
+        measuring: _builtins.bool = ...,
+        ratio: _builtins.float | None = ...,
+        measured_seconds: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "measured_seconds", b"measured_seconds", "ratio", b"ratio"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "measured_seconds", b"measured_seconds", "measuring", b"measuring", "ratio", b"ratio", "turns", b"turns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__measured_seconds: _TypeAlias = _typing.Literal["measured_seconds"]  # noqa: Y015
+    _WhichOneofArgType__measured_seconds: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__ratio: _TypeAlias = _typing.Literal["ratio"]  # noqa: Y015
+    _WhichOneofArgType__ratio: _TypeAlias = _typing.Literal["_ratio", b"_ratio"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__measured_seconds) -> _WhichOneofReturnType__measured_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio) -> _WhichOneofReturnType__ratio | None: ...
+
+Global___Mix: _TypeAlias = Mix  # noqa: Y015
 
 @_typing.final
 class Swapping(_message.Message):

@@ -39,6 +39,7 @@ def _to_device(document: Document) -> admin_pb2.Device:
             allocations_without_client=_to_allocation,
             awaited=_to_awaited,
             swapping=_to_swapping,
+            mix=_to_mix,
         )
     )
 
@@ -49,6 +50,10 @@ def _to_awaited(document: Document) -> admin_pb2.AwaitedHolder:
 
 def _to_swapping(document: Document) -> admin_pb2.Swapping:
     return admin_pb2.Swapping(**_fields(admin_pb2.Swapping, document))
+
+
+def _to_mix(document: Document) -> admin_pb2.Mix:
+    return admin_pb2.Mix(**_fields(admin_pb2.Mix, document))
 
 
 def _to_client(document: Document) -> admin_pb2.Client:
@@ -98,6 +103,7 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "free_bytes": memory.of(device).free_bytes,
         "reserve_bytes": device.reserve_bytes,
         "swapping": _of_numbers(device.swapping) if device.HasField("swapping") else None,
+        "mix": _of_mix(device.mix) if device.HasField("mix") else None,
         "policy": device.policy,
         "quantum_seconds": device.quantum_seconds,
         "quantum_left_seconds": left,
@@ -105,6 +111,15 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "awaited": [{"pid": holder.pid, "command": holder.command} for holder in device.awaited],
         "clients": [_of_client(client) for client in device.clients],
         "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
+    }
+
+
+def _of_mix(mix: admin_pb2.Mix) -> Document:
+    return {
+        "turns": mix.turns,
+        "measuring": mix.measuring,
+        "ratio": _seconds(mix.ratio) if mix.HasField("ratio") else None,
+        "measured_seconds": _seconds(mix.measured_seconds) if mix.HasField("measured_seconds") else None,
     }
 
 

@@ -108,6 +108,8 @@ def aged(status: admin_pb2.Status, seconds: float) -> admin_pb2.Status:
     for device in later.devices:
         if device.HasField("quantum_left_seconds"):
             device.quantum_left_seconds = max(device.quantum_left_seconds - seconds, 0)
+        if device.mix.HasField("measured_seconds"):
+            device.mix.measured_seconds += seconds
         for client in device.clients:
             if client.state in _HOLDERS:
                 client.held_seconds += seconds

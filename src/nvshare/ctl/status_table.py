@@ -52,6 +52,8 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     if device.reserve_bytes:
         yield Text.assemble(("swap    ", "dim"), _swapping(device))
     yield Text.assemble(("turns   ", "dim"), _turns(device))
+    if device.HasField("mix"):
+        yield Text.assemble(("together", "dim"), f": {_mix(device.mix)}")
     for holder in device.awaited:
         whom = f"pid {holder.pid}" if holder.pid else "a process that can't be seen"
         yield Text(f"        recovering: waits for {whom} ({_short_paths(holder.command) or '?'})", "yellow")
@@ -87,6 +89,13 @@ def _turns(device: admin_pb2.Device) -> str:
     parts = [f"policy {device.policy}", f"quantum {device.quantum_seconds:g} s{left}"]
     parts += [f"{states[state]} {state}" for state in display.STATE_STYLES if states[state]]
     return ", ".join(parts)
+
+
+def _mix(mix: admin_pb2.Mix) -> str:
+    if not mix.HasField("ratio"):
+        return "measuring" if mix.measuring else "not known, so together"
+    better = "turns" if mix.turns else "together"
+    return f"{mix.ratio:.2f} of turns, so {better}" + (", measuring again" if mix.measuring else "")
 
 
 def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:

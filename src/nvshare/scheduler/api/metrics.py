@@ -62,7 +62,17 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         for choice in Policy:
             policy.add_metric([device.device, choice.value], device.policy is choice)
         missing.add_metric([device.device], snapshot.allocations_without_client.get(device.device, 0))
-    yield from (clients, policy, missing)
+    ratio = GaugeMetricFamily(
+        "nvshare_together_ratio", "What clients do together, measured by what they do in turns.", labels=["gpu"]
+    )
+    turns = GaugeMetricFamily(
+        "nvshare_turns_are_better", "1: clients that fit take turns all the same.", labels=["gpu"]
+    )
+    for device in snapshot.devices:
+        if device.mix is not None and device.mix.ratio is not None:
+            ratio.add_metric([device.device], device.mix.ratio)
+            turns.add_metric([device.device], device.mix.turns)
+    yield from (clients, policy, missing, ratio, turns)
 
 
 def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:

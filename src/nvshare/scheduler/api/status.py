@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot, TrafficSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, MixSnapshot, SwapSnapshot, TrafficSnapshot
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
@@ -39,9 +39,16 @@ def device_message(
         recovering=snapshot.recovering,
         reserve_bytes=snapshot.reserve_bytes,
         swapping=_swapping_message(snapshot.traffic),
+        mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
+    )
+
+
+def _mix_message(mix: MixSnapshot) -> admin_pb2.Mix:
+    return admin_pb2.Mix(
+        turns=mix.turns, measuring=mix.measuring, ratio=mix.ratio, measured_seconds=mix.measured_seconds
     )
 
 

@@ -24,6 +24,7 @@ from nvshare.scheduler.core.actions import (
     Revoke,
     TellLimit,
     TellWaiters,
+    Watch,
 )
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
@@ -90,6 +91,8 @@ class SessionV1:
                 pass  # Version 1 has no such message.
             case Allot() | Evict() | RefuseGrowth():
                 raise AssertionError("a version 1 client's memory does not swap")
+            case Watch():
+                raise AssertionError("a version 1 client reports no progress")
             case _:
                 assert_never(action)
 

@@ -14,6 +14,7 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import ClientAction, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.registered_client import Delivery
@@ -68,7 +69,9 @@ class SessionV2:
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Terms():
                 self._say_terms(frame)
-            case wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
+            case wire.Progress():
+                self._tell_progress(frame)
+            case wire.Join() | wire.Leave() | wire.Idle():
                 raise PeerError(f"it sent {frame}, which is not served yet")
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
@@ -135,6 +138,8 @@ class SessionV2:
         if self._limit is not None:
             self.deliver(self._limit)
         self._registrar.said_terms(self._number, terms, frame.container)
+        # Who knows this frame knows of progress, too.
+        self._dispatcher.feed(ProgressOffered(self._number))
 
     def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
         if not self._number:
@@ -157,6 +162,12 @@ class SessionV2:
         self._feed(frame)
         if isinstance(frame, wire.LockReleased):
             self._dispatcher.drain_reported(self._number, "")
+
+    def _tell_progress(self, frame: wire.Progress) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        _check_numbers(frame)
+        self._feed(frame)
 
     def _feed(self, frame: translate.Told) -> None:
         try:
@@ -193,6 +204,6 @@ class SessionV2:
         return reason.why(line, asker.description, holders)
 
 
-def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident) -> None:
+def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> None:
     if fault := translate.nonsense(frame):
         raise PeerError(f"it sent {frame}: {fault}")

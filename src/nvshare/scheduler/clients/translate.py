@@ -14,6 +14,7 @@ from nvshare.scheduler.core.actions import (
     Revoke,
     TellLimit,
     TellWaiters,
+    Watch,
 )
 from nvshare.scheduler.core.events import (
     Backend,
@@ -23,6 +24,7 @@ from nvshare.scheduler.core.events import (
     GrowthRequested,
     LockReleased,
     LockRequested,
+    ProgressReported,
     ResidencyReported,
 )
 from nvshare.scheduler.core.terms import Priority, SomeTerms
@@ -45,7 +47,7 @@ _PRIORITY: Final = {
     wire.Priority.HIGH: Priority.HIGH,
 }
 
-Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident
+Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident | wire.Progress
 """The frames that are events, but for REGISTER."""
 
 _MOST_BYTES: Final = 1 << 50
@@ -58,12 +60,14 @@ def backend(frame: wire.Register) -> Backend:
     return Backend.SWAP if frame.swaps else _BACKEND[frame.backend]
 
 
-def nonsense(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident) -> str:
+def nonsense(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> str:
     """What is wrong with the numbers of a frame whatever was said before; empty: nothing."""
     if isinstance(frame, wire.Register):
         return _TOO_LARGE if max(frame.footprint_bytes, frame.total_bytes) > _MOST_BYTES else ""
     if isinstance(frame, wire.Footprint):
         return _TOO_LARGE if frame.footprint_bytes > _MOST_BYTES else ""
+    if isinstance(frame, wire.Progress):
+        return "more looks found nothing than there were" if frame.empty_looks > frame.looks else ""
     if isinstance(frame, wire.Grow):
         if not frame.request:
             return "requests count from 1"
@@ -104,7 +108,7 @@ def terms_of(frame: wire.Terms) -> SomeTerms:
 
 def event_of(
     frame: Told, client: int
-) -> LockRequested | LockReleased | FootprintChanged | GrowthRequested | ResidencyReported:
+) -> LockRequested | LockReleased | FootprintChanged | GrowthRequested | ResidencyReported | ProgressReported:
     """The event of any other frame of a client."""
     match frame:
         case wire.ReqLock():
@@ -128,6 +132,8 @@ def event_of(
                 out_bytes=frame.out_bytes,
                 lacking_bytes=frame.lacking_bytes,
             )
+        case wire.Progress(submissions, at_microseconds, looks, empty_looks):
+            return ProgressReported(client, submissions, at_microseconds / 1e6, looks, empty_looks)
         case _:
             assert_never(frame)
 
@@ -149,5 +155,7 @@ def frame_of(action: ClientAction) -> wire.SchedulerFrame:
             return wire.RefuseGrowth(request, reason)
         case TellLimit(_, limit_bytes, others_bytes):
             return wire.Limit(limit_bytes, others_bytes)
+        case Watch(_, interval_seconds):
+            return wire.Watch(round(interval_seconds * 1e6))
         case _:
             assert_never(action)

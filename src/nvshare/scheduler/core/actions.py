@@ -113,7 +113,15 @@ class Measure:
     device: str
 
 
-ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Send WATCH: the client reports its progress every ``interval_seconds`` while it holds; 0: no more."""
+
+    client: int
+    interval_seconds: float
+
+
+ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch
 """What is sent to the client as it is."""
 
 Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.absent import Absent
-from nvshare.scheduler.core.actions import Action, Revoke
+from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.client_events import SwapEvent, check, disbelieve, handle_swap, release
 from nvshare.scheduler.core.containers import Container, Containers
 from nvshare.scheduler.core.device import Device, step_in, step_out
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -37,6 +38,8 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     Policy,
     PolicySet,
+    ProgressOffered,
+    ProgressReported,
     QuantumSet,
     ResidencyReported,
     ResidentRecorded,
@@ -48,9 +51,8 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.terms import Terms
-from nvshare.scheduler.core.transitions import INITIAL, ClientState, Step
+from nvshare.scheduler.core.transitions import INITIAL, Step
 
-SwapEvent = GrowthRequested | ResidencyReported | ArenaGrown
 ClientEvent = (
     LockRequested
     | LockReleased
@@ -59,6 +61,8 @@ ClientEvent = (
     | PinnedAssumed
     | SwapEvent
     | ContainerFound
+    | ProgressOffered
+    | ProgressReported
     | ClientGone
 )
 
@@ -94,6 +98,8 @@ class Core:
                 | ResidencyReported()
                 | ArenaGrown()
                 | ContainerFound()
+                | ProgressOffered()
+                | ProgressReported()
                 | ClientGone()
             ):
                 return self._handle_client(event, now)
@@ -172,12 +178,12 @@ class Core:
         client, device = found
         match event:
             case LockRequested():
-                _check(client, Step.REQUESTED, event)
+                check(client, Step.REQUESTED, event)
                 if not client.stay.keeps or not client.stay.resumes(client.since, now):
                     client.ticket = self._new_ticket()
                 device.request(client, now)
             case LockReleased():
-                if not _release(client, device, event, now):
+                if not release(client, device, event, now):
                     return []
             case FootprintChanged():
                 if client.swap is not None:
@@ -188,9 +194,11 @@ class Core:
             case PinnedAssumed():
                 device.pin(client, event.pinned_bytes, now, measured=False)
             case GrowthRequested() | ResidencyReported() | ArenaGrown():
-                _handle_swap(event, client, device, now)
+                handle_swap(event, client, device, now)
             case ContainerFound():
                 return self._enter(client, event, now)
+            case ProgressOffered() | ProgressReported():
+                device.lock.mix.handle(event, client, now)
             case ClientGone():
                 device.remove(client, now)
                 del self._clients[event.client]
@@ -221,7 +229,7 @@ class Core:
         if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING):
             client.grant, client.revoked_at = event.grant, now
             if event.grant != event.recorded_grant:
-                _disbelieve(client, event, actions)
+                disbelieve(client, event, actions)
         if event.backend is Backend.SWAP:
             footprint = event.footprint_bytes or 0
             client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
@@ -345,53 +353,3 @@ class Core:
     def _new_ticket(self) -> int:
         self._last_ticket += 1
         return self._last_ticket
-
-
-def _handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -> None:
-    swap = client.swap
-    if swap is None:
-        raise IllegalEvent(f"client {client.number} does not swap", event)
-    match event:
-        case GrowthRequested():
-            device.grow(client, swap, event, now)
-        case ResidencyReported():
-            if not swap.going_by <= event.order <= swap.order:
-                raise IllegalEvent(f"client {client.number} goes by order {swap.going_by} of {swap.order}", event)
-            if event.resident_bytes > event.footprint_bytes:
-                raise IllegalEvent(f"client {client.number} has no more than its footprint", event)
-            device.report(client, swap, event, now)
-        case ArenaGrown():
-            if not swap.arena_asked_bytes:
-                raise IllegalEvent(f"client {client.number} waits for no host memory", event)
-            device.residency.arena_grown(swap, event.segment_bytes)
-        case _:
-            assert_never(event)
-
-
-def _check(client: Client, step: Step, event: Event) -> None:
-    if not client.allows(step):
-        raise IllegalEvent(f"client {client.number} is {client.state.value}", event)
-
-
-def _disbelieve(client: Client, event: ClientRegistered, actions: list[Action]) -> None:
-    """No record says that the client holds: it must leave, and what it says of its grant then is no fault."""
-    if event.doubted:
-        client.state = ClientState.IDLE
-        client.crossed_grant = event.grant
-    else:
-        client.state = ClientState.LEAVING
-    if event.claimed is ClaimedState.HOLDING:
-        actions.append(Revoke(client.number, event.grant))
-
-
-def _release(client: Client, device: Device, event: LockReleased, now: float) -> bool:
-    """Takes a grant back; False if it was back already and this only answers a Revoke that crossed the release."""
-    if client.holds and event.grant == client.grant:
-        device.release(client, now)
-        return True
-    if event.grant != client.crossed_grant:
-        held = f"holds grant {client.grant}" if client.holds else f"is {client.state.value}"
-        raise IllegalEvent(f"client {client.number} {held}", event)
-    client.advance(Step.RELEASED_AGAIN)
-    client.crossed_grant = None
-    return False

@@ -151,6 +151,7 @@ class Device:
             reserve_bytes=self.ledger.reserve_bytes,
             shortage_bytes=self.ledger.shortage_bytes,
             in_doubt=any(client.swap.doubted for client in self.residency.growing.values() if client.swap),
+            mix=lock.mix.snapshot(now),
         )
 
     def line(self, client: Client, now: float) -> Line | None:

@@ -12,7 +12,8 @@ class Policy(Enum):
     """How the clients of a device share it."""
 
     AUTO = "auto"
-    """Clients that fit the device's memory together hold the lock together; others take turns."""
+    """Clients that fit the device's memory together hold the lock together, unless they are measured to do better in
+    turns; others take turns."""
     EXCLUSIVE = "exclusive"
     """One holder at a time."""
     OFF = "off"
@@ -247,6 +248,30 @@ class TermsSet:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressOffered:
+    """A client can report how its work goes on."""
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReported:
+    """How far a client's work is, counted since its process began to use the device.
+
+    It tells so as often as a Watch asks while it holds, and each time that its gate opens, and that it has drained.
+    """
+
+    client: int
+    submissions: int
+    at_seconds: float
+    """Of the client's own clock, when they were counted."""
+    looks: int = 0
+    """At how far the device had come."""
+    empty_looks: int = 0
+    """Of them, those that found nothing left to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySet:
     """The operator chose a policy, for one device or (None) for all, later ones included."""
 
@@ -283,6 +308,8 @@ Event = (
     | MemoryFreed
     | ContainerFound
     | TermsSet
+    | ProgressOffered
+    | ProgressReported
     | PolicySet
     | QuantumSet
 )

@@ -180,6 +180,9 @@ class Holders:
         has_all = client.swap is not None and client.swap.is_in and client.swap.growth is None
         return 0 if has_all else max(0, self.squeezed[1])
 
+    def __iter__(self) -> Iterator[Client]:
+        return (client for group in self._groups for client in group)
+
     @property
     def count(self) -> int:
         """How many there are."""

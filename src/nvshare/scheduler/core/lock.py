@@ -25,6 +25,7 @@ The rules, which hold after every event:
   assumption alone takes no lock away.
 - A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
   leave for the first in the queue are killed.
+- Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
 - While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
 """
 
@@ -40,6 +41,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.holders import Group, Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
@@ -61,6 +63,8 @@ class Lock:
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self.turns = Turns(settings)
         """Who waits, in the order of their turns."""
+        self.mix = Mix()
+        """Whether those that may hold together do."""
         self.grants = self.revokes = self.overdue = 0
         self._settings = settings
         self._ledger = ledger
@@ -87,6 +91,7 @@ class Lock:
         if client.holds:
             self._holders.take_out(client)
         self.turns.leave(client, now)
+        self.mix.gone(client)
         self._vacate(now)
 
     def request(self, client: Client, now: float) -> None:
@@ -95,6 +100,7 @@ class Lock:
         idle_seconds, client.since = now - client.since, now
         worth_seconds = self._blocking.worth_seconds(client) if self._residency.clients else 0.0
         self.turns.ask(client, idle_seconds, worth_seconds, now)
+        self.mix.wanted(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
@@ -105,6 +111,7 @@ class Lock:
         client.told = client.killed = False
         client.held_seconds += now - client.since
         client.since = now
+        self.mix.released(client, now)
         self._vacate(now)
 
     def resize(self, client: Client, resize: Callable[[], None]) -> None:
@@ -146,15 +153,19 @@ class Lock:
             deadline = min(deadline, self.turns.deadline)
         if self._holders.leaving.count:
             deadline = min(deadline, self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
+        if self.mix.deadline is not None:
+            deadline = min(deadline, self.mix.deadline)
         return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
         # Memory that swaps can't be in all at once.
         self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
-        self.turns.standings.quantum_seconds = self.quantum_seconds
         if self._holders.leaving.count:
             self._report_unresponsive(now, actions)
+        if self.mix.can_look:
+            self._look_at_mix(now, actions)
+        self.turns.standings.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
         if not self.turns.is_alike:
             used_up = self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF)
             self._revoke_used_up(used_up, now, actions)
@@ -181,6 +192,18 @@ class Lock:
             too_large, seconds = self._residency.never_fits(client), now - client.since
             limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
             yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
+
+    def _look_at_mix(self, now: float, actions: list[Action]) -> None:
+        """Lets those take turns that fit together, and do better in turns."""
+        users: tuple[Client, ...] | None = None
+        may_share = self.policy is Policy.AUTO and not self.awaited and not self._holders.unresponsive.count
+        if may_share and self._holders.count + len(self.turns) <= MOST_CLIENTS:
+            users = (*self._holders, *self.turns)
+            if not self._holders.fits((), users):
+                users = None
+        self.mix.look(users, self.quantum_seconds, now, actions)
+        if self.mix.apart:
+            self._holders.rule = Policy.EXCLUSIVE
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
@@ -252,6 +275,7 @@ class Lock:
         client.waited_seconds += now - client.since
         client.since = now
         self._holders.others.append(client)
+        self.mix.granted(client, now)
         if self._residency.clients:
             self._residency.traffic.granted(now, swaps=client.swap is not None)
         actions.append(Grant(client.number, client.grant))

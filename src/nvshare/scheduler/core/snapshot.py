@@ -158,6 +158,19 @@ class TrafficSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class MixSnapshot:
+    """Whether the clients that use a device now, and fit it together, do better together or in turns."""
+
+    turns: bool
+    """They take turns for that reason."""
+    measuring: bool
+    ratio: float | None = None
+    """What they do together, measured by what they do in turns; None: not known yet."""
+    measured_seconds: float | None = None
+    """How long ago that was."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSnapshot:
     """One device and its clients, in the order of their registration."""
 
@@ -182,3 +195,5 @@ class DeviceSnapshot:
     """A growth waits for the next measurement."""
     """What the driver refused though it seemed to be there, until the device is measured again."""
     traffic: TrafficSnapshot = TrafficSnapshot()
+    mix: MixSnapshot | None = None
+    """None: fewer than two clients use the device whose progress can be compared."""

@@ -80,6 +80,21 @@ static void post_memory(struct nvs_client *client, uint64_t now, bool all)
 		post(client, &frame);
 }
 
+static uint64_t progress_deadline(const struct nvs_client *client)
+{
+	bool open = client->state.lock == NVS_LOCK_HOLDING && !client->memory.opens;
+
+	return nvs_progress_deadline(&client->progress, open);
+}
+
+static void post_progress(struct nvs_client *client)
+{
+	struct nvs_frame frame;
+
+	if (nvs_progress_frame(&client->progress, nvs_now_us(), &frame))
+		post(client, &frame);
+}
+
 /* Feeds one frame; false: there is no whole one now, or no connection any more. */
 static bool read_frame(struct nvs_client *client)
 {
@@ -90,6 +105,10 @@ static bool read_frame(struct nvs_client *client)
 	case NVS_RECEIVED_FRAME:
 		heard = nvs_memory_heard(&client->memory, &client->connection);
 		if (heard == NVS_HEARD_MEMORY)
+			return true;
+		if (heard == NVS_HEARD_OTHER &&
+		    nvs_progress_heard(&client->progress, &client->state, &client->connection.input,
+				       nvs_now_us()))
 			return true;
 		event = nvs_lock_event_of(&client->connection.input);
 		if (heard == NVS_HEARD_WRONG || !feed(client, &event))
@@ -117,6 +136,8 @@ static void open_connection(struct nvs_client *client)
 
 static void open_gate(struct nvs_client *client)
 {
+	/* Before it opens: nothing of this turn is submitted yet. */
+	post_progress(client);
 	nvs_gate_set(client->device, NVS_GATE_OPEN);
 	/*
 	 * Whoever asked until now found the gate closed before this, and it is not closed again
@@ -163,6 +184,8 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		break;
 	case NVS_ACTION_SEND_LOCK_RELEASED:
 		nvs_memory_released(&client->memory);
+		/* All that was submitted has completed. */
+		post_progress(client);
 		/* fall through */
 	case NVS_ACTION_SEND_DRAIN_REPORT:
 	case NVS_ACTION_SEND_ASK_REASON:
@@ -210,6 +233,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	if (state->link != link && state->link == NVS_LINK_UP)
 		post_terms(client);
 	nvs_memory_follow(&client->memory, state);
+	nvs_progress_follow(&client->progress, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
@@ -261,6 +285,8 @@ static void handle_pending(struct nvs_client *client)
 		open_gate(client);
 	if (now >= memory_deadline(client))
 		post_memory(client, now, false);
+	if (now >= progress_deadline(client))
+		post_progress(client);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	/*
@@ -274,11 +300,13 @@ static void handle_pending(struct nvs_client *client)
 static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 {
 	uint64_t deadline = nvs_lock_state_deadline(&client->state), now = nvs_now_us(), left;
-	uint64_t memory = memory_deadline(client);
+	uint64_t memory = memory_deadline(client), progress = progress_deadline(client);
 	struct timespec timeout;
 
 	if (memory < deadline)
 		deadline = memory;
+	if (progress < deadline)
+		deadline = progress;
 	left = deadline > now ? deadline - now : 0;
 	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
 				     .tv_nsec = (long)(left % 1000000) * 1000 };

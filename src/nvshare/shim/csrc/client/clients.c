@@ -106,7 +106,7 @@ void nvs_client_start(struct nvs_device *device)
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = client->connection.descriptor = -1;
-	client->worker.device = client->memory.device = device;
+	client->worker.device = client->memory.device = client->progress.device = device;
 	client->worker.tell = hear;
 	nvs_files_lock();
 	nvs_pending_open(&client->pending);

@@ -13,6 +13,7 @@
 #include "client/lock_types.h"
 #include "client/memory_frames.h"
 #include "client/pending.h"
+#include "client/progress_frames.h"
 #include "client/worker.h"
 
 struct nvs_device;
@@ -34,6 +35,7 @@ struct nvs_client {
 	struct nvs_connection connection;
 	struct nvs_worker worker;
 	struct nvs_memory_frames memory;
+	struct nvs_progress_frames progress;
 	uint32_t notices_known; /* to the scheduler; a bit for each */
 };
 

@@ -146,6 +146,19 @@ static void observe(struct nvs_paced_stream *paced)
 	nvs_pace_completed(&paced->pace, done, nvs_now_ns());
 }
 
+/* The count costs nothing beside the questions. */
+static void look(struct nvs_paced_stream *paced, struct nvs_device *device)
+{
+	bool worked = paced->pace.events > 0;
+
+	observe(paced);
+	if (!worked)
+		return;
+	atomic_fetch_add_explicit(&device->looks, 1, memory_order_relaxed);
+	if (!paced->pace.events)
+		atomic_fetch_add_explicit(&device->empty_looks, 1, memory_order_relaxed);
+}
+
 /*
  * The thread's mark is cleared already, so the gate may close meanwhile. That does no harm: an
  * event runs nothing on the device.
@@ -259,7 +272,7 @@ static void hold_back(struct nvs_pacing *pacing, struct nvs_mark *mark,
 	}
 }
 
-static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, const struct nvs_device *device)
+static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, struct nvs_device *device)
 {
 	struct nvs_paced_stream *paced = pacing->current;
 	CUcontext current = NULL, context, popped;
@@ -273,7 +286,7 @@ static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, const struct 
 	if (context != current && NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
 		return;
 	nvs_pace_contended(&paced->pace, nvs_device_contended(device, nvs_now_ns()));
-	observe(paced);
+	look(paced, device);
 	record(paced);
 	hold_back(pacing, mark, device);
 	if (context != current)

@@ -1,0 +1,263 @@
+"""Whether the clients of a device that fit it together do better together or in turns, found out by measure.
+
+The *mix* of a device is the set of clients that use it now: they wait for the lock, or have submitted something lately.
+A new mix holds together. When it has gone on for a while, a *trial* (trial.py) compares the two: by rounds, in which
+the clients first run in short turns and then together again, so that what drifts meanwhile cancels out. A client's
+*share* is its rate together, divided by its rate while it holds alone. In turns the shares add up to 1, less what the
+hand-overs cost; together to anything from 0.5 to the number of clients. The trial ends as soon as the sum is known to
+be above or below that, with what a change has to be worth as a margin.
+
+It is repeated after times that grow, and that are at least a hundred times as long as what it cost; sooner when a rate
+is not any more what it was. A mix that was measured before goes on with what is known of it.
+
+A client that pauses again and again spoils the rounds, so that nothing is found out: then they stay together, because
+in turns it would wait for others' quanta each time that it has something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nvshare.scheduler.core.actions import Action, Watch
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ProgressOffered, ProgressReported
+from nvshare.scheduler.core.meters import Meter, is_near
+from nvshare.scheduler.core.snapshot import MixSnapshot
+from nvshare.scheduler.core.transitions import ClientState
+from nvshare.scheduler.core.trial import HandOvers, Outcome, Stage, Trial
+
+MOST_CLIENTS: Final = 32
+"""More that use a device at a time are not measured, so that an event costs the same however many there are."""
+PAUSE_SECONDS: Final = 3.0
+"""Who has submitted nothing for so long does not use the device."""
+STEADY_SECONDS: Final = 2.0
+"""A mix is left alone for so long at first: programs start one after another, and first steps are slow."""
+UNSTEADY_SECONDS: Final = 10.0
+"""And for so long if the rates do not settle."""
+STEADY_WITHIN: Final = 0.25
+SELDOM_SECONDS: Final = 0.5
+"""Between two reports, where no trial goes on."""
+OFTEN_SECONDS: Final = 0.1
+"""And in a trial."""
+RATE_SECONDS: Final = 1.0
+"""Over how long rates are measured where no trial goes on."""
+ODD_BY: Final = 0.3
+"""A rate that differs by more from what it was is another one."""
+ODD_RATES: Final = 3
+"""But only after so many in a row."""
+REST_SECONDS: Final = 60.0
+"""Between the first two trials; twice as long after each."""
+LONGEST_REST_SECONDS: Final = 1800.0
+REST_COSTS: Final = 100
+"""And so many times what the trial cost."""
+RECOVERY_SECONDS: Final = 5.0
+"""After a trial rates that have changed lead to another one after so long; twice as long after each."""
+GAPS_REST: Final = 4
+"""And so many times longer where all clients mostly find the device with nothing left to do.
+
+That alone decides nothing: a program that waits for each step's result finds the same, and may leave hardly any gaps.
+"""
+LONGEST_RECOVERY_SECONDS: Final = 300.0
+REMEMBERED: Final = 8
+"""Mixes."""
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What is known of one mix."""
+
+    outcome: Outcome
+    at: float
+    rest_seconds: float
+    recovery_seconds: float
+    next_at: float
+    """When the next trial is due."""
+
+
+class Mix:
+    """The mix of one device."""
+
+    def __init__(self) -> None:
+        self._meters: dict[int, Meter] = {}
+        """Of all clients that can report."""
+        self._recent: dict[int, Meter] = {}
+        """Of those that may be of the mix."""
+        self._watched: set[int] = set()
+        """Those that were asked to report."""
+        self._members: frozenset[int] = frozenset()
+        self._since = 0.0
+        """When they last changed, or a trial ended."""
+        self._verdicts: dict[frozenset[int], _Verdict] = {}
+        """Of the last mixes, the newest last."""
+        self._trial: Trial | None = None
+        self._hand_overs = HandOvers()
+
+    # What happened.
+
+    def handle(self, event: ProgressOffered | ProgressReported, client: Client, now: float) -> None:
+        """A client can report, or does. IllegalEvent for what can't be."""
+        meter = self._meters.get(client.number)
+        if isinstance(event, ProgressOffered):
+            if meter is None:
+                self._meters[client.number] = Meter(client.number, now, holds=client.holds)
+            return
+        if meter is None:
+            raise IllegalEvent(f"client {client.number} has not offered to report", event)
+        before = (*meter.last, *meter.looks)
+        after = (event.submissions, event.at_seconds, event.looks, event.empty_looks)
+        if any(new < old for new, old in zip(after, before, strict=True)):
+            raise IllegalEvent(f"client {client.number} has reported more, or later, before", event)
+        if meter.report((event.submissions, event.at_seconds), (event.looks, event.empty_looks), now):
+            self._hand_overs.came(now)
+        if not meter.holds or client.number not in self._members:
+            return
+        if self._trial is not None:
+            self._trial.reported(meter, now)
+        elif meter.measure(RATE_SECONDS):
+            self._compare(meter, now)
+
+    def wanted(self, client: Client, now: float) -> None:
+        """A client wants the lock."""
+        if (meter := self._meters.get(client.number)) is not None:
+            meter.active_at = now
+
+    def granted(self, client: Client, now: float) -> None:
+        """A client got the lock."""
+        if (meter := self._meters.get(client.number)) is not None:
+            meter.granted(now)
+
+    def released(self, client: Client, now: float) -> None:
+        """A client gave the lock back."""
+        if (meter := self._meters.get(client.number)) is not None:
+            meter.released(now)
+            if self.apart:
+                self._hand_overs.left(now)
+
+    def gone(self, client: Client) -> None:
+        """A client is gone."""
+        self._meters.pop(client.number, None)
+        self._recent.pop(client.number, None)
+
+    # What is to be done.
+
+    @property
+    def can_look(self) -> bool:
+        """Whether there is anything to compare."""
+        return len(self._meters) > 1 or bool(self._members)
+
+    @property
+    def apart(self) -> bool:
+        """Whether one at a time may hold."""
+        return self._turns if self._trial is None else self._trial.stage is Stage.APART
+
+    @property
+    def slice_seconds(self) -> float | None:
+        """How long a turn is; None: as long as always."""
+        return None if self._trial is None else self._trial.slice_seconds
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``look`` has something to do if nothing happens before; None: never."""
+        return None if self._trial is None else self._trial.until
+
+    def look(self, users: Sequence[Client] | None, quantum_seconds: float, now: float, actions: list[Action]) -> None:
+        """Decides anew. ``users`` hold the lock or wait for it, and may hold it together; None: they may not."""
+        if users is None or any(user.number not in self._meters for user in users):
+            self._recent.clear()
+            users = ()
+        for user in users:
+            meter = self._recent[user.number] = self._meters[user.number]
+            if user.state is not ClientState.HOLDING:
+                meter.active_at = now
+        for number in [each for each, meter in self._recent.items() if now >= meter.active_at + PAUSE_SECONDS]:
+            del self._recent[number]
+        if self._members != self._recent.keys():
+            self._change(frozenset(self._recent), now)
+        if self._trial is None:
+            self._try(now)
+        else:
+            outcome = self._trial.advance(users, quantum_seconds, now)
+            if outcome is not None:
+                self._conclude(outcome, now)
+        self._watch({user.number for user in users} | self._members, actions)
+
+    def snapshot(self, now: float) -> MixSnapshot | None:
+        """What can be seen of it at ``now``; None: fewer than two clients use the device."""
+        if len(self._members) < 2:
+            return None
+        verdict = self._verdicts.get(self._members)
+        if verdict is None:
+            return MixSnapshot(turns=False, measuring=True)
+        return MixSnapshot(self._turns, self._trial is not None, verdict.outcome.ratio, now - verdict.at)
+
+    @property
+    def _turns(self) -> bool:
+        """Whether turns are known to be better."""
+        verdict = self._verdicts.get(self._members)
+        return verdict is not None and verdict.outcome.turns
+
+    @property
+    def _member_meters(self) -> list[Meter]:
+        return [self._meters[number] for number in sorted(self._members)]
+
+    def _change(self, members: frozenset[int], now: float) -> None:
+        self._members, self._since = members, now
+        self._trial = None
+        for meter in self._member_meters:
+            meter.forget_rates()
+
+    def _watch(self, wanted: set[int], actions: list[Action]) -> None:
+        """Asks those to report that are wanted, if there are several."""
+        if len(wanted) < 2:
+            wanted = set()
+        interval_seconds = SELDOM_SECONDS if self._trial is None else OFTEN_SECONDS
+        for number in sorted(wanted | self._watched):
+            meter = self._meters.get(number)
+            asked = interval_seconds if number in wanted else 0.0
+            if meter is not None and meter.interval_seconds != asked:
+                meter.interval_seconds = asked
+                actions.append(Watch(number, asked))
+        self._watched = wanted
+
+    def _compare(self, meter: Meter, now: float) -> None:
+        """A rate was measured where no trial goes on: one that has changed brings the next trial."""
+        verdict = self._verdicts.get(self._members)
+        if verdict is None or meter.number not in verdict.outcome.rates:
+            return
+        expected = is_near(meter.rate, verdict.outcome.rates[meter.number], ODD_BY)
+        meter.odd_rates = 0 if expected else meter.odd_rates + 1
+        if meter.odd_rates >= ODD_RATES:
+            verdict.next_at = min(verdict.next_at, max(now, verdict.at + verdict.recovery_seconds))
+
+    def _try(self, now: float) -> None:
+        """Begins a trial if it is time."""
+        verdict = self._verdicts.get(self._members)
+        too_early = now < self._since + STEADY_SECONDS or (verdict is not None and now < verdict.next_at)
+        if too_early or len(self._members) < 2:
+            return
+        meters = self._member_meters
+        if self._turns:
+            self._trial = Trial(meters, self._hand_overs, None, now)
+            return
+        steady = all(meter.is_steady(STEADY_WITHIN) for meter in meters) or now >= self._since + UNSTEADY_SECONDS
+        rates = {meter.number: meter.rate for meter in meters if meter.rate and meter.holds}
+        if steady and len(rates) == len(meters):
+            self._trial = Trial(meters, self._hand_overs, rates, now)
+
+    def _conclude(self, outcome: Outcome, now: float) -> None:
+        former = self._verdicts.pop(self._members, None)
+        rest_seconds, recovery_seconds = REST_SECONDS, RECOVERY_SECONDS
+        if former is not None:
+            rest_seconds = min(2 * former.rest_seconds, LONGEST_REST_SECONDS)
+            recovery_seconds = min(2 * former.recovery_seconds, LONGEST_RECOVERY_SECONDS)
+        gaps = [meter.finds_gaps() for meter in self._member_meters]
+        next_at = now + max(rest_seconds, REST_COSTS * outcome.cost_seconds) * (GAPS_REST if all(gaps) else 1)
+        self._verdicts[self._members] = _Verdict(outcome, now, rest_seconds, recovery_seconds, next_at)
+        while len(self._verdicts) > REMEMBERED:
+            del self._verdicts[next(iter(self._verdicts))]
+        self._trial, self._since = None, now
+        for meter in self._member_meters:
+            meter.forget_rates()
