@@ -194,3 +194,24 @@ def test_only_auto_measures(policy: Policy) -> None:
     simulation.run(10)
     assert all(program.watched == 0 for program in programs)
     assert simulation.core.snapshot(simulation.now)[0].mix is None
+
+
+def test_what_is_clear_takes_no_more_turns() -> None:
+    """Of eight that hardly disturb one another two tell enough; and the more there are the shorter are the turns."""
+    simulation = MixSimulation(alike(6.0))
+    programs = [simulation.add("a", rate=10000.0, queue_seconds=0.002) for _ in range(8)]
+    simulation.run(10)
+    alone = [end - begin for program in programs for begin, end in program.turns if end - begin < 1]
+    assert 2 <= len(alone) <= 3
+    assert max(alone) < 0.2
+
+
+def test_what_is_queued_at_first_is_no_work() -> None:
+    """Programs fill long queues when they get the GPU: what they do together is measured when these are full."""
+    simulation = MixSimulation(alike(0.92), seed=2)
+    simulation.add("a", queue_seconds=0.3)
+    simulation.add("b", queue_seconds=0.3)
+    simulation.run(30)
+    shown = simulation.core.snapshot(simulation.now)[0].mix
+    assert shown is not None
+    assert shown.ratio == pytest.approx(0.92, abs=0.02)
