@@ -42,6 +42,8 @@ from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
+from nvshare.scheduler.gang_pages import GangPages
+from nvshare.scheduler.ganging import Ganging
 from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
@@ -195,6 +197,7 @@ class _Running:
             choices,
             self._on_clients_changed,
             self._see_to_memory,
+            Ganging(GangPages(loop), log).see_to,
             observe,
         )
         known = KnownGpus.of(found)

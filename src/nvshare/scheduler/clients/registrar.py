@@ -133,6 +133,7 @@ class Registrar:
 
         def described(description: Description) -> None:
             self._dispatcher.described(event.client, description)
+            registration.described()
             self._log.info(
                 "client registered",
                 client=event.client,

@@ -15,7 +15,17 @@ from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
-from nvshare.scheduler.core.actions import Allot, ClientAction, Evict, Grant, RefuseGrowth, Revoke, TellWaiters
+from nvshare.scheduler.core.actions import (
+    Allot,
+    ClientAction,
+    ConfirmJoin,
+    Evict,
+    Grant,
+    LeaveGang,
+    RefuseGrowth,
+    Revoke,
+    TellWaiters,
+)
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
@@ -79,12 +89,20 @@ class SessionV1:
                 pass  # Version 1 has no such message; its clients look every 5 s whether they are idle.
             case Allot() | Evict() | RefuseGrowth():
                 raise AssertionError("a version 1 client's memory does not swap")
+            case ConfirmJoin() | LeaveGang():
+                raise AssertionError("a version 1 client joins nothing")
             case _:
                 assert_never(action)
 
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
+
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client joins nothing")
 
     def set_scheduling(self, on: bool) -> None:
         """See ``dispatcher.ActionReceiver``."""

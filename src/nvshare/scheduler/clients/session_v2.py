@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import reason, translate
@@ -14,17 +14,20 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.registered_client import Delivery
 
+_NAMED: Final = 8
+"""Joins and leaves by name that wait until it is known who the client is; a program has one name."""
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 
 
 class SessionV2:
     """One version 2 connection."""
 
-    __slots__ = ("_connection", "_dispatcher", "_number", "_registrar", "_swaps", "_told_memory")
+    __slots__ = ("_connection", "_dispatcher", "_named", "_number", "_registrar", "_scope", "_swaps", "_told_memory")
 
     def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
         self._connection = connection
@@ -33,6 +36,10 @@ class SessionV2:
         self._number = 0
         self._swaps = False
         self._told_memory = False
+        self._scope: str | None = None
+        """Within which a gang's name means the same; None: not known yet."""
+        self._named: list[wire.Join | wire.Leave] = []
+        """What it said of gangs by name before that was known."""
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -54,7 +61,9 @@ class SessionV2:
                 self._tell_memory(frame)
             case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
-            case wire.Terms() | wire.Join() | wire.Leave() | wire.Idle() | wire.Progress():
+            case wire.Join() | wire.Leave() | wire.Idle():
+                self._tie(frame)
+            case wire.Terms() | wire.Progress():
                 raise PeerError(f"it sent {frame}, which is not served yet")
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
@@ -70,6 +79,12 @@ class SessionV2:
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
+
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Gang(slot, slots, page_bytes)), Parcel(descriptor, done))
 
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
@@ -97,6 +112,7 @@ class SessionV2:
             protocol_version=wire.VERSION,
             backend=translate.backend(frame).value,
             welcome=wire.encode(wire.SchedOn(number, self._registrar.epoch)),
+            described=self._described,
         )
         try:
             self._registrar.register(registration, translate.registered(frame, number, device.name))
@@ -129,10 +145,33 @@ class SessionV2:
             self._dispatcher.drain_reported(self._number, "")
 
     def _feed(self, frame: translate.Told) -> None:
+        self._happened(translate.event_of(frame, self._number))
+
+    def _happened(self, event: Event) -> None:
         try:
-            self._dispatcher.feed(translate.event_of(frame, self._number))
+            self._dispatcher.feed(event)
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
+
+    def _tie(self, frame: wire.Join | wire.Leave | wire.Idle) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        if isinstance(frame, wire.Idle) or frame.tie is not wire.Tie.NAME or self._scope is not None:
+            self._happened(translate.gang_event_of(frame, self._number, self._scope or ""))
+            return
+        self._named.append(frame)
+        if len(self._named) > _NAMED:
+            raise PeerError(f"it joins more than {_NAMED} gangs by name")
+
+    def _described(self) -> None:
+        shown = self._dispatcher.clients[self._number].description
+        self._scope = f"{shown.uid}:{shown.identity.source.value}:{shown.identity.namespace}"
+        named, self._named = self._named, []
+        try:
+            for frame in named:
+                self._tie(frame)
+        except PeerError as error:
+            self._connection.drop(str(error), error.fault)
 
     def _talk(self, frame: wire.DrainReport | wire.Notice | wire.AskReason) -> None:
         """What changes nothing but what people are shown."""

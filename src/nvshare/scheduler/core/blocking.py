@@ -8,6 +8,7 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, TellWaiters
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
@@ -20,8 +21,9 @@ IDLE_SECONDS: Final = 0.02
 QUANTUM_STALLS: Final = 24
 """No quantum is shorter than so many times what the hand-over at its end costs: with drain and changes below 5 %."""
 
-_FoundFor = tuple[Client, bool, int, Policy, int]
-"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.
+_FoundFor = tuple[Client, bool, int, Policy, int, Gang | None]
+"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders,
+the gang for which it needs the device alone.
 
 Where all are the same, so are the blocking ones.
 """
@@ -36,6 +38,8 @@ class Blocking:
         self._holders = holders
         self._residency = residency
         self._turns = turns
+        self.gang: Gang | None = None
+        """The first waiter's, if that is on several devices."""
         self._found_for: _FoundFor | None = None
         """What they were found for."""
         self._stall_bytes = 0
@@ -47,9 +51,9 @@ class Blocking:
 
     def tell(self, moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did."""
-        idle_seconds = max(IDLE_SECONDS, self._stall_seconds())
+        idle_seconds = self.idle_seconds
         for client in moved:
-            if client.state is ClientState.HOLDING and client.blocking is not client.told:
+            if client.gang is None and client.state is ClientState.HOLDING and client.blocking is not client.told:
                 client.told = client.blocking
                 if client.blocking:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
@@ -59,11 +63,13 @@ class Blocking:
     def find(self, first: Client | None) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
         self._holders.arrange(first)
+        self.gang = first.gang if first is not None and first.is_wide else None
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
             return self._set(None, [])
         lacking = self._holders.lacking_bytes(first) + self._holders.squeeze_bytes(first)
-        found_for = (first, first.account.is_known, lacking, self._holders.rule, self._holders.longest.changes)
+        known, changes = first.account.is_known, self._holders.longest.changes
+        found_for = (first, known, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()
         self._stall_bytes = 0
@@ -93,4 +99,12 @@ class Blocking:
         """When the blocking ones have had their quantum; there are some."""
         if self._stall_bytes:
             quantum_seconds = max(quantum_seconds, QUANTUM_STALLS * self._stall_seconds())
-        return self._turns.end(list(self._holders.longest), quantum_seconds)
+        holders = list(self._holders.longest)
+        if self.gang is not None:
+            holders = [client for client in holders if self.gang not in client.borrowed]
+        return self._turns.end(holders, quantum_seconds) if holders else float("-inf")
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a blocking one is to be idle before it leaves by itself."""
+        return max(IDLE_SECONDS, self._stall_seconds())

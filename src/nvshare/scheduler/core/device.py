@@ -32,6 +32,8 @@ class Device:
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self._settings = settings
+        self.ganged: dict[int, None] = {}
+        """The numbers of those that are tied to others, or were told so."""
         self._clients: dict[int, Client] = {}
         # Those of clients that are gone.
         self._held_seconds = self._waited_seconds = 0.0
@@ -68,6 +70,12 @@ class Device:
             client.swap.progress_at = now
             client.swap.has_context = True
         self.lock.request(client, now)
+
+    def summon(self, client: Client, now: float) -> None:
+        """An idle client has to wait because its gang does."""
+        if client.swap is not None:
+            client.swap.progress_at = now
+        self.lock.summon(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
