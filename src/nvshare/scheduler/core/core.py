@@ -237,7 +237,7 @@ class Core:
     def _record(self, event: HolderRecorded, now: float) -> list[Action]:
         device = self._known(event.device, event)
         self._absent.record_holder(event, device)
-        self._gangs.await_holders(self._absent.holders, now)
+        self._gangs.await_holders(self._absent.holders, now, event.grant)
         self._last_grant = max(self._last_grant, event.grant)
         return self._reconcile(device, now)
 

@@ -71,10 +71,16 @@ class Gangs:
         self._frozen: dict[str, Device] = {}
         self._frozen_until = float("-inf")
 
-    def await_holders(self, awaited: int, now: float) -> None:
-        """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices."""
+    def await_holders(self, awaited: int, now: float, lost_grant: int = 0) -> None:
+        """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices.
+
+        ``lost_grant``: what a client holds that is about to be gone, and may come back.
+        """
         self._awaited, self._frozen_until = awaited, now + REJOIN_SECONDS
         self._touched |= self._frozen
+        for client, _ in self._clients.values() if lost_grant else ():
+            if client.tied is not None and client.holds and client.grant == lost_grant:
+                client.tied.may_lack = True
 
     def handle(self, event: GangEvent, client: Client, device: Device, now: float) -> None:
         """What a client said of its gang."""
