@@ -122,8 +122,13 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "behind": list(client.behind),
         "drain": client.drain or None,
         "notices": list(client.notices),
+        "gang": _of_gang(client.gang) if client.HasField("gang") else None,
         **_of_identity(client.identity),
     }
+
+
+def _of_gang(gang: admin_pb2.Gang) -> Document:
+    return {"name": gang.name, "members": gang.members, "size": gang.size, "apart": gang.apart}
 
 
 def _of_numbers(message: Message) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, SwapSnapshot, TrafficSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, GangSnapshot, SwapSnapshot, TrafficSnapshot
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
@@ -82,6 +82,13 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         drain=client.drain,
         notices=client.notices,
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
+        gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
+    )
+
+
+def _gang_message(gang: GangSnapshot) -> admin_pb2.Gang:
+    return admin_pb2.Gang(
+        name=gang.name or f"gang {gang.number}", members=gang.members, size=gang.size, apart=gang.apart
     )
 
 

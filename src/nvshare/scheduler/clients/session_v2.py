@@ -189,11 +189,14 @@ class SessionV2:
 
     def _reason(self) -> str:
         shown = self._dispatcher.client(self._number)
-        line = shown.line
-        if line is None:
-            return ""
+        line, wait = shown.line, shown.wait
         clients = self._dispatcher.clients
         asker = clients[self._number]
+        if wait is not None and wait.device != asker.device:
+            holder = clients[wait.client].description if wait.client else None
+            return reason.for_gang(wait, asker.description, holder)
+        if line is None:
+            return ""
         if line.recovering:
             return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
         if not line.behind and shown.swap is not None:

@@ -193,7 +193,7 @@ class Core:
             case GangJoined() | GangLeft() | ClientIdle():
                 self._gangs.handle(event, client, device, now)
             case ClientGone():
-                self._gangs.gone(client, device)
+                self._gangs.gone(client, device, now)
                 device.remove(client, now)
                 del self._clients[event.client]
                 self._containers.leave(event.client, client.container)

@@ -32,6 +32,8 @@ class Gang:
     """How many more belong to it, as far as that is known: on other nodes, or not here yet."""
     may_lack: bool = False
     """It is not known for sure that all of its clients on this node are here."""
+    lost_at: float = float("-inf")
+    """When a member was gone, which may come back."""
     together: tuple[int, ...] = ()
     """Those of its members that hold and wait as one; empty: each does so by itself."""
     apart: bool = False

@@ -17,9 +17,11 @@ hold and wait as one:
 - A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
   all its members there, or too many of them, does not hold together anywhere.
+- One that does not stop within the grace time may wait for work of the others: then they are in line without it.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
-  awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members.
+  awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members. One that does not hold
+  and is gone may be back soon, too: so long the others are not in line.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ that gives way although one of its members went on meanwhile has lost no more th
 """
 
 REJOIN_SECONDS: Final = 1.0
-"""For how long after a holder is back it may say to whom it is tied; it does so right after REGISTER."""
+"""For how long after a holder is back it may say to whom it is tied, which it does right after REGISTER; and for how
+long a gang that waits waits for a member whose connection ended."""
 
 Member = tuple[Client, Device]
 
@@ -102,11 +105,15 @@ class Gangs:
             case _:
                 assert_never(event)
 
-    def gone(self, client: Client, device: Device) -> None:
+    def gone(self, client: Client, device: Device, now: float) -> None:
         """A client is about to be gone."""
         if client.number in device.ganged:
+            members = () if client.tied is None else client.tied.members
             self._ties.leave_all(client.number)
             self._rebuild([client])
+            for other, _ in self._members(members):
+                if other.tied is not None and other.tied.may_lack:
+                    other.tied.lost_at = now
             self._told.pop(client.number, None)
             self._joining.pop(client.number, None)
             del device.ganged[client.number]
@@ -129,7 +136,7 @@ class Gangs:
             for gang in gangs:
                 self._renew(gang)
             for each in devices:
-                self._let_loose(each, actions)
+                self._let_loose(each, now, actions)
                 each.lock.holders.has_gangs = any(self._clients[number][0].gang for number in each.ganged)
             summoned = [self._gather(gang, now, actions) for gang in gangs]
             for gang in gangs:
@@ -145,7 +152,10 @@ class Gangs:
         if self._frozen and not self._awaited:
             for each in devices:
                 if each.lock.frozen:
-                    each.deadline = min(each.deadline or self._frozen_until, self._frozen_until)
+                    _wake(each, self._frozen_until)
+        for gang in gangs:
+            if _is_short(gang, now):
+                _wake(self._clients[gang.members[0]][1], gang.lost_at + REJOIN_SECONDS)
         return devices
 
     def wait(self, client: Client) -> GangWait | None:
@@ -154,7 +164,7 @@ class Gangs:
         if gang is None or client.state is not ClientState.WAITING:
             return None
         members = self._members(gang.together)
-        late = next((each for each, _ in members if each.state is not ClientState.WAITING), None)
+        late = next((each for each, _ in members if each.holds), None)
         if late is not None:
             return GangWait(len(members), "", late.number)
         for leader, device in self._leaders(gang):
@@ -240,14 +250,15 @@ class Gangs:
         for client, device in self._members(gang.members):
             _set_gang(client, device, gang if client.number in together else None)
 
-    def _let_loose(self, device: Device, actions: list[Action]) -> None:
+    def _let_loose(self, device: Device, now: float, actions: list[Action]) -> None:
         """Those that hold and wait by themselves are in line by themselves, and are told."""
         for client, _ in self._members(list(device.ganged)):
             if client.tied is None:
                 _set_gang(client, device, None)
             if client.gang is not None:
                 continue
-            device.lock.turns.line_up(client, client.state is ClientState.WAITING, ())
+            waits = client.state is ClientState.WAITING and not _is_short(client.tied, now)
+            device.lock.turns.line_up(client, waits, ())
             if client.state in (ClientState.LEAVING, ClientState.UNRESPONSIVE):
                 continue
             if client.number in self._told:
@@ -261,7 +272,8 @@ class Gangs:
         """All hold or none, and all wait or none; whether somebody was summoned."""
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
-        if len(holding) < len(members):
+        stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
+        if len(holding) + stuck < len(members):
             for client, device in holding:
                 device.lock.revoke(client, now, actions)
         tickets = [client.ticket for client, _ in members if client.state is ClientState.WAITING]
@@ -273,13 +285,15 @@ class Gangs:
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
                 device.lock.turns.line_up(client, leads=False, beside=())
                 client.ticket = min(tickets)
-        in_line = bool(members) and all(client.state is ClientState.WAITING for client, _ in members)
+        in_line = _can_be_in_line(members) and not _is_short(gang, now)
         leaders: dict[str, Client] = {}
         for client, device in members:
-            leader = leaders.setdefault(device.uuid, client)
-            others = (other for other, place in members if place is device and other is not leader)
+            waits = client.state is ClientState.WAITING
+            leader = leaders.setdefault(device.uuid, client) if waits else None
+            others = (each for each, place in members if place is device and each.state is ClientState.WAITING)
             leads = in_line and leader is client
-            device.lock.turns.line_up(client, leads, tuple(others) if leads else ())
+            beside = tuple(each for each in others if each is not client) if leads else ()
+            device.lock.turns.line_up(client, leads, beside)
         return summoned
 
     def _form(self, gang: Gang, actions: list[Action]) -> None:
@@ -304,15 +318,17 @@ class Gangs:
         """The first member on each device, which is in line for all that are there."""
         found: dict[str, Member] = {}
         for client, device in self._members(gang.together):
-            found.setdefault(device.uuid, (client, device))
+            if client.state is ClientState.WAITING:
+                found.setdefault(device.uuid, (client, device))
         return list(found.values())
 
     def _is_in_line(self, gang: Gang) -> bool:
-        return gang.wide and all(client in device.lock.turns for client, device in self._leaders(gang))
+        leaders = self._leaders(gang)
+        return gang.wide and bool(leaders) and all(client in device.lock.turns for client, device in leaders)
 
     def _admit(self, gangs: list[Gang], now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to the gangs on several devices that can come in, in their order, after those before them."""
-        gangs.sort(key=lambda gang: self._clients[gang.together[0]][0].ticket)
+        gangs.sort(key=lambda gang: self._leaders(gang)[0][0].ticket)
         for gang in gangs:
             gang.standing = Standing.UNDECIDED
         for gang in gangs:
@@ -360,3 +376,17 @@ def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:
             client.gang = gang
 
         device.lock.resize(client, change)
+
+
+def _is_short(gang: Gang | None, now: float) -> bool:
+    """Whether a member may soon be back."""
+    return gang is not None and gang.may_lack and now < gang.lost_at + REJOIN_SECONDS
+
+
+def _can_be_in_line(members: list[Member]) -> bool:
+    states = {client.state for client, _ in members}
+    return ClientState.WAITING in states and states <= {ClientState.WAITING, ClientState.UNRESPONSIVE}
+
+
+def _wake(device: Device, moment: float) -> None:
+    device.deadline = moment if device.deadline is None else min(device.deadline, moment)

@@ -305,7 +305,7 @@ class Lock:
         """The first waiter that is not kept out by unresponsive holders alone."""
         if not self._holders.unresponsive.count:
             return next(self.turns.in_turn(), None)
-        if self._holders.rule is Policy.EXCLUSIVE:
+        if self._holders.rule is Policy.EXCLUSIVE and not self._holders.has_gangs:
             return None
         stuck = (self._holders.unresponsive,)
         return next((client for client in self.turns.in_turn() if self._holders.fits(stuck, (client,))), None)
