@@ -131,6 +131,8 @@ class Model:
         self.quantum_seconds = quantum_seconds
         self.now = 0.0
         self.back_seconds = BACK_SECONDS
+        self.goes_on_until = 0.0
+        """So long more programs may come when all have ended."""
         self.stuck: list[ReportUnresponsive] = []
         self.jobs: list[Job] = []
         self.clients: dict[int, Process] = {}
@@ -151,7 +153,7 @@ class Model:
     def run(self, seconds: float = 1e9) -> None:
         """Lets time pass until all programs have ended; AssertionError where they never will."""
         end = self.now + seconds
-        while any(not process.ended for job in self.jobs for process in job.processes):
+        while self.now < self.goes_on_until or any(not each.ended for job in self.jobs for each in job.processes):
             deadline = self.core.deadline()
             if deadline is not None and (not self._due or deadline <= self._due[0][0]):
                 if deadline > end:

@@ -93,6 +93,7 @@ def hour(seed: int, seconds: float) -> Model:
         if model.now < seconds:
             model.after(chance.expovariate(1 / 60), come)
 
+    model.goes_on_until = seconds
     for _ in range(4):
         come()
     model.run()
