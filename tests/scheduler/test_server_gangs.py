@@ -167,10 +167,13 @@ def test_keys_are_bounded(scheduler: Scheduler) -> None:
     other = registered(scheduler)
     greedy = registered(scheduler)
     taken = 0
-    with pytest.raises((ClosedError, BrokenPipeError)):
-        for number in range(1000):
-            greedy.send(wire.Join(number + 1, number.to_bytes(32, "little"), wire.Tie.MEMORY))
-            taken += greedy.expect(wire.Joined).request == number + 1
+    while taken < 1000:
+        try:
+            greedy.send(wire.Join(taken + 1, taken.to_bytes(32, "little"), wire.Tie.MEMORY))
+            greedy.expect(wire.Joined)
+        except (ClosedError, BrokenPipeError):
+            break
+        taken += 1
     assert taken == 256
     assert "tied by 256 keys and can't be by more" in str(scheduler.logged("peer disconnected")[0]["reason"])
     assert other.lock()

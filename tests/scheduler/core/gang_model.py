@@ -7,7 +7,7 @@ the lock back when all that it submitted has completed. So a process that holds 
 not has soon submitted something that does not complete before the other one holds: a core that lets that happen makes
 the model stand still. Before it has joined, a process computes by itself. Every message takes the same time.
 
-``Model`` knows nothing of the core's inside: it checks the rules by what the core says.
+``Model`` knows nothing of the core's inside: gang_rules.py checks the rules by what the core says.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from nvshare.scheduler.core.events import (
     Policy,
 )
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import ShownState
+from tests.scheduler.core.gang_rules import check
 
 GIB = 1 << 30
 DEVICE_BYTES = 64 * GIB
@@ -345,7 +345,8 @@ class Model:
         if not actions:
             return
         self.answers += ((self.now, action) for action in actions)
-        self._check(actions)
+        devices = {number: process.device for number, process in self.clients.items()}
+        check(self.core.snapshot(self.now), devices, self._keys, actions)
         for action in actions:
             self.after(MESSAGE_SECONDS, lambda action=action: self._receive(action))  # type: ignore[misc]
 
@@ -381,45 +382,6 @@ class Model:
                 process.page = 0
             case _:
                 raise AssertionError(f"{action} is not expected")
-
-    # The rules.
-
-    def gangs(self) -> list[set[int]]:
-        """Who belongs together by the keys that the core was told: all that are tied, directly or not."""
-        found: list[set[int]] = []
-        for number, keys in self._keys.items():
-            mine = {number}
-            for other in [each for each in found if any(self._keys[member] & keys for member in each)]:
-                mine |= other
-                found.remove(other)
-            found.append(mine)
-        return found
-
-    def _check(self, actions: list[Action]) -> None:
-        states = {client.client: client.state for device in self.core.snapshot(self.now) for client in device.clients}
-        granted = {action.client for action in actions if isinstance(action, Grant)}
-        rests = (ShownState.IDLE, ShownState.WAITING)
-        for gang in self.gangs():
-            holding = {number for number in gang if states[number] is ShownState.HOLDING}
-            # One that can't stop may need the others for that.
-            stuck = {number for number in gang if states[number] is ShownState.UNRESPONSIVE}
-            assert holding in (set(), gang - stuck), f"of gang {gang} only {holding} hold at {self.now}"
-            assert granted & gang in (set(), gang - stuck), f"of gang {gang} only {granted & gang} were granted"
-            devices = {self.clients[number].device for number in gang}
-            if len(devices) == 1:
-                continue
-            others = {number for number, process in self.clients.items() if process.device in devices} - gang
-            stay = {number for number in others if states[number] is ShownState.HOLDING}
-            leave = {number for number in others if states[number] not in rests}
-            runs = {number for number in gang if states[number] not in rests}
-            assert not (holding and stay), f"{stay} hold beside gang {gang}"
-            # Those that held beside it before it was one may still leave.
-            assert not (granted & gang and leave), f"gang {gang} was granted while {leave} held"
-            assert not (runs and granted & others & self._neighbours(runs)), f"{granted} were granted beside {runs}"
-
-    def _neighbours(self, numbers: set[int]) -> set[int]:
-        devices = {self.clients[number].device for number in numbers}
-        return {number for number, process in self.clients.items() if process.device in devices}
 
     def _stuck(self) -> list[str]:
         return [
