@@ -91,7 +91,7 @@ def hour(seed: int, seconds: float) -> Model:
         )
         model.start(program)
         if model.now < seconds:
-            model.after(chance.expovariate(1 / 60), come)
+            model.after(chance.expovariate(1 / 90), come)
 
     model.goes_on_until = seconds
     for _ in range(4):
