@@ -14,6 +14,7 @@ PACKAGE = Path("src/nvshare")
 CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
+    "protocol/gang.h",
     f"{CSRC}/process/on_missing.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",

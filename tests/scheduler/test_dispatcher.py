@@ -31,7 +31,16 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
     log: Log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     settings = Settings(policy=Policy.AUTO)
     record, choices = Record(tmp_path / "holders", "holders", log), Choices(tmp_path / "choices.json", settings, log)
-    dispatcher = Dispatcher(Core(settings), loop, log, record, choices, lambda _clients: None, lambda _action: None)
+    dispatcher = Dispatcher(
+        Core(settings),
+        loop,
+        log,
+        record,
+        choices,
+        lambda _clients: None,
+        lambda _action: None,
+        lambda _what, _clients: None,
+    )
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)
     return dispatcher

@@ -572,6 +572,7 @@ class Client(_message.Message):
     SWAP_FIELD_NUMBER: _builtins.int
     MEMBER_OF_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
+    GANG_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
@@ -615,6 +616,10 @@ class Client(_message.Message):
 
     @_builtins.property
     def terms(self) -> Global___Terms: ...
+    @_builtins.property
+    def gang(self) -> Global___Gang:
+        """Absent: its work waits for that of no other client."""
+
     def __init__(
         self,
         *,
@@ -639,10 +644,11 @@ class Client(_message.Message):
         swap: Global___Swap | None = ...,
         member_of: _builtins.str = ...,
         terms: Global___Terms | None = ...,
+        gang: Global___Gang | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
@@ -694,6 +700,39 @@ class Terms(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_limit_bytes) -> _WhichOneofReturnType__memory_limit_bytes | None: ...
 
 Global___Terms: _TypeAlias = Terms  # noqa: Y015
+
+@_typing.final
+class Gang(_message.Message):
+    """Clients whose work waits for each other: they hold all their GPUs together, or none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    APART_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """What NVSHARE_GANG calls it, or "gang N"."""
+    members: _builtins.int
+    """Its clients on this node, and all of them as far as that is known: the rest are elsewhere, or not here yet."""
+    size: _builtins.int
+    apart: _builtins.bool
+    """One GPU has no room for all of its clients there: each takes the lock by itself."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        members: _builtins.int = ...,
+        size: _builtins.int = ...,
+        apart: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["apart", b"apart", "members", b"members", "name", b"name", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gang: _TypeAlias = Gang  # noqa: Y015
 
 @_typing.final
 class Swap(_message.Message):

@@ -145,6 +145,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "behind": list(client.behind),
         "drain": client.drain or None,
         "notices": list(client.notices),
+        "gang": _of_gang(client.gang) if client.HasField("gang") else None,
         **_of_identity(client.identity),
     }
 
@@ -157,6 +158,10 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
         "memory_limit_bytes": terms.memory_limit_bytes if terms.HasField("memory_limit_bytes") else None,
         "memory_request_bytes": terms.memory_request_bytes,
     }
+
+
+def _of_gang(gang: admin_pb2.Gang) -> Document:
+    return {"name": gang.name, "members": gang.members, "size": gang.size, "apart": gang.apart}
 
 
 def _of_numbers(message: Message) -> Document:

@@ -213,6 +213,11 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
         data = "its data" if client.swap.coming_bytes else "room on the GPU"
         what = holders or (data if client.swap.swapped_bytes else "")
         lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
+    if client.HasField("gang"):
+        gang = client.gang
+        here = f"{gang.members} of {gang.size}" if gang.size > gang.members else str(gang.members)
+        apart = ", which do not fit together" if gang.apart else ""
+        lines.append(Text(f"{gang.name}: {here} clients{apart}", style="yellow" if apart else "dim"))
     if client.swap.wanted_bytes:
         lines.append(Text(f"waits for {display.size(client.swap.wanted_bytes)} of memory", style="yellow"))
     if client.drain:

@@ -8,7 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Action, Grant, GrowArena, Kill, Measure, ReportUnresponsive
+from nvshare.scheduler.core.actions import (
+    Action,
+    FormGang,
+    Grant,
+    GrowArena,
+    Kill,
+    LeaveGang,
+    Measure,
+    ReportUnresponsive,
+)
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     ClaimedState,
@@ -48,6 +57,10 @@ Observe = Callable[[Event | None, Sequence[Action], float], None]
 among the clients then."""
 
 
+SeeToGangs = Callable[[FormGang | LeaveGang | ClientGone, Mapping[int, RegisteredClient]], None]
+"""Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that."""
+
+
 class Dispatcher:
     """Holds the core, the clients by number, and the watchers: those who want to know that something changed."""
 
@@ -60,6 +73,7 @@ class Dispatcher:
         choices: Choices,
         clients_changed: Callable[[int], None],
         see_to_memory: Callable[[GrowArena | Measure], None],
+        see_to_gangs: SeeToGangs,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
@@ -74,6 +88,7 @@ class Dispatcher:
         self._clients_changed = clients_changed
         self._see_to_memory = see_to_memory
         self.observers: list[Observe] = []
+        self._see_to_gangs = see_to_gangs
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
         self._switched_off = choices.policies_before_off
@@ -171,7 +186,9 @@ class Dispatcher:
             self.feed(HolderRecorded(client.device, client.recorded_grant))
         else:
             self._record.erase(client.recorded_grant)
-        self.feed(ClientGone(number))
+        gone = ClientGone(number)
+        self.feed(gone)
+        self._see_to_gangs(gone, self._clients)
         del self._clients[number]
         self._clients_changed(len(self._clients))
         return client
@@ -308,10 +325,15 @@ class Dispatcher:
                     self._kill(number, grant)
                 case GrowArena() | Measure():
                     self._see_to_memory(action)
+                case FormGang():
+                    self._see_to_gangs(action, self._clients)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)
                     client.receiver.deliver(action)
+                case LeaveGang(number):
+                    self._see_to_gangs(action, self._clients)
+                    self._clients[number].receiver.deliver(action)
                 case _:
                     self._clients[action.client].receiver.deliver(action)
 

@@ -36,6 +36,11 @@ class ActionReceiver(Protocol):
         or to give again, then.
         """
 
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """Give the client its gang's page, and say which of its places is the client's; ``done`` as above."""
+
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
 

@@ -40,6 +40,8 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
+from nvshare.scheduler.gang_pages import GangPages
+from nvshare.scheduler.ganging import Ganging
 from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
@@ -173,6 +175,7 @@ class _Running:
             choices,
             self._on_clients_changed,
             self._see_to_memory,
+            Ganging(GangPages(loop), log).see_to,
         )
         timeline = Timeline(lambda: self._dispatcher.clients)
         self._dispatcher.observers.append(timeline.happened)

@@ -36,7 +36,16 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
     log = structlog.wrap_logger(structlog.testing.CapturingLogger())
     record, choices = Record(tmp_path / "holders", "holders", log), Choices(tmp_path / "choices.json", Settings(), log)
     loop = asyncio.get_running_loop()
-    return Dispatcher(Core(Settings()), loop, log, record, choices, lambda _clients: None, lambda _action: None)
+    return Dispatcher(
+        Core(Settings()),
+        loop,
+        log,
+        record,
+        choices,
+        lambda _clients: None,
+        lambda _action: None,
+        lambda _what, _clients: None,
+    )
 
 
 async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:

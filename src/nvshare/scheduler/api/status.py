@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.admin import admin_pb2
-from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, MixSnapshot, SwapSnapshot, TrafficSnapshot
+from nvshare.scheduler.core.snapshot import (
+    ClientSnapshot,
+    DeviceSnapshot,
+    GangSnapshot,
+    MixSnapshot,
+    SwapSnapshot,
+    TrafficSnapshot,
+)
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.pods.allocations import Holding
@@ -92,6 +99,7 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
         member_of=snapshot.container,
         terms=_terms_message(snapshot.terms),
+        gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
     )
 
 
@@ -102,6 +110,12 @@ def _terms_message(terms: Terms) -> admin_pb2.Terms:
         compute_limit=terms.compute_limit,
         memory_limit_bytes=terms.memory_limit_bytes,
         memory_request_bytes=terms.memory_request_bytes,
+    )
+
+
+def _gang_message(gang: GangSnapshot) -> admin_pb2.Gang:
+    return admin_pb2.Gang(
+        name=gang.name or f"gang {gang.number}", members=gang.members, size=gang.size, apart=gang.apart
     )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from nvshare import display
 from nvshare.protocol import wire
-from nvshare.scheduler.core.snapshot import Line, SwapSnapshot
+from nvshare.scheduler.core.snapshot import GangWait, Line, SwapSnapshot
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Source
 
 LONGEST = wire.TEXT_BYTES - 1
 """Bytes of UTF-8."""
+_DEVICE = len("GPU-01234567")
+"""Characters of a device's UUID that tell it from others."""
 _LEAST_COMMAND = 8
 """Characters of a command below which it is left out."""
 
@@ -53,6 +55,16 @@ def while_moving(line: Line, footprint_bytes: int, swap: SwapSnapshot) -> str:
     if swap.resident_bytes < footprint_bytes:
         return _cut(f"{_start(line)}; no room for its memory yet: {there} are on the GPU")
     return _cut(_start(line))
+
+
+def for_gang(wait: GangWait, asker: Description, client: Description | None) -> str:
+    """The same for a client whose gang waits for something elsewhere; ``client``: that of the ``wait``."""
+    start = f"its gang of {wait.members} waits for "
+    device = wait.device[:_DEVICE]
+    if client is None:
+        return _cut(f"{start}{device}, where others are before it")
+    whom = f"pid {client.own_pid}" if _may_see(asker, client) else _stranger(asker, client)
+    return _cut(f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop")
 
 
 def _start(line: Line) -> str:

@@ -139,6 +139,7 @@ class Registrar:
         def described(description: Description) -> None:
             self._dispatcher.described(event.client, description)
             self._memberships.described(event.client)
+            registration.described()
             self._log.info(
                 "client registered",
                 client=event.client,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nvshare.scheduler.clients.connection import Connection
@@ -23,3 +24,5 @@ class Registration:
     """managed, native, swap, or empty when the protocol does not say."""
     welcome: bytes
     """The message that tells the client that it is registered."""
+    described: Callable[[], None] = lambda: None
+    """Called once it is found out who the client is."""

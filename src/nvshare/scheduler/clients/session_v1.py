@@ -18,8 +18,10 @@ from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import (
     Allot,
     ClientAction,
+    ConfirmJoin,
     Evict,
     Grant,
+    LeaveGang,
     RefuseGrowth,
     Revoke,
     TellLimit,
@@ -93,12 +95,20 @@ class SessionV1:
                 raise AssertionError("a version 1 client's memory does not swap")
             case Watch():
                 raise AssertionError("a version 1 client reports no progress")
+            case ConfirmJoin() | LeaveGang():
+                raise AssertionError("a version 1 client joins nothing")
             case _:
                 assert_never(action)
 
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
+
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client joins nothing")
 
     def set_scheduling(self, on: bool) -> None:
         """See ``dispatcher.ActionReceiver``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import reason, translate
@@ -14,11 +14,13 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import ClientAction, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ProgressOffered
+from nvshare.scheduler.core.events import Event, ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.registered_client import Delivery
 
+_NAMED: Final = 8
+"""Joins and leaves by name that wait until it is known who the client is; a program has one name."""
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
 
 
@@ -29,9 +31,11 @@ class SessionV2:
         "_connection",
         "_dispatcher",
         "_limit",
+        "_named",
         "_number",
         "_registrar",
         "_said_terms",
+        "_scope",
         "_swaps",
         "_told_memory",
     )
@@ -46,6 +50,10 @@ class SessionV2:
         self._said_terms = False
         self._limit: TellLimit | None = None
         """The last one, which a client is told that says terms: no other knows such a frame."""
+        self._scope: str | None = None
+        """Within which a gang's name means the same; None: not known yet."""
+        self._named: list[wire.Join | wire.Leave] = []
+        """What it said of gangs by name before that was known."""
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``."""
@@ -72,7 +80,7 @@ class SessionV2:
             case wire.Progress():
                 self._tell_progress(frame)
             case wire.Join() | wire.Leave() | wire.Idle():
-                raise PeerError(f"it sent {frame}, which is not served yet")
+                self._tie(frame)
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena():
@@ -91,6 +99,12 @@ class SessionV2:
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
+
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Gang(slot, slots, page_bytes)), Parcel(descriptor, done))
 
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
@@ -118,6 +132,7 @@ class SessionV2:
             protocol_version=wire.VERSION,
             backend=translate.backend(frame).value,
             welcome=wire.encode(wire.SchedOn(number, self._registrar.epoch)),
+            described=self._described,
         )
         try:
             self._registrar.register(registration, translate.registered(frame, number, device.name))
@@ -170,10 +185,33 @@ class SessionV2:
         self._feed(frame)
 
     def _feed(self, frame: translate.Told) -> None:
+        self._happened(translate.event_of(frame, self._number))
+
+    def _happened(self, event: Event) -> None:
         try:
-            self._dispatcher.feed(translate.event_of(frame, self._number))
+            self._dispatcher.feed(event)
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
+
+    def _tie(self, frame: wire.Join | wire.Leave | wire.Idle) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        if isinstance(frame, wire.Idle) or frame.tie is not wire.Tie.NAME or self._scope is not None:
+            self._happened(translate.gang_event_of(frame, self._number, self._scope or ""))
+            return
+        self._named.append(frame)
+        if len(self._named) > _NAMED:
+            raise PeerError(f"it joins more than {_NAMED} gangs by name")
+
+    def _described(self) -> None:
+        shown = self._dispatcher.clients[self._number].description
+        self._scope = f"{shown.uid}:{shown.identity.source.value}:{shown.identity.namespace}"
+        named, self._named = self._named, []
+        try:
+            for frame in named:
+                self._tie(frame)
+        except PeerError as error:
+            self._connection.drop(str(error), error.fault)
 
     def _talk(self, frame: wire.DrainReport | wire.Notice | wire.AskReason) -> None:
         """What changes nothing but what people are shown."""
@@ -191,11 +229,14 @@ class SessionV2:
 
     def _reason(self) -> str:
         shown = self._dispatcher.client(self._number)
-        line = shown.line
-        if line is None:
-            return ""
+        line, wait = shown.line, shown.wait
         clients = self._dispatcher.clients
         asker = clients[self._number]
+        if wait is not None and wait.device != asker.device:
+            holder = clients[wait.client].description if wait.client else None
+            return reason.for_gang(wait, asker.description, holder)
+        if line is None:
+            return ""
         if line.recovering:
             return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
         if not line.behind and shown.swap is not None:

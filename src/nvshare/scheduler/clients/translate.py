@@ -8,8 +8,10 @@ from nvshare.protocol import wire
 from nvshare.scheduler.core.actions import (
     Allot,
     ClientAction,
+    ConfirmJoin,
     Evict,
     Grant,
+    LeaveGang,
     RefuseGrowth,
     Revoke,
     TellLimit,
@@ -19,8 +21,11 @@ from nvshare.scheduler.core.actions import (
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
+    ClientIdle,
     ClientRegistered,
     FootprintChanged,
+    GangJoined,
+    GangLeft,
     GrowthRequested,
     LockReleased,
     LockRequested,
@@ -138,6 +143,34 @@ def event_of(
             assert_never(frame)
 
 
+def gang_event_of(
+    frame: wire.Join | wire.Leave | wire.Idle, client: int, scope: str
+) -> GangJoined | GangLeft | ClientIdle:
+    """The event of what a client says of its gang; ``scope``: within which a name means the same."""
+    match frame:
+        case wire.Join(request, _, _, size):
+            return GangJoined(client, _key(frame, scope), size, request, _gang_name(frame))
+        case wire.Leave():
+            return GangLeft(client, _key(frame, scope))
+        case wire.Idle():
+            return ClientIdle(client)
+        case _:
+            assert_never(frame)
+
+
+def _gang_name(frame: wire.Join) -> str:
+    """The name by which clients tied themselves; empty where it can't be read, or something else ties them."""
+    name = frame.key.rstrip(b"\0")
+    readable = all(ord(" ") < byte <= ord("~") for byte in name)
+    return name.decode("ascii") if frame.tie is wire.Tie.NAME and readable else ""
+
+
+def _key(frame: wire.Join | wire.Leave, scope: str) -> str:
+    # The other keys can't be guessed.
+    within = f"{scope}:" if frame.tie is wire.Tie.NAME else ""
+    return f"{frame.tie.name.lower()}:{within}{frame.key.hex()}"
+
+
 def frame_of(action: ClientAction) -> wire.SchedulerFrame:
     """What to send to the client that the action names."""
     match action:
@@ -157,5 +190,9 @@ def frame_of(action: ClientAction) -> wire.SchedulerFrame:
             return wire.Limit(limit_bytes, others_bytes)
         case Watch(_, interval_seconds):
             return wire.Watch(round(interval_seconds * 1e6))
+        case ConfirmJoin(_, request):
+            return wire.Joined(request)
+        case LeaveGang():
+            return wire.Gang()
         case _:
             assert_never(action)

@@ -26,6 +26,11 @@ class Absent:
         self._gone: dict[int, Device] = {}
         """The devices of clients that are gone and may still have memory there."""
 
+    @property
+    def holders(self) -> int:
+        """How many recorded holders are not back."""
+        return len(self._holders)
+
     def record_holder(self, event: HolderRecorded, device: Device) -> None:
         """A recorded holder is not back."""
         if event.grant in self._holders:

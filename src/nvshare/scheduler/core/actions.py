@@ -121,7 +121,30 @@ class Watch:
     interval_seconds: float
 
 
-ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch
+@dataclass(frozen=True, slots=True)
+class ConfirmJoin:
+    """Send JOINED: from now on the client gets the lock with all that it is tied to by GangJoined ``request``."""
+
+    client: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class FormGang:
+    """Make a page for these clients, and send it to each with GANG and its place in this order."""
+
+    gang: int
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGang:
+    """Send GANG without a page: the client is in no gang any more."""
+
+    client: int
+
+
+ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure
+Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure | FormGang

@@ -8,6 +8,7 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, TellWaiters
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.holders import Holders
 from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.residency import Residency
@@ -24,8 +25,9 @@ COMING_SECONDS: Final = 1.0
 QUANTUM_STALLS: Final = 24
 """No quantum is shorter than so many times what the hand-over at its end costs: with drain and changes below 5 %."""
 
-_FoundFor = tuple[Client, bool, int, Policy, int]
-"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders.
+_FoundFor = tuple[Client, bool, int, Policy, int, Gang | None]
+"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders,
+the gang for which it needs the device alone.
 
 Where all are the same, so are the blocking ones.
 """
@@ -40,6 +42,8 @@ class Blocking:
         self._holders = holders
         self._residency = residency
         self._turns = turns
+        self.gang: Gang | None = None
+        """The first waiter's, if that is on several devices."""
         self._found_for: _FoundFor | None = None
         """What they were found for."""
         self._stall_bytes = 0
@@ -59,10 +63,11 @@ class Blocking:
         """Tells those for whom ``find`` may have changed the answer, where it did."""
         if not moved:
             return
-        idle_seconds = max(IDLE_SECONDS, self._stall_seconds())
+        idle_seconds = self.idle_seconds
         for client in moved:
             leaves = client.blocking or self._turns.is_limited(client)
-            if client.state is ClientState.HOLDING and leaves is not client.told:
+            # Gangs are told as one.
+            if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves
                 if leaves:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
@@ -75,11 +80,13 @@ class Blocking:
         if first is not None and (self._ordered or not self._plain):
             self._order(first)
         self._holders.arrange(first)
+        self.gang = first.gang if first is not None and first.is_wide else None
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
             return self._set(None, [])
         lacking = self._holders.lacking_bytes(first) + self._holders.squeeze_bytes(first)
-        found_for = (first, first.account.is_known, lacking, self._holders.rule, self._holders.longest.changes)
+        known, changes = first.account.is_known, self._holders.longest.changes
+        found_for = (first, known, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()
         self._stall_bytes = 0
@@ -126,15 +133,31 @@ class Blocking:
         if not self.clients or self._found_for is None:
             self.end = NEVER
             return
-        last = self._holders.longest.last()
-        if self._plain:
-            self.end = last.since + max(self._turns.standings.quantum_seconds, self.least_seconds)
+        if self.gang is not None:
+            self.end = self.gang.due_at
             return
         first = self._found_for[0]
-        self.end = self._turns.end(last, first, self.least_seconds)
+        self.end = self._end_of(self._holders.longest.last(), first)
         if self.end == AT_ONCE:
             comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
             self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
+
+    def free_at(self) -> float:
+        """When the turns are over of those that block a gang, the first waiter, but for those that borrowed theirs."""
+        if not self.clients or self._found_for is None:
+            return AT_ONCE
+        holders = [client for client in self._holders.longest if self.gang not in client.borrowed]
+        return self._end_of(holders[-1], self._found_for[0]) if holders else AT_ONCE
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a blocking one is to be idle before it leaves by itself."""
+        return max(IDLE_SECONDS, self._stall_seconds())
+
+    def _end_of(self, holder: Client, first: Client) -> float:
+        if self._plain:
+            return holder.since + max(self._turns.standings.quantum_seconds, self.least_seconds)
+        return self._turns.end(holder, first, self.least_seconds)
 
     def push(self, now: float) -> None:
         """The blocking ones are asked to leave."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.containers import Container
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.ledger import Account
-from nvshare.scheduler.core.snapshot import ClientSnapshot, Line, ShownState
+from nvshare.scheduler.core.snapshot import ClientSnapshot, GangSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.stay import Stay
 from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 
@@ -43,6 +45,18 @@ class Client:
     crossed_grant: int | None = None
     """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
     stay: Stay = field(default_factory=Stay)
+    tied: Gang | None = None
+    """Of which it is a member; None: it is tied to nobody, not even to some that are elsewhere."""
+    gang: Gang | None = None
+    """With whose other members it holds and waits as one; None: it does so by itself."""
+    beside: tuple[Client, ...] = ()
+    """While it is in line for its gang: the others of the gang on its device, who come in with it."""
+    borrowed: tuple[Gang, ...] = ()
+    """It came in before these gangs, which were before it: when they can come in, it has had its time."""
+    summoned: bool = False
+    """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
+    idle_at: float = float("-inf")
+    """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
     def allows(self, step: Step) -> bool:
         """Whether the step is legal in the present state."""
@@ -57,8 +71,18 @@ class Client:
         """Whether work of it may run."""
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
-    def snapshot(self, now: float, line: Line | None = None) -> ClientSnapshot:
-        """The client at ``now``; ``line``: where it waits."""
+    @property
+    def is_wide(self) -> bool:
+        """Whether it holds and waits as one with others on other devices."""
+        return self.gang is not None and self.gang.wide
+
+    @property
+    def priority(self) -> Priority:
+        """Its class while it holds and waits: its container's, or the highest of its gang's."""
+        return self.container.terms.priority if self.gang is None else self.gang.priority
+
+    def snapshot(self, now: float, line: Line | None = None, wait: GangWait | None = None) -> ClientSnapshot:
+        """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for."""
         elapsed = now - self.since
         return ClientSnapshot(
             client=self.number,
@@ -73,4 +97,6 @@ class Client:
             swap=None if self.swap is None else self.swap.snapshot(now),
             container=self.container.name,
             terms=self.container.terms,
+            gang=None if (tied := self.tied) is None else GangSnapshot.of(tied),
+            wait=wait,
         )

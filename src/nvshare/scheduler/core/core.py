@@ -21,12 +21,16 @@ from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
     ClientGone,
+    ClientIdle,
     ClientRegistered,
     ContainerFound,
     DeviceForgotten,
     DeviceSeen,
     Event,
     FootprintChanged,
+    GangEvent,
+    GangJoined,
+    GangLeft,
     GrowthRequested,
     HolderDied,
     HolderRecorded,
@@ -46,6 +50,7 @@ from nvshare.scheduler.core.events import (
     ResidentSettled,
     TermsSet,
 )
+from nvshare.scheduler.core.gangs import Gangs
 from nvshare.scheduler.core.ledger import Account
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
@@ -63,6 +68,7 @@ ClientEvent = (
     | ContainerFound
     | ProgressOffered
     | ProgressReported
+    | GangEvent
     | ClientGone
 )
 
@@ -80,6 +86,7 @@ class Core:
         self._host = Host(settings.host_bytes)
         self._absent = Absent(self._host)
         self._containers = Containers()
+        self._gangs = Gangs(self._clients)
         self._last_grant = self._last_ticket = 0
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -88,27 +95,14 @@ class Core:
         Raises IllegalEvent, with nothing changed, if the state does not allow it.
         """
         match event:
-            case (
-                LockRequested()
-                | LockReleased()
-                | FootprintChanged()
-                | PinnedMeasured()
-                | PinnedAssumed()
-                | GrowthRequested()
-                | ResidencyReported()
-                | ArenaGrown()
-                | ContainerFound()
-                | ProgressOffered()
-                | ProgressReported()
-                | ClientGone()
-            ):
-                return self._handle_client(event, now)
             case ClientRegistered():
                 return self._register(event, now)
             case HolderRecorded():
                 return self._record(event, now)
             case HolderDied():
-                return self._reconcile(self._absent.holder_died(event), now)
+                device = self._absent.holder_died(event)
+                self._gangs.await_holders(self._absent.holders, now)
+                return self._reconcile(device, now)
             case DeviceSeen():
                 return self._see_device(event, now)
             case DeviceForgotten():
@@ -125,7 +119,7 @@ class Core:
             case TermsSet():
                 return self._set_terms(event, now)
             case _:
-                assert_never(event)
+                return self._handle_client(event, now)
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
@@ -151,7 +145,7 @@ class Core:
     def client(self, client: int, now: float) -> ClientSnapshot:
         """A registered client at ``now``."""
         known, device = self._clients[client]
-        return known.snapshot(now, device.line(known, now))
+        return known.snapshot(now, device.line(known, now), self._gangs.wait(known))
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
@@ -177,6 +171,10 @@ class Core:
             raise IllegalEvent(f"client {event.client} is unknown", event)
         client, device = found
         match event:
+            case LockRequested() if client.summoned:
+                client.advance(Step.REQUESTED_AGAIN)
+                client.summoned = False
+                return []
             case LockRequested():
                 check(client, Step.REQUESTED, event)
                 if not client.stay.keeps or not client.stay.resumes(client.since, now):
@@ -199,7 +197,13 @@ class Core:
                 return self._enter(client, event, now)
             case ProgressOffered() | ProgressReported():
                 device.lock.mix.handle(event, client, now)
+            case GangJoined() | GangLeft():
+                self._gangs.handle(event, client, device)
+            case ClientIdle():
+                if not self._gangs.idles(client, now):
+                    return []
             case ClientGone():
+                self._gangs.gone(client, device, now)
                 device.remove(client, now)
                 del self._clients[event.client]
                 self._containers.leave(event.client, client.container)
@@ -214,6 +218,7 @@ class Core:
             raise IllegalEvent(f"client {event.client} is already registered", event)
         if event.recorded_grant is not None:
             self._absent.holder_is_back(event.recorded_grant, device, event)
+            self._gangs.await_holders(self._absent.holders, now)
         account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
         account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
         account.split()
@@ -242,6 +247,7 @@ class Core:
     def _record(self, event: HolderRecorded, now: float) -> list[Action]:
         device = self._known(event.device, event)
         self._absent.record_holder(event, device)
+        self._gangs.await_holders(self._absent.holders, now, event.grant)
         self._last_grant = max(self._last_grant, event.grant)
         return self._reconcile(device, now)
 
@@ -339,12 +345,20 @@ class Core:
         return [action for device in devices for action in self._reconcile(device, now)]
 
     def _reconcile(self, device: Device, now: float) -> list[Action]:
+        if self._gangs.touch(device):
+            actions: list[Action] = []
+            for each in self._gangs.reconcile(device, now, self._new_grant, actions):
+                self._keep_deadline(each)
+            return actions
         actions = device.reconcile(now, self._new_grant)
+        self._keep_deadline(device)
+        return actions
+
+    def _keep_deadline(self, device: Device) -> None:
         if device.deadline is None:
             self._deadlines.pop(device.uuid, None)
         else:
             self._deadlines[device.uuid] = device.deadline
-        return actions
 
     def _new_grant(self) -> int:
         self._last_grant += 1

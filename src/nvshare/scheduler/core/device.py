@@ -33,6 +33,8 @@ class Device:
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self._settings = settings
+        self.ganged: dict[int, None] = {}
+        """The numbers of those that are tied to others, or were told so."""
         self._clients: dict[int, Client] = {}
         # Those of clients that are gone.
         self._held_seconds = self._waited_seconds = 0.0
@@ -70,6 +72,12 @@ class Device:
             client.swap.progress_at = now
             client.swap.has_context = True
         self.lock.request(client, now)
+
+    def summon(self, client: Client, now: float) -> None:
+        """An idle client has to wait because its gang does."""
+        if client.swap is not None:
+            client.swap.progress_at = now
+        self.lock.summon(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
@@ -114,7 +122,7 @@ class Device:
         actions: list[Action] = []
         self.lock.arbitrate(now, new_grant, actions)
         for _ in range(ROUNDS if self.residency.clients else 0):
-            actions += self.residency.plan(self.lock.comers(), self.lock.paging_bytes, now)
+            actions += self.residency.plan(self.lock.comers(), self.lock.holders.paging_bytes, now)
             for client in self.residency.resized:
                 self.resize(client, client.account.footprint_bytes)
             if not self.lock.squeeze() and not self.residency.resized:
@@ -124,6 +132,10 @@ class Device:
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]
         self.deadline = min(deadlines, default=None)
         return actions
+
+    def wake(self, moment: float) -> None:
+        """There is something to do then as well."""
+        self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
     def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
@@ -142,7 +154,7 @@ class Device:
             totals=Totals(
                 grants=lock.grants,
                 revokes=lock.revokes,
-                unresponsive=lock.overdue,
+                unresponsive=lock.stuck.overdue,
                 held_seconds=self._held_seconds + sum(client.held_seconds for client in clients),
                 waited_seconds=self._waited_seconds + sum(client.waited_seconds for client in clients),
             ),

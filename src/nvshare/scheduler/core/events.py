@@ -255,6 +255,34 @@ class ProgressOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class GangJoined:
+    """From now on a client's work may wait for that of all who say the same key; answered by ConfirmJoin."""
+
+    client: int
+    key: str
+    size: int
+    """How many belong together, wherever they are; 0: not known."""
+    request: int
+    name: str = ""
+    """What the user calls it; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangLeft:
+    """A client's work does not wait any more for that of those who say this key."""
+
+    client: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdle:
+    """Nothing runs of what a holder submitted and nothing comes, as far as it can see; said again while that is so."""
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressReported:
     """How far a client's work is, counted since its process began to use the device.
 
@@ -287,6 +315,8 @@ class QuantumSet:
     device: str | None = None
 
 
+GangEvent = GangJoined | GangLeft | ClientIdle
+
 Event = (
     DeviceSeen
     | DeviceForgotten
@@ -310,6 +340,9 @@ Event = (
     | TermsSet
     | ProgressOffered
     | ProgressReported
+    | GangJoined
+    | GangLeft
+    | ClientIdle
     | PolicySet
     | QuantumSet
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -14,7 +15,7 @@ from nvshare.scheduler.core.transitions import ClientState
 class Group:
     """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
 
-    __slots__ = ("_clients", "changes", "count", "movable_bytes", "paging_bytes", "unknown")
+    __slots__ = ("_clients", "changes", "count", "gangs", "movable_bytes", "paging_bytes", "unknown")
 
     def __init__(self) -> None:
         self._clients: OrderedDict[int, Client] = OrderedDict()
@@ -24,6 +25,8 @@ class Group:
         """Of the movable memory, that of clients that do not swap."""
         self.unknown = 0
         """How many of them do not report their footprint."""
+        self.gangs: dict[Gang, int] = {}
+        """How many of them hold as one with a gang, by gang."""
         self.changes = 0
         """Counts up whenever a client comes, goes or changes its footprint."""
 
@@ -62,8 +65,12 @@ class Group:
         self.add_bytes(client, -1)
 
     def add_bytes(self, client: Client, sign: int) -> None:
-        """Counts (1), or counts no more (-1), the memory of a client of the group: before and after that changes."""
+        """Counts (1), or no more (-1), the memory and the gang of a client of the group: before and after a change."""
         self.changes += 1
+        if client.gang is not None:
+            members = self.gangs.pop(client.gang, 0) + sign
+            if members:
+                self.gangs[client.gang] = members
         account = client.account
         if account.is_known:
             self.movable_bytes += sign * account.movable_bytes
@@ -84,6 +91,8 @@ class Holders:
         self.unresponsive = Group()
         self.rule = Policy.AUTO
         """The policy as it can be followed."""
+        self.has_gangs = False
+        """Whether some clients of the device hold and wait as one with others."""
         self.squeezed: tuple[Client, int] | None = None
         """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
         self._ledger = ledger
@@ -131,9 +140,11 @@ class Holders:
     def outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
         count = self.longest.count + self.others.count
+        if self.rule is not Policy.OFF and self.has_gangs:
+            count = self._units((self.longest, self.others), ())
         if self.rule is Policy.OFF or count <= 1:
             return False
-        if self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
+        if self.crowded or self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
             return True
         movable = self.longest.movable_bytes + self.others.movable_bytes
         if self.squeezed is not None and self.squeezed[0].holds:
@@ -152,6 +163,11 @@ class Holders:
             count += group.count
             unknown += group.unknown
             movable += group.movable_bytes
+        if self.has_gangs:
+            others = tuple(mate for client in others for mate in (client, *client.beside))
+            count = self._units(holders, others)
+            if count > 1 and self._has_wide(holders, others):
+                return False
         if count <= 1:
             return True
         if policy is Policy.EXCLUSIVE or unknown:
@@ -167,6 +183,8 @@ class Holders:
     def lacking_bytes(self, first: Client) -> int:
         """What a client lacks beside all holders but those that are leaving; negative: so much would be left."""
         movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
+        for mate in first.beside:
+            movable += mate.account.movable_bytes
         return movable + (0 if first.holds else first.account.movable_bytes) - self._ledger.left_bytes
 
     def find_squeezed(self, short: tuple[Client, int] | None) -> tuple[Client, int] | None:
@@ -181,7 +199,52 @@ class Holders:
         return 0 if has_all else max(0, self.squeezed[1])
 
     def __iter__(self) -> Iterator[Client]:
-        return (client for group in self._groups for client in group)
+        return (client for group in self.groups for client in group)
+
+    def holding(self) -> list[Client]:
+        """Those that were not asked to leave, in the order in which they are to."""
+        return [*self.longest, *self.others]
+
+    def staying(self) -> list[Client]:
+        """Those that were, in the order in which they were asked."""
+        return [*self.unresponsive, *self.leaving]
+
+    def have_room_for_all(self, clients: Sequence[Client]) -> bool:
+        """Whether all of these could hold at the same time, if nobody else did."""
+        if len(clients) == 1:
+            return True
+        left_bytes = self._ledger.left_bytes
+        if all(client.state is ClientState.HOLDING for client in clients):
+            left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
+        known = all(client.account.is_known for client in clients)
+        return known and sum(client.account.movable_bytes for client in clients) <= left_bytes
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a gang on several devices, which must be alone on each, and others stay."""
+        stay = (self.longest, self.others)
+        return self.has_gangs and self._has_wide(stay, ()) and self._units(stay, ()) > 1
+
+    @property
+    def has_wide(self) -> bool:
+        """Whether a gang on several devices holds."""
+        return self.has_gangs and self._has_wide(self.groups, ())
+
+    @staticmethod
+    def _units(holders: tuple[Group, ...], others: tuple[Client, ...]) -> int:
+        """How many these are, if the members of a gang count as one."""
+        gangs: set[Gang] = {client.gang for client in others if client.gang is not None}
+        units = sum(client.gang is None for client in others)
+        for group in holders:
+            units += group.count - sum(group.gangs.values())
+            gangs.update(group.gangs)
+        return units + len(gangs)
+
+    @staticmethod
+    def _has_wide(holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
+        return any(gang.wide for group in holders for gang in group.gangs) or any(
+            client.gang is not None and client.gang.wide for client in others
+        )
 
     @property
     def count(self) -> int:
@@ -191,13 +254,14 @@ class Holders:
     @property
     def unknown(self) -> int:
         """How many of them do not report their footprint."""
-        return sum(group.unknown for group in self._groups)
+        return sum(group.unknown for group in self.groups)
 
     @property
     def paging_bytes(self) -> int:
         """The movable memory of those that do not swap."""
-        return sum(group.paging_bytes for group in self._groups)
+        return sum(group.paging_bytes for group in self.groups)
 
     @property
-    def _groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[Group, ...]:
+        """All four."""
         return self.longest, self.others, self.leaving, self.unresponsive

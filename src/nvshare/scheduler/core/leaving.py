@@ -13,7 +13,8 @@ def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, wa
 
     The waiter does not fit beside all of them; without them it does. The answer is in the order of ``holders``.
     """
-    if len(holders) == 1 or policy is Policy.EXCLUSIVE or not waiter.account.is_known:
+    alone = policy is Policy.EXCLUSIVE or waiter.is_wide
+    if len(holders) == 1 or alone or not waiter.account.is_known:
         return list(holders)
     known = [client for client in holders if client.account.is_known]
     enough = {client.number for client in fewest(known, lacking_bytes)}

@@ -27,26 +27,29 @@ The rules, which hold after every event:
   leave for the first in the queue are killed.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
 - While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
+- Gangs (gangs.py): the first of a gang on a device is in line for all of its members there, and they hold as one. A
+  gang on several devices has each of them alone, and comes in only when ``Gangs`` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke
+from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.blocking import Blocking
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gang import Standing
 from nvshare.scheduler.core.holders import Group, Holders
-from nvshare.scheduler.core.leaving import must_leave
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.passing import passing
 from nvshare.scheduler.core.residency import Residency
-from nvshare.scheduler.core.settings import Settings, Unresponsive
+from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import Line, Turn
 from nvshare.scheduler.core.standing import NEVER
+from nvshare.scheduler.core.stuck import Stuck
 from nvshare.scheduler.core.transitions import ClientState, Step
 from nvshare.scheduler.core.turns import Turns
 
@@ -65,12 +68,15 @@ class Lock:
         """Who waits, in the order of their turns."""
         self.mix = Mix()
         """Whether those that may hold together do."""
-        self.grants = self.revokes = self.overdue = 0
-        self._settings = settings
+        self.frozen = False
+        """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
+        self.grants = self.revokes = 0
+        self.holders = Holders(ledger)
+        """Who holds."""
+        self.stuck = Stuck(self.holders, self.turns, ledger, settings)
         self._ledger = ledger
         self._residency = residency
-        self._holders = Holders(ledger)
-        self._blocking = Blocking(self._holders, residency, self.turns)
+        self.blocking = Blocking(self.holders, residency, self.turns)
 
     # What happened.
 
@@ -80,16 +86,16 @@ class Lock:
         self.turns.enter(client, client.since)
         match client.state:
             case ClientState.HOLDING:
-                self._holders.others.append(client)
+                self.holders.others.append(client)
             case ClientState.LEAVING:
-                self._holders.leaving.append(client)
+                self.holders.leaving.append(client)
             case _:
                 pass
 
     def remove(self, client: Client, now: float) -> None:
         """A client is gone."""
         if client.holds:
-            self._holders.take_out(client)
+            self.holders.take_out(client)
         self.turns.leave(client, now)
         self.mix.gone(client)
         self._vacate(now)
@@ -98,17 +104,24 @@ class Lock:
         """An idle client wants the lock."""
         client.advance(Step.REQUESTED)
         idle_seconds, client.since = now - client.since, now
-        worth_seconds = self._blocking.worth_seconds(client) if self._residency.clients else 0.0
+        worth_seconds = self.blocking.worth_seconds(client) if self._residency.clients else 0.0
         self.turns.ask(client, idle_seconds, worth_seconds, now)
         self.mix.wanted(client, now)
+
+    def summon(self, client: Client, now: float) -> None:
+        """An idle client has to wait because its gang does."""
+        client.advance(Step.SUMMONED)
+        client.since, client.summoned = now, True
+        self.turns.ask(client, 0.0, 0.0, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
         self.turns.give_back(client, now)
-        self._holders.take_out(client)
+        self.holders.take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
-        client.told = client.killed = False
+        client.told = client.killed = client.summoned = False
+        client.borrowed = ()
         client.held_seconds += now - client.since
         client.since = now
         self.mix.released(client, now)
@@ -116,7 +129,7 @@ class Lock:
 
     def resize(self, client: Client, resize: Callable[[], None]) -> None:
         """A client's account is changed by ``resize``."""
-        group = self._holders.group(client) if client.holds else None
+        group = self.holders.group(client) if client.holds else None
         if group is not None:
             group.add_bytes(client, -1)
         resize()
@@ -127,42 +140,54 @@ class Lock:
 
     def comers(self) -> list[Client]:
         """Those that wait, in the order of their turns, but for those that are passed over."""
-        return [client for client in self.turns if self._may_come(client)]
+        coming = [client for client in self.turns.in_turn() if self._may_come(client)]
+        return [mate for client in coming for mate in (client, *client.beside)] if self.holders.has_gangs else coming
 
     def squeeze(self) -> bool:
         """Finds who lacks memory that only holders can leave; whether that is news."""
-        before = self._holders.squeezed
-        self._holders.squeezed = self._holders.find_squeezed(self._residency.short)
-        return self._holders.squeezed != before
-
-    @property
-    def paging_bytes(self) -> int:
-        """The movable memory of holders that do not swap."""
-        return self._holders.paging_bytes
+        before = self.holders.squeezed
+        self.holders.squeezed = self.holders.find_squeezed(self._residency.short)
+        return self.holders.squeezed != before
 
     @property
     def quantum_end(self) -> float | None:
         """When holders are asked to leave for the first waiter; None: none has to, or its class is too low for that."""
-        return None if self._blocking.end == NEVER else self._blocking.end
+        return None if self.blocking.end == NEVER else self.blocking.end
 
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = self._blocking.end
+        deadline = self.blocking.end
         if not self.turns.is_alike:
             deadline = min(deadline, self.turns.deadline)
-        if self._holders.leaving.count:
-            deadline = min(deadline, self._holders.leaving.first().revoked_at + self._settings.grace_seconds)
+        if (grace_end := self.stuck.grace_end) is not None:
+            deadline = min(deadline, grace_end)
         if self.mix.deadline is not None:
             deadline = min(deadline, self.mix.deadline)
         return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
+        first = self.admit(now, new_grant, actions)
+        moved = self.blocking.find(self._in_need(first))
+        if first is not None and self.blocking.gang is None:
+            self._let_pass(first, now, new_grant, actions)
+        elif first is not None:
+            self._lend(first, now, new_grant, actions)
+        self.blocking.find_end()
+        if now >= self.blocking.end:
+            self._revoke_blocking(now, actions)
+        if self.holders.has_gangs or (not self.turns.is_alike and self.turns.tells_limited()):
+            moved = (*moved, *self.holders.holding())
+        self.blocking.tell(moved, max(1, len(self.turns)), actions)
+        if self.holders.unresponsive.count and not self.awaited:
+            self.stuck.kill(actions)
+
+    def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+        """Grants to all that come in without a gang on several devices; returns the first that does not."""
         # Memory that swaps can't be in all at once.
-        self._holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
-        if self._holders.leaving.count:
-            self._report_unresponsive(now, actions)
+        self.holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        self.stuck.report(now, actions)
         if self.mix.can_look:
             self._look_at_mix(now, actions)
         self.turns.standings.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
@@ -171,102 +196,140 @@ class Lock:
             self._revoke_used_up(used_up, now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
-        first = None if self.awaited else admit(now, new_grant, actions)
-        moved = self._blocking.find(self._in_need(first))
-        if first is not None:
-            self._let_pass(first, now, new_grant, actions)
-        self._blocking.find_end()
-        if now >= self._blocking.end:
-            self._revoke_blocking(now, actions)
-        if not self.turns.is_alike and self.turns.tells_limited():
-            moved = (*moved, *self._holders.longest, *self._holders.others)
-        self._blocking.tell(moved, max(1, len(self.turns)), actions)
-        if self._holders.unresponsive.count and not self.awaited:
-            self._kill(actions)
+        return None if self.awaited or self.frozen else admit(now, new_grant, actions)
+
+    # For gangs.
+
+    @property
+    def is_off(self) -> bool:
+        """Whether everyone runs."""
+        return self.policy is Policy.OFF and not self._residency.clients
+
+    def is_next(self, client: Client) -> bool:
+        """Whether one that is in line is before all that may come."""
+        if self.awaited or self.frozen:
+            return False
+        return next((each for each in self.turns.in_turn() if self._may_come(each)), None) is client
+
+    def free_at(self, client: Client) -> float:
+        """When those that block a gang's member, which is next, have had their turns."""
+        self.blocking.find(client)
+        return self.blocking.free_at()
+
+    def may_grant(self, client: Client, now: float) -> bool:
+        """Whether a gang's members, the first of which is this, may come in now as far as this device goes."""
+        return self.holders.fits(self.holders.groups, (client,)) and self._is_ready(client, now)
+
+    def grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to one that is in line, and to those beside it."""
+        if self.holders.has_gangs:
+            client.borrowed = self.turns.gangs_before(client)
+        for each in (client, *client.beside):
+            self._give(each, now, new_grant, actions)
+            each.borrowed = client.borrowed
+        client.beside = ()
+
+    def revoke(self, client: Client, now: float, actions: list[Action]) -> None:
+        """Asks a holder to leave."""
+        self.holders.take_out(client)
+        client.advance(Step.REVOKED)
+        client.revoked_at = now
+        self.revokes += 1
+        self.holders.leaving.append(client)
+        actions.append(Revoke(client.number, client.grant))
 
     def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
         """Each that waits, and where."""
-        ahead = (*self._holders.unresponsive, *self._holders.leaving, *self._blocking.clients)
+        ahead = (*self.holders.unresponsive, *self.holders.leaving, *self.blocking.clients)
         behind = tuple(Turn(client.number, now - client.since) for client in ahead)
-        for position, client in enumerate(self.turns, start=1):
-            too_large, seconds = self._residency.never_fits(client), now - client.since
-            limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
-            yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
+        for position, leader in enumerate(self.turns, start=1):
+            for client in (leader, *leader.beside):
+                too_large, seconds = self._residency.never_fits(client), now - client.since
+                limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
+                yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
 
     def _look_at_mix(self, now: float, actions: list[Action]) -> None:
         """Lets those take turns that fit together, and do better in turns."""
         users: tuple[Client, ...] | None = None
-        may_share = self.policy is Policy.AUTO and not self.awaited and not self._holders.unresponsive.count
-        if may_share and self._holders.count + len(self.turns) <= MOST_CLIENTS:
-            users = (*self._holders, *self.turns)
-            if not self._holders.fits((), users):
+        may_share = self.policy is Policy.AUTO and not self.awaited and not self.holders.unresponsive.count
+        if may_share and self.holders.count + len(self.turns) <= MOST_CLIENTS:
+            users = (*self.holders, *self.turns)
+            if self.holders.has_gangs or not self.holders.fits((), users):
                 users = None
         self.mix.look(users, self.quantum_seconds, now, actions)
         if self.mix.apart:
-            self._holders.rule = Policy.EXCLUSIVE
+            self.holders.rule = Policy.EXCLUSIVE
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
-        if not self._holders.outgrown(slack_bytes):
+        if not self.holders.outgrown(slack_bytes):
             return
-        staying = [*reversed(self._holders.others), *reversed(self._holders.longest)]
+        staying = [*reversed(self.holders.others), *reversed(self.holders.longest)]
         if self.turns.is_mixed:
-            staying.sort(key=lambda client: (client.container.terms.priority, -client.since, -client.grant))
+            staying.sort(key=lambda client: (client.priority, -client.since, -client.grant))
         for client in staying:
             account = client.account
-            if self._holders.rule is Policy.EXCLUSIVE or account.movable_bytes or not account.is_known:
-                self._revoke(client, now, actions)
-            if not self._holders.outgrown(0):
+            alone = self.holders.rule is Policy.EXCLUSIVE or self.holders.crowded
+            if alone or account.movable_bytes or not account.is_known:
+                self.revoke(client, now, actions)
+            if not self.holders.outgrown(0):
                 return
 
     def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
         """Grants to waiters in their order; returns the first one that does not fit."""
-        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
-        while (first := self._first()) is not None and self._holders.fits(holders, (first,)):
-            self._grant(first, now, new_grant, actions)
+        fits, holders = self.holders.fits, self.holders.groups
+        while (first := self._first()) is not None and not first.is_wide and fits(holders, (first,)):
+            self.grant(first, now, new_grant, actions)
         return first
 
     def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
         """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
-        holders = (self._holders.longest, self._holders.others, self._holders.leaving, self._holders.unresponsive)
         coming = Group()
-        for client in self.comers():
-            if not self._holders.fits((*holders, coming), (client,)):
+        for client in [client for client in self.turns.in_turn() if self._may_come(client)]:
+            fits = self.holders.fits((*self.holders.groups, coming), (client,))
+            if not fits or (client.is_wide and not coming.count):
                 return None if coming.count else client
             if self._is_ready(client, now):
-                self._grant(client, now, new_grant, actions)
+                self.grant(client, now, new_grant, actions)
             else:
-                coming.append(client)
+                for each in (client, *client.beside):
+                    coming.append(each)
         return None
 
     def _may_come(self, client: Client) -> bool:  # else it is passed over and keeps no room
-        stuck = (self._holders.unresponsive,)
-        return (
-            self.turns.may_come(client)
-            and not self._residency.never_fits(client)
-            and self._holders.fits(stuck, (client,))
-        )
+        for each in (client, *client.beside):
+            if not self.turns.may_come(each) or self._residency.never_fits(each):
+                return False
+        return self.holders.fits((self.holders.unresponsive,), (client,))
 
     def _is_ready(self, client: Client, now: float) -> bool:
-        """Whether a waiter that fits may have the lock now as far as its memory goes."""
-        swap = client.swap
-        if swap is None:
-            return self._residency.has_room_for(client, self._holders.paging_bytes)
-        return swap.is_in or (swap.may_be_in and self._residency.is_late(swap, now))
+        """Whether a waiter that fits, and those beside it, may have the lock now as far as their memory goes."""
+        paging_bytes = self.holders.paging_bytes
+        for each in (client, *client.beside):
+            swap = each.swap
+            if swap is None:
+                if not self._residency.has_room_for(each, paging_bytes):
+                    return False
+                paging_bytes += each.account.movable_bytes
+            elif not swap.is_in and not (swap.may_be_in and self._residency.is_late(swap, now)):
+                return False
+        return True
 
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
-        if not self._holders.unresponsive.count:
-            if self.turns.is_alike or not self.turns.has_limits:
-                return next(iter(self.turns), None)
-            return next(filter(self.turns.may_come, self.turns), None)
-        if self._holders.rule is Policy.EXCLUSIVE:
+        if not self.holders.unresponsive.count:
+            return next(self._able(), None)
+        if self.holders.rule is Policy.EXCLUSIVE and not self.holders.has_gangs:
             return None
-        stuck = (self._holders.unresponsive,)
-        able = (client for client in self.turns if self.turns.may_come(client))
-        return next((client for client in able if self._holders.fits(stuck, (client,))), None)
+        stuck = (self.holders.unresponsive,)
+        return next((client for client in self._able() if self.holders.fits(stuck, (client,))), None)
 
-    def _grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+    def _able(self) -> Iterator[Client]:
+        """Those in line that no compute limit keeps out."""
+        able = self.turns.in_turn()
+        return filter(self.turns.may_come, able) if self.turns.has_limits else able
+
+    def _give(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         self.turns.grant(client, now)
         client.advance(Step.GRANTED)
         client.grant = new_grant()
@@ -274,7 +337,7 @@ class Lock:
         self.grants += 1
         client.waited_seconds += now - client.since
         client.since = now
-        self._holders.others.append(client)
+        self.holders.others.append(client)
         self.mix.granted(client, now)
         if self._residency.clients:
             self._residency.traffic.granted(now, swaps=client.swap is not None)
@@ -282,78 +345,53 @@ class Lock:
 
     def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
-        if self._holders.rule is not Policy.AUTO or len(self.turns) == 1:
+        if self.holders.rule is not Policy.AUTO or len(self.turns) == 1 or self.holders.has_wide:
             return
-        left_for_two = self._ledger.left_bytes - self._holders.unresponsive.movable_bytes
-        left = left_for_two - self._holders.longest.movable_bytes - self._holders.others.movable_bytes
-        left_now = left - self._holders.leaving.movable_bytes
-        if left_now < 0 or self._holders.unknown:
+        left_for_two = self._ledger.left_bytes - self.holders.unresponsive.movable_bytes
+        left = left_for_two - self.holders.longest.movable_bytes - self.holders.others.movable_bytes
+        left_now = left - self.holders.leaving.movable_bytes
+        if left_now < 0 or self.holders.unknown:
             return
-        waiters: Iterable[Client] = filter(self.turns.may_come, self.turns) if self.turns.has_limits else self.turns
-        if self._holders.unresponsive.count:
+        waiters = self._able()
+        if self.holders.unresponsive.count:
             able = waiters
-            waiters = (client for client in able if self._holders.fits((self._holders.unresponsive,), (client,)))
-        left_then = left - first.account.movable_bytes
-        for client in self._blocking.clients:
+            waiters = (client for client in able if self.holders.fits((self.holders.unresponsive,), (client,)))
+        left_then = left - sum(each.account.movable_bytes for each in (first, *first.beside))
+        for client in self.blocking.clients:
             left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.is_uneven):
             if not self._residency.clients or self._is_ready(client, now):
-                self._grant(client, now, new_grant, actions)
+                self.grant(client, now, new_grant, actions)
+
+    def _lend(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to waiters behind a gang that can't come in everywhere yet, until one of them does not fit."""
+        if first.gang is None or first.gang.standing is not Standing.NEXT:
+            return
+        for client in [each for each in self.turns.in_turn() if each is not first and self._may_come(each)]:
+            if not self.may_grant(client, now):
+                return
+            self.grant(client, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
-        self._blocking.push(now)
-        for client in self._blocking.clients:
-            self._revoke(client, now, actions)
-        self._blocking.forget()
-        self._blocking.find_end()
+        self.blocking.push(now)
+        for client in self.blocking.clients:
+            self.revoke(client, now, actions)
+        self.blocking.forget()
+        self.blocking.find_end()
 
     def _revoke_used_up(self, containers: list[Container], now: float, actions: list[Action]) -> None:
-        for client in (*self._holders.longest, *self._holders.others):
+        for client in (*self.holders.longest, *self.holders.others):
             if client.container in containers:
-                self.turns.cut(client, self._blocking.least_seconds, now)
-                self._revoke(client, now, actions)
+                self.turns.cut(client, self.blocking.least_seconds, now)
+                self.revoke(client, now, actions)
 
     def _in_need(self, first: Client | None) -> Client | None:
         """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
-        if first is not None or self._holders.squeezed is None:
+        if first is not None or self.holders.squeezed is None:
             return first
-        client = self._holders.squeezed[0]
+        client = self.holders.squeezed[0]
         return client if client.swap is not None and client.swap.growth is not None and not client.holds else None
 
     def _vacate(self, now: float) -> None:
-        if self._residency.clients and len(self.turns) and not self._holders.count:
+        if self._residency.clients and len(self.turns) and not self.holders.count:
             self._residency.traffic.vacant(now)
-
-    def _revoke(self, client: Client, now: float, actions: list[Action]) -> None:
-        self._holders.take_out(client)
-        client.advance(Step.REVOKED)
-        client.revoked_at = now
-        self.revokes += 1
-        self._holders.leaving.append(client)
-        actions.append(Revoke(client.number, client.grant))
-
-    def _report_unresponsive(self, now: float, actions: list[Action]) -> None:
-        while self._holders.leaving.count:
-            client = self._holders.leaving.first()
-            if now < client.revoked_at + self._settings.grace_seconds:
-                return
-            self._holders.leaving.remove(client)
-            client.advance(Step.OVERDUE)
-            self.overdue += 1
-            self._holders.unresponsive.append(client)
-            actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
-
-    def _kill(self, actions: list[Action]) -> None:
-        """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
-        if self._settings.unresponsive is not Unresponsive.KILL or not len(self.turns):
-            return
-        first = next(filter(self.turns.may_come, self.turns), None)
-        alive = [client for client in self._holders.unresponsive if not client.killed]
-        # They may have been asked to leave in another order than they came.
-        alive.sort(key=lambda client: (client.since, client.grant))
-        if first is None or not alive or self._holders.fits((), (*alive, first)):
-            return
-        lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self._ledger.left_bytes
-        for client in must_leave(self._holders.rule, alive, lacking, first):
-            client.killed = True
-            actions.append(Kill(client.number, client.grant))

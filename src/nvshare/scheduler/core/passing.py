@@ -30,6 +30,8 @@ def passing(
         if client is first:
             continue
         known, needed = client.account.is_known, client.account.movable_bytes
+        for mate in client.beside:
+            known, needed = known and mate.account.is_known, needed + mate.account.movable_bytes
         if known and needed <= min(left_now, left_then):
             found.append(client)
             left_now -= needed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.terms import Terms
 
 
@@ -76,6 +77,39 @@ class SwapSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class GangSnapshot:
+    """The gang that a client is in."""
+
+    number: int
+    name: str
+    """What its user calls it; empty: nothing."""
+    members: int
+    """On this node."""
+    size: int
+    """In all, as far as that is known."""
+    apart: bool
+    """On one device there is no room for all of its members there: each takes the lock by itself."""
+
+    @classmethod
+    def of(cls, gang: Gang) -> GangSnapshot:
+        """What can be seen of a gang."""
+        members = len(gang.members)
+        return cls(gang.number, gang.name, members, members + gang.elsewhere, gang.apart)
+
+
+@dataclass(frozen=True, slots=True)
+class GangWait:
+    """What the gang of a client that waits, waits for."""
+
+    members: int
+    """How many wait together."""
+    device: str
+    """Where it can't come in. Empty: it has not stopped everywhere since its last turn."""
+    client: int
+    """Who holds there, or has not stopped; 0: others are before it there."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostMemory:
     """The host memory of all clients' arenas."""
 
@@ -109,6 +143,10 @@ class ClientSnapshot:
     """Of which it is a part; empty: of none but its own."""
     terms: Terms = field(default_factory=Terms)
     """Of its container."""
+    gang: GangSnapshot | None = None
+    """None: it is in none."""
+    wait: GangWait | None = None
+    """None: it does not wait with a gang, or nobody asked."""
 
     @property
     def allocated_bytes(self) -> int | None:

@@ -28,6 +28,10 @@ class Step(Enum):
     """What can happen to one client."""
 
     REQUESTED = "requested"
+    SUMMONED = "summoned"
+    """Another member of its gang wants the lock."""
+    REQUESTED_AGAIN = "requested again"
+    """A client that was summoned also asks for the lock, which crossed that."""
     GRANTED = "granted"
     REVOKED = "revoked"
     OVERDUE = "grace time passed"
@@ -47,24 +51,29 @@ INITIAL: Final[Mapping[ClaimedState, ClientState]] = {
 TRANSITIONS: Final[Mapping[ClientState, Mapping[Step, ClientState]]] = {
     ClientState.IDLE: {
         Step.REQUESTED: ClientState.WAITING,
+        Step.SUMMONED: ClientState.WAITING,
         Step.RELEASED_AGAIN: ClientState.IDLE,
     },
     ClientState.WAITING: {
         Step.GRANTED: ClientState.HOLDING,
+        Step.REQUESTED_AGAIN: ClientState.WAITING,
         Step.RELEASED_AGAIN: ClientState.WAITING,
     },
     ClientState.HOLDING: {
         Step.RELEASED: ClientState.IDLE,
         Step.REVOKED: ClientState.LEAVING,
+        Step.REQUESTED_AGAIN: ClientState.HOLDING,
         Step.RELEASED_AGAIN: ClientState.HOLDING,
     },
     ClientState.LEAVING: {
         Step.RELEASED: ClientState.IDLE,
         Step.OVERDUE: ClientState.UNRESPONSIVE,
+        Step.REQUESTED_AGAIN: ClientState.LEAVING,
         Step.RELEASED_AGAIN: ClientState.LEAVING,
     },
     ClientState.UNRESPONSIVE: {
         Step.RELEASED: ClientState.IDLE,
+        Step.REQUESTED_AGAIN: ClientState.UNRESPONSIVE,
         Step.RELEASED_AGAIN: ClientState.UNRESPONSIVE,
     },
 }

@@ -29,6 +29,7 @@ from typing import Final
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.floor import Floor
+from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 from nvshare.scheduler.core.standing import AT_ONCE, NEVER, Standings
 from nvshare.scheduler.core.stay import KEPT_SECONDS
@@ -86,6 +87,33 @@ class Turns:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, client: Client) -> bool:
+        return client.number in self._ranks[client.stay.rank]
+
+    # Gangs: one member on a device is in line for all that are there.
+
+    def line_up(self, client: Client, leads: bool, beside: tuple[Client, ...]) -> None:
+        """Whether a client of a gang is in line now, and who comes in with it."""
+        client.beside = beside
+        if leads and client not in self:
+            self._line_up(client)
+        elif not leads and client in self:
+            self._step_out(client)
+
+    def in_turn(self) -> Iterator[Client]:
+        """Those that are in line, but for gangs that are passed over."""
+        return (client for client in self if client.gang is None or not client.gang.is_passed_over)
+
+    def gangs_before(self, client: Client) -> tuple[Gang, ...]:
+        """The gangs on several devices that are before one that is in line."""
+        found: list[Gang] = []
+        for each in self:
+            if each is client:
+                break
+            if each.gang is not None and each.gang.wide:
+                found.append(each.gang)
+        return tuple(found)
+
     # What happens to a client.
 
     def enter(self, client: Client, now: float) -> None:
@@ -93,7 +121,7 @@ class Turns:
         self.standings.enter(client.container, now)
         self._members[client.number] = client
         self._count_client(client, 1)
-        if client.state is ClientState.WAITING:
+        if client.state is ClientState.WAITING and client.gang is None:
             self._line_up(client)
         if not self.is_alike:
             self._take_up(client, now)
@@ -106,7 +134,7 @@ class Turns:
         """A client is not in its container any more, or that is about to have other terms."""
         standing = self.standings[client.container]
         self.standings.save(standing, now)
-        if client.state is ClientState.WAITING:
+        if client in self:
             self._step_out(client)
         if not self.is_alike and client.state is not ClientState.IDLE:
             if client.holds:
@@ -118,36 +146,45 @@ class Turns:
         del self._members[client.number]
 
     def ask(self, client: Client, idle_seconds: float, worth_seconds: float, now: float) -> None:
-        """A client waits that was idle for so long; a turn of ``worth_seconds`` is worth the hand-over to it."""
+        """A client waits that was idle for so long; a turn of ``worth_seconds`` is worth the hand-over to it.
+
+        One of a gang is not in line yet.
+        """
         if self.is_alike:
-            self._line_up(client)
+            if client.gang is None:
+                self._line_up(client)
             return
         standing = self.standings[client.container]
         standing.worth_seconds = standing.worth_seconds or worth_seconds
         if self.standings.bursts:
             self.standings.save(standing, now)
-            if standing.credit is not None and not standing.active and not client.stay.keeps:
+            has_credit = standing.credit is not None and client.gang is None
+            if standing.credit is not None and has_credit and not standing.active and not client.stay.keeps:
                 rested = idle_seconds >= (KEPT_SECONDS if client.stay.revoked else RESTING_SECONDS)
                 client.stay.bursting = rested and standing.credit.seconds >= max(LEAST_BURST, worth_seconds)
         self.standings.activate(standing)
-        self._line_up(client)
+        if client.gang is None:
+            self._line_up(client)
 
     def grant(self, client: Client, now: float) -> None:
         """A waiter holds."""
+        leads = client in self
         if self.is_alike:
-            self._step_out(client)
+            if leads:
+                self._step_out(client)
             return
         stay, standing = client.stay, self.standings[client.container]
         self.standings.save(standing, now)
         # Else it took no turn from anybody.
         ahead = stay.bursting and (stay.pushed or len(self._ranks[stay.rank + 1]) > 0)
-        if stay.rank == DUE:
+        if leads and stay.rank == DUE:
             stay.seconds, stay.is_slice = self._slice_seconds, True
             self._floor.pay(client.container.terms.priority, self._slice_seconds)
         elif ahead and standing.credit is not None:
             stay.seconds = max(LEAST_BURST, standing.credit.seconds)
         stay.keeps = False
-        self._step_out(client)
+        if leads:
+            self._step_out(client)
         self.standings.hold(standing, now)
         self._count_holder(client, 1)
 
@@ -235,7 +272,7 @@ class Turns:
             if stay.left != 1.0:
                 quantum = max(stay.left * quantum, least_seconds, SHORTEST_QUANTUM)
             end = holder.since + quantum
-        priority, other = holder.container.terms.priority, first.container.terms.priority
+        priority, other = holder.priority, first.priority
         if first.state is not ClientState.WAITING or (priority == other and not first.stay.bursting):
             return end
         if first.stay.rank == DUE:
@@ -303,7 +340,7 @@ class Turns:
     def _line_up(self, client: Client, rank: int | None = None) -> None:
         """A client waits, in this rank or in that of its class."""
         if rank is None:
-            rank = COMMON[client.container.terms.priority] - client.stay.bursting
+            rank = COMMON[client.priority] - client.stay.bursting
         client.stay.rank = rank
         waiting = self._ranks[rank]
         waiting[client.number] = client

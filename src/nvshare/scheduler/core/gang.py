@@ -1,0 +1,58 @@
+"""The core's record of one gang: clients whose GPU work waits for each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from nvshare.scheduler.core.terms import Priority
+
+
+class Standing(Enum):
+    """How far a gang on several devices is that waits as a whole."""
+
+    UNDECIDED = auto()
+    """Nobody behind it may come in before it is known."""
+    PASSED_OVER = auto()
+    """It is not the first everywhere: where it is, others come in on time that they borrow from it."""
+    NEXT = auto()
+    """It is the first on all its devices, and comes in at ``due_at``."""
+    DUE = auto()
+    """It is ``due_at``: whoever holds leaves, and nobody else comes in."""
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    """One gang. Only ``Gangs`` changes it."""
+
+    number: int
+    name: str = ""
+    """What its user calls it; empty: nothing."""
+    members: tuple[int, ...] = ()
+    """Its clients on this node, by number; maybe only one."""
+    elsewhere: int = 0
+    """How many more belong to it, as far as that is known: on other nodes, or not here yet."""
+    may_lack: bool = False
+    """It is not known for sure that all of its clients on this node are here."""
+    lost_at: float = float("-inf")
+    """When a member was gone, which may come back."""
+    together: tuple[int, ...] = ()
+    """Those of its members that hold and wait as one; empty: each does so by itself."""
+    apart: bool = False
+    """They do not hold together because on one device there is no room for all of its members there."""
+    priority: Priority = Priority.NORMAL
+    """The highest class of those that hold and wait as one."""
+    wide: bool = False
+    """Those that hold and wait as one are on more than one device."""
+    formed: tuple[int, ...] = ()
+    """Who was told last that they are this gang."""
+    idle_seconds: float = 0.0
+    """How old what a member said of its idleness may be."""
+    standing: Standing = Standing.PASSED_OVER
+    due_at: float = float("inf")
+    """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether others come in before it though it waits."""
+        return self.wide and self.standing is Standing.PASSED_OVER

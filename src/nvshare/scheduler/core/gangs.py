@@ -1,0 +1,400 @@
+"""Gangs: clients whose GPU work waits for each other. They get the locks of all their devices in one step, or none.
+
+Who belongs together is said by keys (ties.py). The rules, which hold after every event for the members of a gang that
+hold and wait as one:
+
+- All of them hold, or none is a holder that was not asked to leave. So when one must leave, all are asked in the same
+  step, and those that hold while another one does not are asked at once.
+- When one waits all wait, with the earliest of their places in the order of waiting: who is idle is *summoned*. They
+  are in line when all of them wait. The members on one device count as one there.
+- A gang on several devices never holds one together with others. It is *next* when it is the first in line on all its
+  devices. Then whoever holds them keeps its quantum, and when the last one has had it all are asked to leave at once.
+  They come in together, when there is room for all of them and all their memory is there.
+- Until it is next it is passed over, and until those who hold have had their quantum others may come in where there is
+  room: on time that they *borrow* from the gang, for they have had theirs as soon as it can come in.
+- The order of waiting is the same on all devices, and nobody holds one device while it waits for another: so no two
+  gangs can wait for each other. Who is before a gang on one of its devices gets its turn as if there were no gangs.
+- A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
+- Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
+  all its members there, or too many of them, does not hold together anywhere.
+- One that does not stop within the grace time may wait for work of the others: then they are in line without it.
+- It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
+- A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
+  awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members. One that does not hold
+  and is gone may be back soon, too: so long the others are not in line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, assert_never
+
+from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, TellWaiters
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import GangJoined, GangLeft
+from nvshare.scheduler.core.gang import Gang, Standing
+from nvshare.scheduler.core.snapshot import GangWait
+from nvshare.scheduler.core.terms import Priority
+from nvshare.scheduler.core.ties import MOST_KEYS, Ties
+from nvshare.scheduler.core.transitions import ClientState
+
+MOST_MEMBERS: Final = 64
+"""Of a gang that holds together: what its page has places for."""
+
+IDLE_SECONDS: Final = 0.25
+"""How old what a member said of its idleness may be, or twice the time between two such words if that is more.
+
+Each says it for itself every 20 ms; a thread that comes late on a busy machine is not to keep the gang busy. A gang
+that gives way although one of its members went on meanwhile has lost no more than what was left of its turn.
+"""
+
+REJOIN_SECONDS: Final = 1.0
+"""For how long after a holder is back it may say to whom it is tied, which it does right after REGISTER; and for how
+long a gang that waits waits for a member whose connection ended."""
+
+Member = tuple[Client, Device]
+
+
+class Gangs:
+    """The gangs of all devices. What is illegal raises IllegalEvent and changes nothing."""
+
+    def __init__(self, clients: Mapping[int, Member]) -> None:
+        """``clients``: all that are registered, as they are at any time."""
+        self._clients = clients
+        self._ties = Ties()
+        self._told: dict[int, Gang] = {}
+        """Who has which gang's page."""
+        self._joining: dict[int, list[int]] = {}
+        """By client: its joins that are not confirmed."""
+        self._touched: dict[str, Device] = {}
+        """Devices where something changed because of a client elsewhere."""
+        self._last_gang = 0
+        self._awaited = 0
+        self._frozen: dict[str, Device] = {}
+        self._frozen_until = float("-inf")
+
+    def await_holders(self, awaited: int, now: float, lost_grant: int = 0) -> None:
+        """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices.
+
+        ``lost_grant``: what a client holds that is about to be gone, and may come back.
+        """
+        self._awaited, self._frozen_until = awaited, now + REJOIN_SECONDS
+        self._touched |= self._frozen
+        for client, _ in self._clients.values() if lost_grant else ():
+            if client.tied is not None and client.holds and client.grant == lost_grant:
+                client.tied.may_lack = True
+
+    def handle(self, event: GangJoined | GangLeft, client: Client, device: Device) -> None:
+        """To whom a client is tied changed."""
+        match event:
+            case GangJoined():
+                if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
+                    raise IllegalEvent(f"client {event.client} is tied by {MOST_KEYS} keys and can't be by more", event)
+                self._ties.join(event.client, event.key, event.size, event.name)
+                self._joining.setdefault(event.client, []).append(event.request)
+                device.ganged[event.client] = None
+                self._rebuild([client])
+            case GangLeft():
+                if not self._ties.has(event.client, event.key):
+                    raise IllegalEvent(f"client {event.client} is not tied by this key", event)
+                self._ties.leave(event.client, event.key)
+                self._rebuild([client])
+            case _:
+                assert_never(event)
+
+    def idles(self, client: Client, now: float) -> bool:
+        """A client said that it is idle; whether its gang may have to leave because of that."""
+        client.idle_at = now
+        gang = client.gang
+        if gang is None or not client.told:
+            return False
+        return all(member.idle_at >= now - gang.idle_seconds for member, _ in self._members(gang.together))
+
+    def gone(self, client: Client, device: Device, now: float) -> None:
+        """A client is about to be gone."""
+        if client.number in device.ganged:
+            members = () if client.tied is None else client.tied.members
+            self._ties.leave_all(client.number)
+            self._rebuild([client])
+            for other, _ in self._members(members):
+                if other.tied is not None and other.tied.may_lack:
+                    other.tied.lost_at = now
+            self._told.pop(client.number, None)
+            self._joining.pop(client.number, None)
+            del device.ganged[client.number]
+
+    def touch(self, device: Device) -> bool:
+        """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
+        return bool(device.ganged or self._touched)
+
+    def reconcile(
+        self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]
+    ) -> list[Device]:
+        """Makes a device, and all that gangs connect with it, follow the rules again; returns all of these."""
+        devices = self._connected(device)
+        self._touched.clear()
+        for each in devices:
+            self._freeze(each, now)
+        while True:
+            gangs = self._gangs_on(devices)
+            before = len(actions)
+            for gang in gangs:
+                self._renew(gang)
+            for each in devices:
+                self._let_loose(each, now, actions)
+                each.lock.holders.has_gangs = any(self._clients[number][0].gang for number in each.ganged)
+            summoned = [self._gather(gang, now, actions) for gang in gangs]
+            for gang in gangs:
+                self._form(gang, actions)
+            self._admit([gang for gang in gangs if self._is_in_line(gang)], now, new_grant, actions)
+            for each in devices:
+                actions += each.reconcile(now, new_grant)
+            for gang in gangs:
+                self._tell(gang, now, actions)
+            # What was asked for or granted may make more so.
+            if len(actions) == before and not any(summoned):
+                break
+        if self._frozen and not self._awaited:
+            for each in devices:
+                if each.lock.frozen:
+                    each.wake(self._frozen_until)
+        for gang in gangs:
+            if _is_short(gang, now):
+                self._clients[gang.members[0]][1].wake(gang.lost_at + REJOIN_SECONDS)
+        return devices
+
+    def wait(self, client: Client) -> GangWait | None:
+        """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
+        gang = client.gang
+        if gang is None or client.state is not ClientState.WAITING:
+            return None
+        members = self._members(gang.together)
+        late = next((each for each, _ in members if each.holds), None)
+        if late is not None:
+            return GangWait(len(members), "", late.number)
+        for leader, device in self._leaders(gang):
+            holders = [*device.lock.holders.staying(), *device.lock.holders.holding()]
+            if holders:
+                return GangWait(len(members), device.uuid, holders[0].number)
+            if not device.lock.is_next(leader):
+                return GangWait(len(members), device.uuid, 0)
+        return None
+
+    # Who belongs together.
+
+    def _rebuild(self, clients: list[Client]) -> None:
+        """The gangs of these clients anew, and of all that were, or are, in one with them."""
+        affected = dict.fromkeys(client.number for client in clients)
+        for client in clients:
+            affected |= dict.fromkeys(() if client.tied is None else client.tied.members)
+            affected |= dict.fromkeys(self._ties.together(client.number))
+        found: set[Gang] = set()
+        done: set[int] = set()
+        for number in sorted(affected):
+            if number in done:
+                continue
+            members = self._ties.together(number) if self._ties.count(number) else [number]
+            done.update(members)
+            gang = self._gang_for(members, found) if self._ties.count(number) else None
+            for client, device in self._members(members):
+                client.tied = gang
+                self._touched[device.uuid] = device
+            if gang is not None:
+                found.add(gang)
+                gang.members, gang.name = tuple(members), self._ties.name(members)
+                gang.elsewhere, gang.may_lack = self._ties.elsewhere(members), self._ties.may_lack(members)
+
+    def _gang_for(self, members: list[int], taken: set[Gang]) -> Gang:
+        for client, _ in self._members(members):
+            if client.tied is not None and client.tied not in taken:
+                return client.tied
+        self._last_gang += 1
+        return Gang(self._last_gang)
+
+    def _members(self, numbers: Iterable[int]) -> list[Member]:
+        return [self._clients[number] for number in numbers]
+
+    def _gangs_on(self, devices: list[Device]) -> list[Gang]:
+        clients = [self._clients[number][0] for device in devices for number in device.ganged]
+        return list(dict.fromkeys(client.tied for client in clients if client.tied is not None))
+
+    def _connected(self, device: Device) -> list[Device]:
+        found = {device.uuid: device} | self._touched
+        open_ends = list(found.values())
+        while open_ends:
+            for gang in self._gangs_on([open_ends.pop()]):
+                for _, other in self._members(gang.members):
+                    if other.uuid not in found:
+                        found[other.uuid] = other
+                        open_ends.append(other)
+        return list(found.values())
+
+    def _freeze(self, device: Device, now: float) -> None:
+        """Nobody leaves for others while those who wait for its work may not be back, or not have said so."""
+        frozen = (self._awaited > 0 or now < self._frozen_until) and any(
+            client.state is ClientState.HOLDING and client.tied is not None and client.tied.may_lack
+            for client, _ in self._members(device.ganged)
+        )
+        device.lock.frozen = frozen
+        self._frozen.pop(device.uuid, None)
+        if frozen:
+            self._frozen[device.uuid] = device
+
+    # Who holds and waits as one.
+
+    def _renew(self, gang: Gang) -> None:
+        """Finds which of its members hold and wait as one."""
+        members = [(client, device) for client, device in self._members(gang.members) if not device.lock.is_off]
+        by_device: dict[str, tuple[Device, list[Client]]] = {}
+        for client, device in members:
+            by_device.setdefault(device.uuid, (device, []))[1].append(client)
+        fits = all(device.lock.holders.have_room_for_all(clients) for device, clients in by_device.values())
+        gang.apart = len(members) > 1 and not (fits and len(members) <= MOST_MEMBERS)
+        together = () if gang.apart or len(members) < 2 else tuple(client.number for client, _ in members)
+        gang.together, gang.wide = together, len(by_device) > 1 and bool(together)
+        priority = max((client.container.terms.priority for client, _ in members), default=Priority.NORMAL)
+        if gang.priority is not priority:
+            for client, device in members:
+                device.lock.turns.line_up(client, leads=False, beside=())
+            gang.priority = priority
+        for client, device in self._members(gang.members):
+            _set_gang(client, device, gang if client.number in together else None)
+
+    def _let_loose(self, device: Device, now: float, actions: list[Action]) -> None:
+        """Those that hold and wait by themselves are in line by themselves, and are told."""
+        for client, _ in self._members(list(device.ganged)):
+            if client.tied is None:
+                _set_gang(client, device, None)
+            if client.gang is not None:
+                continue
+            waits = client.state is ClientState.WAITING and not _is_short(client.tied, now)
+            device.lock.turns.line_up(client, waits, ())
+            if client.state in (ClientState.LEAVING, ClientState.UNRESPONSIVE):
+                continue
+            if client.number in self._told:
+                del self._told[client.number]
+                actions.append(LeaveGang(client.number))
+            self._confirm(client, actions)
+            if client.tied is None:
+                del device.ganged[client.number]
+
+    def _gather(self, gang: Gang, now: float, actions: list[Action]) -> bool:
+        """All hold or none, and all wait or none; whether somebody was summoned."""
+        members = self._members(gang.together)
+        holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
+        stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
+        if len(holding) + stuck < len(members):
+            for client, device in holding:
+                device.lock.revoke(client, now, actions)
+        tickets = [client.ticket for client, _ in members if client.state is ClientState.WAITING]
+        summoned = False
+        for client, device in members if tickets else ():
+            if client.state is ClientState.IDLE:
+                device.summon(client, now)
+                summoned = True
+            if client.state is ClientState.WAITING and client.ticket != min(tickets):
+                device.lock.turns.line_up(client, leads=False, beside=())
+                client.ticket = min(tickets)
+        in_line = _can_be_in_line(members) and not _is_short(gang, now)
+        leaders: dict[str, Client] = {}
+        for client, device in members:
+            waits = client.state is ClientState.WAITING
+            leader = leaders.setdefault(device.uuid, client) if waits else None
+            others = (each for each, place in members if place is device and each.state is ClientState.WAITING)
+            leads = in_line and leader is client
+            beside = tuple(each for each in others if each is not client) if leads else ()
+            device.lock.turns.line_up(client, leads, beside)
+        return summoned
+
+    def _form(self, gang: Gang, actions: list[Action]) -> None:
+        """Tells the members who they are, and those that joined that it counts now."""
+        states = {client.state for client, _ in self._members(gang.together)}
+        if not states or states & {ClientState.LEAVING, ClientState.UNRESPONSIVE}:
+            return
+        if gang.formed != gang.together or any(self._told.get(number) is not gang for number in gang.together):
+            gang.formed = gang.together
+            self._told |= dict.fromkeys(gang.together, gang)
+            actions.append(FormGang(gang.number, gang.together))
+        for client, _ in self._members(gang.together):
+            self._confirm(client, actions)
+
+    def _confirm(self, client: Client, actions: list[Action]) -> None:
+        for request in self._joining.pop(client.number, ()):
+            actions.append(ConfirmJoin(client.number, request))
+
+    # Who comes in, and who leaves.
+
+    def _leaders(self, gang: Gang) -> list[Member]:
+        """The first member on each device, which is in line for all that are there."""
+        found: dict[str, Member] = {}
+        for client, device in self._members(gang.together):
+            if client.state is ClientState.WAITING:
+                found.setdefault(device.uuid, (client, device))
+        return list(found.values())
+
+    def _is_in_line(self, gang: Gang) -> bool:
+        leaders = self._leaders(gang)
+        return gang.wide and bool(leaders) and all(client in device.lock.turns for client, device in leaders)
+
+    def _admit(self, gangs: list[Gang], now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to the gangs on several devices that can come in, in their order, after those before them."""
+        gangs.sort(key=lambda gang: (-gang.priority, self._leaders(gang)[0][0].ticket))
+        for gang in gangs:
+            gang.standing = Standing.UNDECIDED
+        for gang in gangs:
+            leaders = self._leaders(gang)
+            for _, device in leaders:
+                device.lock.admit(now, new_grant, actions)
+            if not all(device.lock.is_next(leader) for leader, device in leaders):
+                gang.standing = Standing.PASSED_OVER
+                continue
+            gang.due_at = max(device.lock.free_at(leader) for leader, device in leaders)
+            gang.standing = Standing.NEXT if now < gang.due_at else Standing.DUE
+            may_grant = all(device.lock.may_grant(leader, now) for leader, device in leaders)
+            if gang.standing is Standing.DUE and may_grant:
+                for leader, device in leaders:
+                    device.lock.grant(leader, now, new_grant, actions)
+                members = [client for client, _ in self._members(gang.together)]
+                borrowed = tuple(dict.fromkeys(other for client in members for other in client.borrowed))
+                for client in members:
+                    client.borrowed, client.idle_at = borrowed, float("-inf")
+
+    def _tell(self, gang: Gang, now: float, actions: list[Action]) -> None:
+        """Tells all members whether somebody waits for one of them; asks them to leave where all are idle then."""
+        members = self._members(gang.together)
+        if any(client.state is not ClientState.HOLDING for client, _ in members):
+            return
+        blocked = [device.lock for client, device in members if client.blocking]
+        waiters = max((len(lock.turns) for lock in blocked), default=0)
+        idle_seconds = max((lock.blocking.idle_seconds for lock in blocked), default=0.0)
+        gang.idle_seconds = max(IDLE_SECONDS, 2 * idle_seconds)
+        if blocked and all(client.idle_at >= now - gang.idle_seconds for client, _ in members):
+            for client, device in members:
+                device.lock.revoke(client, now, actions)
+            return
+        for client, _ in members:
+            if client.told is not bool(blocked):
+                client.told = bool(blocked)
+                actions.append(TellWaiters(client.number, max(1, waiters) if blocked else 0, idle_seconds))
+
+
+def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:
+    if client.gang is not gang:
+        device.lock.turns.line_up(client, leads=False, beside=())
+
+        def change() -> None:
+            client.gang = gang
+
+        device.lock.resize(client, change)
+
+
+def _is_short(gang: Gang | None, now: float) -> bool:
+    """Whether a member may soon be back."""
+    return gang is not None and gang.may_lack and now < gang.lost_at + REJOIN_SECONDS
+
+
+def _can_be_in_line(members: list[Member]) -> bool:
+    states = {client.state for client, _ in members}
+    return ClientState.WAITING in states and states <= {ClientState.WAITING, ClientState.UNRESPONSIVE}

@@ -1,0 +1,195 @@
+"""Gangs at a real server: frames of clients that are tied, and what the scheduler answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvshare.protocol import gang, wire
+from tests.polling import poll_until
+from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
+
+KEY = bytes(range(32))
+NAME = b"trainer".ljust(32, b"\0")
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    with Scheduler(tmp_path / "run", "--policy", "exclusive", "--quantum", "0.2") as running:
+        yield running
+
+
+def registered(scheduler: Scheduler, device: bytes = DEVICE) -> WireClient:
+    return scheduler.client().register(device_uuid=device)
+
+
+def joined(
+    scheduler: Scheduler, key: bytes = KEY, tie: wire.Tie = wire.Tie.COLLECTIVE
+) -> tuple[WireClient, WireClient]:
+    """A gang of two on two devices that knows of it."""
+    clients = registered(scheduler), registered(scheduler, OTHER_DEVICE)
+    clients[0].send(wire.Join(1, key, tie, 2))
+    assert clients[0].expect(wire.Joined).request == 1
+    clients[1].send(wire.Join(5, key, tie, 2))
+    pages = set()
+    for slot, client in enumerate(clients):
+        assert client.expect(wire.Gang) == wire.Gang(slot, 2, gang.PAGE_BYTES)
+        page = os.fstat(client.raw.descriptors[-1])
+        assert page.st_size == gang.PAGE_BYTES
+        pages.add((page.st_dev, page.st_ino))
+    assert clients[1].expect(wire.Joined).request == 5
+    assert len(pages) == 1
+    return clients
+
+
+@pytest.mark.parametrize(("key", "tie"), [(KEY, wire.Tie.COLLECTIVE), (KEY, wire.Tie.MEMORY), (NAME, wire.Tie.NAME)])
+def test_a_gang_gets_its_page_and_both_devices(scheduler: Scheduler, key: bytes, tie: wire.Tie) -> None:
+    """Whatever ties them: both get the same page, and when one asks both get the lock."""
+    first, second = joined(scheduler, key, tie)
+    first.send(wire.ReqLock())
+    assert {first.expect(wire.LockOk).grant, second.expect(wire.LockOk).grant} == {1, 2}
+    second.send(wire.ReqLock())
+    shown = [client.gang for device in scheduler.status().devices for client in device.clients]
+    assert [(each.name, each.members, each.size) for each in shown] == [
+        ("trainer" if tie is wire.Tie.NAME else "gang 1", 2, 2)
+    ] * 2
+
+
+def test_a_gang_waits_for_its_last_device_and_says_so(scheduler: Scheduler) -> None:
+    """One device is free and one is held: nobody of the gang is granted, then both, at once."""
+    holder = registered(scheduler, OTHER_DEVICE)
+    holder.lock()
+    first, second = joined(scheduler)
+    first.send(wire.ReqLock())
+    assert holder.expect(wire.Waiters).waiters == 1
+    first.send(wire.AskReason())
+    text = first.expect(wire.Reason).text
+    assert text.startswith("its gang of 2 waits for GPU-6e767368, which ")
+    assert text.endswith(" holds")
+    grant = holder.expect(wire.DropLock).grant
+    assert first.has_nothing()
+    holder.send(wire.LockReleased(grant))
+    first.expect(wire.LockOk)
+    second.expect(wire.LockOk)
+
+
+def test_a_gang_leaves_as_one(scheduler: Scheduler) -> None:
+    """Somebody waits for one device: both members are told, and both are asked to leave."""
+    clients = joined(scheduler)
+    clients[0].send(wire.ReqLock())
+    for client in clients:
+        client.expect(wire.LockOk)
+    other = registered(scheduler)
+    other.send(wire.ReqLock())
+    for client in clients:
+        assert client.expect(wire.Waiters).waiters == 1
+    for client in clients:
+        client.send(wire.LockReleased(client.expect(wire.DropLock).grant))
+    other.expect(wire.LockOk)
+
+
+def test_idleness_of_all_ends_a_turn(tmp_path: Path) -> None:
+    """A gang all of whose members say that they are idle leaves long before its quantum is over."""
+    with Scheduler(tmp_path / "run", "--policy", "exclusive", "--quantum", "3600") as scheduler:
+        clients = joined(scheduler)
+        clients[0].send(wire.ReqLock())
+        for client in clients:
+            client.expect(wire.LockOk)
+        registered(scheduler).send(wire.ReqLock())
+        for client in clients:
+            client.expect(wire.Waiters)
+
+        def revoked() -> bool:
+            for client in clients:
+                client.send(wire.Idle())
+            try:
+                return isinstance(clients[0].receive(0.02), wire.DropLock)
+            except TimeoutError:
+                return False
+
+        poll_until(revoked, "the idle gang is asked to leave", TIMEOUT_SECONDS)
+        clients[1].expect(wire.DropLock)
+
+
+def test_who_is_left_alone_is_told(scheduler: Scheduler) -> None:
+    """One leaves, or ends: the other one is in no gang any more."""
+    first, second = joined(scheduler)
+    first.send(wire.Leave(KEY, wire.Tie.COLLECTIVE))
+    assert first.expect(wire.Gang) == wire.Gang()
+    assert second.expect(wire.Gang) == wire.Gang()
+    third, fourth = joined(scheduler, bytes(32))
+    third.close()
+    assert fourth.expect(wire.Gang) == wire.Gang()
+
+
+def test_the_same_name_of_others_is_another_gang(scheduler: Scheduler) -> None:
+    """A key is what its tie makes it: a name and a communicator with the same bytes tie nobody."""
+    first, second = registered(scheduler), registered(scheduler, OTHER_DEVICE)
+    first.send(wire.Join(1, NAME, wire.Tie.NAME))
+    second.send(wire.Join(1, NAME, wire.Tie.COLLECTIVE))
+    first.expect(wire.Joined)
+    second.expect(wire.Joined)
+    assert first.lock()
+    assert second.has_nothing()
+
+
+@pytest.mark.parametrize("frame", [wire.Join(1, KEY, wire.Tie.NAME), wire.Leave(KEY, wire.Tie.NAME), wire.Idle()])
+def test_nothing_before_register(scheduler: Scheduler, frame: wire.Frame) -> None:
+    """Who is not registered is of no gang."""
+    client = scheduler.client()
+    client.send(frame)
+    client.raw.wait_closed()
+    assert "before REGISTER" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+def test_garbage(scheduler: Scheduler) -> None:
+    """An unknown tie, and a key that was never said: the peer is wrong, and the others go on."""
+    first, second = joined(scheduler)
+    wrong = registered(scheduler)
+    frame = bytearray(wire.encode(wire.Join(1, KEY, wire.Tie.MEMORY)))
+    place = bytes(frame).index(KEY) + len(KEY)
+    frame[place : place + 4] = (77).to_bytes(4, "little")
+    wrong.raw.send(bytes(frame))
+    wrong.raw.wait_closed()
+    stranger = registered(scheduler)
+    stranger.send(wire.Leave(KEY, wire.Tie.COLLECTIVE))
+    stranger.raw.wait_closed()
+    first.send(wire.ReqLock())
+    first.expect(wire.LockOk)
+    second.expect(wire.LockOk)
+
+
+def test_keys_are_bounded(scheduler: Scheduler) -> None:
+    """Who says a thousand keys is disconnected with a line that says how many it may; others are not."""
+    other = registered(scheduler)
+    greedy = registered(scheduler)
+    taken = 0
+    while taken < 1000:
+        try:
+            greedy.send(wire.Join(taken + 1, taken.to_bytes(32, "little"), wire.Tie.MEMORY))
+            greedy.expect(wire.Joined)
+        except (ClosedError, BrokenPipeError):
+            break
+        taken += 1
+    assert taken == 256
+    assert "tied by 256 keys and can't be by more" in str(scheduler.logged("peer disconnected")[0]["reason"])
+    assert other.lock()
+
+
+def test_a_member_comes_back(scheduler: Scheduler) -> None:
+    """A holder whose connection ended registers again and joins again: the gang is whole, and nobody had to leave."""
+    first, second = joined(scheduler)
+    first.send(wire.ReqLock())
+    grant = first.expect(wire.LockOk).grant
+    second.expect(wire.LockOk)
+    first.close()
+    assert second.expect(wire.Gang) == wire.Gang()
+    back = scheduler.client().register(state=wire.State.HOLDING, grant=grant, footprint_bytes=GIB)
+    back.send(wire.Join(1, KEY, wire.Tie.COLLECTIVE, 2))
+    assert back.expect(wire.Gang).slots == 2
+    back.expect(wire.Joined)
+    assert second.expect(wire.Gang).slots == 2
+    assert set(scheduler.states().values()) == {"holding"}
