@@ -266,6 +266,17 @@ def test_under_auto_a_gang_on_several_devices_is_alone() -> None:
     assert node.releases("a9") == "grant a1, grant b1"
 
 
+def test_nobody_passes_in_beside_a_gang_on_several_devices() -> None:
+    """A waiter that fits beside it by memory waits for the end of its turn like the large one before it."""
+    node = Node(Policy.AUTO)
+    node.gang("a1", "b1")
+    node.comes("a8", gib=15)
+    node.comes("a9", gib=0)
+    assert node.asks("b1") == "grant a1, grant b1"
+    assert node.asks("a8") == "waiters a1 1, waiters b1 1"
+    assert node.asks("a9") == ""
+
+
 def test_off_means_that_gangs_do_nothing() -> None:
     """Everyone runs; when that ends those that hold without the others leave."""
     node = Node(Policy.OFF)

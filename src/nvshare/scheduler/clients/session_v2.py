@@ -204,7 +204,10 @@ class SessionV2:
             raise PeerError(f"it joins more than {_NAMED} gangs by name")
 
     def _described(self) -> None:
-        shown = self._dispatcher.clients[self._number].description
+        client = self._dispatcher.clients.get(self._number)
+        if client is None:
+            return  # It has left meanwhile.
+        shown = client.description
         self._scope = f"{shown.uid}:{shown.identity.source.value}:{shown.identity.namespace}"
         named, self._named = self._named, []
         try:
