@@ -174,13 +174,12 @@ def test_nobody_gains_by_bursts(work: float, pause: float, weight: float) -> Non
 
 
 def test_nobody_gains_by_bursts_between_whole_turns() -> None:
-    """It bursts while it has credit, and stands in the line whenever the other's turn is about to end."""
-    adversary, busy = Program("adversary", 0.4, 0.4), Program("busy")
-    workload = Workload([busy, adversary], {}, settings(5.0))
-    for time in range(5, 800, 5):
-        # From time to time a long piece of work, which gets a whole turn.
-        adversary.work_seconds = 6.0 if time % 3 == 0 else 0.4
-        workload.run(float(time))
+    """It has a whole turn now and then, and bursts while the other has its own."""
+    adversary, busy = Program("adversary", 30.0, 0.5), Program("busy")
+    workload = Workload([busy, adversary], {}, settings())
+    while workload.now < 1500.0:
+        workload.run(workload.now + 0.2)
+        adversary.work_seconds = 0.45 if len(adversary.latencies) % 30 else 30.0
     assert workload.held("adversary") / workload.now <= 0.52
 
 
