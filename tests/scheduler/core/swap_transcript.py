@@ -45,7 +45,13 @@ class Table:
     """A core, and what its clients have been told. Sizes are GiB."""
 
     def __init__(
-        self, policy: Policy = Policy.AUTO, *, pinned: float = 0, host: float = 1000, reserve: float = 1
+        self,
+        policy: Policy = Policy.AUTO,
+        *,
+        pinned: float = 0,
+        host: float = 1000,
+        reserve: float = 1,
+        burst_seconds: float = 0.0,
     ) -> None:
         self.core = Core(
             Settings(
@@ -54,6 +60,7 @@ class Table:
                 assumed_pinned_bytes=int(pinned * GIB),
                 reserve_bytes=int(reserve * GIB),
                 host_bytes=int(host * GIB),
+                burst_seconds=burst_seconds,
             )
         )
         self.now = 0.0

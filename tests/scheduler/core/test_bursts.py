@@ -7,6 +7,7 @@ import pytest
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Priority, Terms
+from tests.scheduler.core.swap_transcript import Table
 from tests.scheduler.core.transcript import replay
 from tests.scheduler.core.workloads import Program, Workload
 
@@ -173,13 +174,12 @@ def test_nobody_gains_by_bursts(work: float, pause: float, weight: float) -> Non
 
 
 def test_nobody_gains_by_bursts_between_whole_turns() -> None:
-    """It bursts while it has credit, and stands in the line whenever the other's turn is about to end."""
-    adversary, busy = Program("adversary", 0.4, 0.4), Program("busy")
-    workload = Workload([busy, adversary], {}, settings(5.0))
-    for time in range(5, 800, 5):
-        # From time to time a long piece of work, which gets a whole turn.
-        adversary.work_seconds = 6.0 if time % 3 == 0 else 0.4
-        workload.run(float(time))
+    """It has a whole turn now and then, and bursts while the other has its own."""
+    adversary, busy = Program("adversary", 30.0, 0.5), Program("busy")
+    workload = Workload([busy, adversary], {}, settings())
+    while workload.now < 1500.0:
+        workload.run(workload.now + 0.2)
+        adversary.work_seconds = 0.45 if len(adversary.latencies) % 30 else 30.0
     assert workload.held("adversary") / workload.now <= 0.52
 
 
@@ -201,3 +201,28 @@ def test_bursts_are_within_a_class() -> None:
     assert max(high.latencies) <= 2.2
     assert percentile(burst.latencies, 0.5) <= 0.15
     assert busy.worked_seconds >= 0.6 * 200
+
+
+def test_a_burst_that_costs_more_than_it_gains_waits() -> None:
+    """Five of B's ten GiB would have to move: 24 times 0.27 s is more than the 1 s that B has saved."""
+    table = Table(Policy.EXCLUSIVE, burst_seconds=1.0)
+    table.comes("A", 10)
+    table.asks("A")
+    table.comes("B", 10, 5)
+    table.now = 10.0
+    assert table.asks("B") == []
+    assert table.core.deadline() is not None
+    assert table.core.snapshot(10.0)[0].quantum_left_seconds == 20.0
+
+
+def test_a_burst_lets_the_holder_run_while_its_memory_comes_in() -> None:
+    """There is room for B beside A: A is asked to leave when B is in, or after a second."""
+    table = Table(Policy.EXCLUSIVE, burst_seconds=1.0)
+    table.comes("A", 7)
+    table.asks("A")
+    table.comes("B", 7, 0)
+    table.now = 10.0
+    assert table.asks("B") == ["allot B 7"]
+    assert table.core.snapshot(10.0)[0].quantum_left_seconds == 1.0
+    table.now = 10.2
+    assert table.has("B", 7, 7) == ["revoke A"]

@@ -139,7 +139,7 @@ class Blocking:
         first = self._found_for[0]
         self.end = self._end_of(self._holders.longest.last(), first)
         if self.end == AT_ONCE:
-            comes_in = first.swap is not None and not self._stall_bytes and not first.swap.is_in
+            comes_in = first.swap is not None and self._stall_bytes <= 0 and not first.swap.is_in
             self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
 
     def free_at(self) -> float:
