@@ -14,10 +14,12 @@ PACKAGE = Path("src/nvshare")
 CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
+    "protocol/gang.h",
     f"{CSRC}/process/on_missing.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
     f"{CSRC}/client/lock_words.h",
+    f"{CSRC}/gate/lead.h",
     f"{CSRC}/gate/pace.h",
     f"{CSRC}/memory/account.h",
     f"{CSRC}/memory/room_state.h",
@@ -30,6 +32,7 @@ SOURCES = (
     f"{CSRC}/client/lock_rules.c",
     f"{CSRC}/client/lock_state.c",
     f"{CSRC}/client/lock_words.c",
+    f"{CSRC}/gate/lead.c",
     f"{CSRC}/gate/pace.c",
     f"{CSRC}/memory/account.c",
     f"{CSRC}/memory/room_say.c",

@@ -11,6 +11,7 @@
 #include "gate/capture.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/gang_page.h"
 #include "gate/marks.h"
 #include "memory/memory.h"
 #include "memory/room_lock.h"
@@ -28,6 +29,7 @@ static void forked(void)
 	nvs_marks_forked();
 	nvs_capture_forked();
 	nvs_contexts_forked();
+	nvs_gangs_forked();
 	nvs_memory_forked();
 	nvs_rooms_forked();
 	nvs_arenas_forked();
