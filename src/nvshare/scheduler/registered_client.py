@@ -36,6 +36,17 @@ class ActionReceiver(Protocol):
         or to give again, then.
         """
 
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """Give the client its place in a gang, with the page that its members share.
+
+        ``done`` and the descriptor are as those of ``send_arena``.
+        """
+
+    def send_no_gang(self) -> None:
+        """Tell the client that it is in no gang."""
+
     def set_scheduling(self, on: bool) -> None:
         """Scheduling is about to begin (``on``), or has ended: policy ``off``."""
 

@@ -86,6 +86,16 @@ class SessionV1:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client is in no gang")
+
+    def send_no_gang(self) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client is in no gang")
+
     def set_scheduling(self, on: bool) -> None:
         """See ``dispatcher.ActionReceiver``."""
         if on is (not self._off):

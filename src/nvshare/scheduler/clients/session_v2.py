@@ -71,6 +71,16 @@ class SessionV2:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
 
+    def send_gang(
+        self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
+    ) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Gang(slot, slots, page_bytes)), Parcel(descriptor, done))
+
+    def send_no_gang(self) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Gang(0, 0, 0)))
+
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
 
