@@ -222,7 +222,7 @@ static void begin_to_lead(struct cut *cut)
 	for (uint32_t slot = 0; slot < cut->gang->slots; slot++)
 		if (nvs_gang_command(cut->gang, slot, &command) && command.version > revision)
 			revision = command.version;
-	nvs_lead_begin(&cut->lead, cut->gang->slot, revision, cut->now);
+	nvs_lead_begin(&cut->lead, cut->gang->slot, revision, !cut->gang->uneven, cut->now);
 	cut->leads = true;
 }
 
@@ -235,6 +235,7 @@ static void lead(struct cut *cut, uint64_t present)
 	nvs_lead_look(&cut->lead, cut->seen, present, cut->now, &cut->orders);
 	if (cut->orders.to)
 		cut->changed_at = cut->now;
+	cut->gang->uneven = !cut->lead.even;
 	/* Its own last: then the others have theirs. */
 	for (uint32_t i = 1; i <= NVS_GANG_SLOTS; i++) {
 		uint32_t slot = (cut->gang->slot + i) % NVS_GANG_SLOTS;

@@ -20,6 +20,7 @@ struct nvs_gang {
 	uint64_t page_bytes;
 	uint32_t slot, slots;
 	uint64_t base;		       /* submissions before those that are counted */
+	bool uneven;		       /* as the last leader, if it led: struct nvs_lead */
 	struct nvs_gang_status status; /* as it is in the page */
 };
 

@@ -8,10 +8,12 @@
  *
  * - Programs that do the same on every device are at the same place when they have made the same
  *   number of submissions. So those behind first catch up with the furthest one, in one go.
+ *   Whether they are such programs the last cut has shown: there they had made as many.
  * - A member that has completed, while another has not, may be what that one waits for: it takes a
  *   step. Then there is a pause, in which everybody's work can show that it has completed. Without
  *   it members overtake each other for ever. For the same reason a step that should take long is
- *   only taken after twice that time: the other one's work may simply not be over.
+ *   only taken after twice that time: the other one's work may simply not be over. Each step that
+ *   did not help is followed by one of twice as many submissions, which ends when it has helped.
  * - When nobody completes for long, the submissions that are needed may be anybody's: everybody
  *   steps, by the rules of a single drain (drain.c).
  *
@@ -34,6 +36,8 @@
 #define OVERDUE (2000ull * MILLISECOND)
 #define PUT_OFF 10000000000ull
 #define MOST_BEHIND 4096 /* as many as streams' queues may hold; more means different programs */
+#define MOST_BATCH 256
+#define ODDS 16 /* a difference of so many, or of one of so many, is none */
 
 static void order(struct nvs_lead *lead, uint32_t slot, struct nvs_gang_command command,
 		  struct nvs_lead_orders *out)
@@ -186,7 +190,7 @@ static void catch_up(struct nvs_lead *lead, const struct nvs_gang_status *status
 		     uint64_t members, uint64_t furthest, struct nvs_lead_orders *out)
 {
 	lead->caught_up = true;
-	if (!waits(statuses, members, furthest))
+	if (!lead->even || !waits(statuses, members, furthest))
 		return;
 	for (uint32_t slot = 0; slot < NVS_GANG_SLOTS; slot++) {
 		const struct nvs_gang_status *status = &statuses[slot];
@@ -204,14 +208,14 @@ static void catch_up(struct nvs_lead *lead, const struct nvs_gang_status *status
 
 /* Offers a step, or one that may take longer than the one that nobody took. */
 static void step(struct nvs_lead *lead, uint32_t slot, const struct nvs_gang_status *status,
-		 uint64_t most, uint64_t overdue, struct nvs_lead_orders *out)
+		 uint64_t count, uint64_t most, uint64_t overdue, struct nvs_lead_orders *out)
 {
 	uint64_t before = lead->members[slot].most_ns;
 
-	if (status->left && (most < before || most - before < before / 2 || most == before))
-		return;
-	lead->steps += !status->left;
-	allow(lead, slot, status->taken + (status->left ? status->left : 1), most, overdue, out);
+	if (!status->left)
+		allow(lead, slot, status->taken + count, most, overdue, out);
+	else if (most > before && most - before >= before / 2)
+		allow(lead, slot, status->taken + status->left, most, overdue, out);
 }
 
 static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *statuses,
@@ -220,17 +224,36 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 {
 	uint64_t waited = now - lead->changed_at, overdue = now - lead->began_at;
 	uint64_t most = waited < OVERDUE ? waited / 2 : UINT64_MAX;
+	bool everybody = waited >= EVERYBODY;
 
 	if (overdue >= OVERDUE)
 		overdue = UINT64_MAX;
+	if (everybody || lead->awaited & ~incomplete)
+		lead->batch = 1;
+	lead->awaited = incomplete;
 	for (uint32_t slot = 0; slot < NVS_GANG_SLOTS; slot++) {
 		if (!(members >> slot & 1))
 			continue;
 		if (!(incomplete >> slot & 1))
-			step(lead, slot, &statuses[slot], most, UINT64_MAX, out);
-		else if (waited >= EVERYBODY)
-			step(lead, slot, &statuses[slot], most, overdue, out);
+			step(lead, slot, &statuses[slot], lead->batch, most, UINT64_MAX, out);
+		else if (everybody)
+			step(lead, slot, &statuses[slot], 1, most, overdue, out);
 	}
+	lead->catching = !everybody && lead->batch > 1;
+	if (out->to && lead->batch < MOST_BATCH)
+		lead->batch *= 2;
+}
+
+/* The counts of a cut say what those of the next one will mean. */
+static void end(struct nvs_lead *lead, const struct nvs_gang_status *statuses, uint64_t members,
+		uint64_t furthest, struct nvs_lead_orders *out)
+{
+	lead->even = true;
+	for (uint32_t slot = 0; slot < NVS_GANG_SLOTS; slot++)
+		if (members >> slot & 1 && furthest - statuses[slot].count > ODDS &&
+		    furthest - statuses[slot].count > furthest / ODDS)
+			lead->even = false;
+	order_all(lead, members, NVS_GANG_END, out);
 }
 
 static void decide(struct nvs_lead *lead, const struct nvs_gang_status *statuses, uint64_t members,
@@ -241,7 +264,7 @@ static void decide(struct nvs_lead *lead, const struct nvs_gang_status *statuses
 	observe(lead, statuses, members, now);
 	sum = sum_up(statuses, members);
 	if (sum.complete && !sum.may_step) {
-		order_all(lead, members, NVS_GANG_END, out);
+		end(lead, statuses, members, sum.furthest, out);
 		return;
 	}
 	/* Who catches up does so for those that have not completed: now all have. */
@@ -261,15 +284,17 @@ static void decide(struct nvs_lead *lead, const struct nvs_gang_status *statuses
 	}
 	if (now - lead->changed_at < PAUSE || now - lead->ordered_at < PAUSE)
 		return;
-	lead->catching = false;
 	step_those(lead, statuses, members, sum.incomplete, now, out);
 }
 
-void nvs_lead_begin(struct nvs_lead *lead, uint32_t slot, uint64_t revision, uint64_t now)
+void nvs_lead_begin(struct nvs_lead *lead, uint32_t slot, uint64_t revision, bool even,
+		    uint64_t now)
 {
 	memset(lead, 0, sizeof(*lead));
 	lead->slot = slot;
 	lead->revision = revision;
+	lead->even = even;
+	lead->batch = 1;
 	lead->began_at = lead->changed_at = lead->ordered_at = now;
 }
 

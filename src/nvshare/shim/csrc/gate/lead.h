@@ -30,9 +30,11 @@ struct nvs_lead {
 	uint64_t ordered_at;  /* the last command */
 	uint64_t changed_at;  /* a submission passed, or some member's work completed or began */
 	uint64_t stepped_at;  /* a submission passed first; 0: none has */
+	bool even;	      /* at the last cut all had made about as many submissions */
 	bool caught_up;	      /* those behind were told to catch up */
-	bool catching;	      /* and are at it */
-	uint32_t steps;	      /* single steps that were ordered */
+	bool catching;	      /* several submissions are allowed at once, for others to complete */
+	uint64_t batch;	      /* so many are the next step */
+	uint64_t awaited;     /* a bit for each slot that had not completed at the last step */
 	struct nvs_lead_member members[NVS_GANG_SLOTS];
 };
 
@@ -41,8 +43,9 @@ struct nvs_lead_orders {
 	struct nvs_gang_command orders[NVS_GANG_SLOTS];
 };
 
-/* `revision`: no command in the page has a higher version. */
-void nvs_lead_begin(struct nvs_lead *lead, uint32_t slot, uint64_t revision, uint64_t now);
+/* `revision`: no command in the page has a higher version. `even`: see struct nvs_lead. */
+void nvs_lead_begin(struct nvs_lead *lead, uint32_t slot, uint64_t revision, bool even,
+		    uint64_t now);
 /* `present`: a bit for each slot whose client is not gone. Members that leave get no orders. */
 void nvs_lead_look(struct nvs_lead *lead, const struct nvs_gang_status *statuses, uint64_t present,
 		   uint64_t now, struct nvs_lead_orders *out);
