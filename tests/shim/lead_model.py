@@ -85,7 +85,7 @@ class Member:
         if not self.threads or self.taken == self.allowed or self.time_of(self.submitted) > self.most:
             return
         ahead = sum(max(0, self.time_of(number)) for number in range(self.closed_at, self.submitted + 1))
-        if self.completed == self.submitted or ahead <= self.overdue:
+        if ahead <= self.overdue:
             self.taken += 1
             self.submitted += 1
 

@@ -2,120 +2,18 @@
 
 from __future__ import annotations
 
-import mmap
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nvshare import paths
-from nvshare.simgpu import record
-from tests.conftest import Libraries
+from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.shim.children import PROGRAMS, ROOT
 from tests.shim.fake_scheduler import FakeScheduler
-from tests.shim.gang_scheduler import GangScheduler
+from tests.shim.gang_job import Job, by_rank, check_stopped, entered, orders, reached, start_two
+from tests.shim.gang_scheduler import GangScheduler, expect_late
+from tests.shim.lock_server import readable
 from tests.shim.programs import gang_member
-
-
-@dataclass(slots=True)
-class Job:
-    """The processes of one job, and the memory that they share."""
-
-    environment: dict[str, str]
-    folder: Path
-    ranks: int
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
-    words: memoryview = field(init=False)
-
-    def __post_init__(self) -> None:
-        path = self.folder / "shared"
-        path.write_bytes(bytes(gang_member.FILE_BYTES))
-        with path.open("r+b") as file:
-            self.words = memoryview(mmap.mmap(file.fileno(), gang_member.FILE_BYTES)).cast("Q")
-        self.words[gang_member.LAST] = 1 << 40
-
-    def start(self, *placed: str) -> None:
-        """Starts one more process, with these ranks and options."""
-        command = [
-            sys.executable,
-            str(PROGRAMS / "gang_member.py"),
-            str(self.folder / "shared"),
-            str(self.ranks),
-            *placed,
-        ]
-        with (self.folder / f"errors-{len(self.processes)}").open("w") as errors:
-            self.processes.append(
-                subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True)
-            )
-
-    @property
-    def submitted(self) -> list[int]:
-        """How many rounds each rank has submitted."""
-        return [self.words[gang_member.SUBMITTED + rank] for rank in range(self.ranks)]
-
-    def runs(self, rounds: int = 20) -> None:
-        """Waits until all have submitted so many more."""
-        before = self.submitted
-        poll_until(
-            lambda: all(now >= then + rounds for now, then in zip(self.submitted, before, strict=True)),
-            "the job runs",
-            timeout=30,
-        )
-
-    def finish(self) -> None:
-        """Lets it end, and compares what it has computed."""
-        last = self.words[gang_member.LAST] = max(self.submitted) + 1500
-        found = {}
-        for process in self.processes:
-            output = process.communicate(timeout=60)[0]
-            assert process.returncode == 0
-            found.update(tuple(map(int, line.split())) for line in output.splitlines())
-        right = gang_member.expected(self.ranks, last)
-        assert found == dict.fromkeys(range(self.ranks), right)
-
-    def errors(self) -> str:
-        """What all have said on stderr."""
-        return "".join(path.read_text() for path in sorted(self.folder.glob("errors-*")))
-
-    def end(self) -> None:
-        """Ends what still runs."""
-        for process in self.processes:
-            process.kill()
-            process.communicate()
-
-
-@pytest.fixture
-def start_job(environment: dict[str, str], libraries: Libraries, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
-    """A job of so many ranks, without processes."""
-    own = {
-        "LD_PRELOAD": str(libraries.shim),
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-        paths.SIMGPU_DEVICES: "4x1GiB/1MiB",
-        paths.MEMORY: "native",
-        paths.DEBUG: "1",
-    }
-    jobs: list[Job] = []
-
-    def start(ranks: int) -> Job:
-        jobs.append(Job(environment | own, tmp_path, ranks))
-        return jobs[-1]
-
-    yield start
-    for job in jobs:
-        job.end()
-
-
-def check_stopped(folder: Path, devices: int, stopped: list[tuple[int, int]]) -> None:
-    """Nothing ran on any device while the gang had given the lock back."""
-    for device in range(devices):
-        for span in record.read(folder / "simgpu", device):
-            assert not [1 for start, end in stopped if span.start_ns < end and start < span.end_ns], span
-
 
 LAYOUTS = {
     "two": [["0:0"], ["1:1"]],
@@ -140,9 +38,59 @@ def test_cuts_under_load(
         job.start(*words)
     gang.gather(ranks)
     gang.grant()
-    for _ in range(int(os.environ.get("NVSHARE_TEST_CUTS", "100"))):
+    for _ in range(100):
         job.runs(5)
         gang.cut()
         gang.grant()
     job.finish()
     check_stopped(tmp_path, ranks, gang.stopped)
+
+
+def test_a_rank_alone_waits(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """The kernels do what gangs are for: with one of its devices a job stands still, and does not give that back."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    job.start("0:0")
+    job.start("1:1")
+    gang.peers = [fake_scheduler.register(), fake_scheduler.register()]
+    for peer in gang.peers:
+        peer.expect_wanting()
+    gang.peers[0].grant()
+    first = by_rank(job, gang).index(gang.peers[0])
+    poll_until(lambda: job.words[first * 4] == 1, "its kernel runs")
+    gang.peers[0].revoke()
+    assert not readable(gang.peers[0], 0.3) or isinstance(gang.peers[0].receive(), wire.DrainReport)
+    assert job.words[(1 - first) * 4] == 0
+    gang.peers[1].grant()
+    expect_late(gang.peers[0], wire.LockReleased)
+
+
+def test_far_behind(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """A rank that comes to its gate late catches up in one go, with few commands for many submissions."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    start_two(job, gang, "hold=101")
+    poll_until(lambda: job.submitted[0] == 100 and job.submitted[1] >= 145, "one runs ahead", timeout=30)
+    gang.revoke()
+    poll_until(lambda: entered(gang, 0) and entered(gang, 1), "both stop")
+    job.words[gang_member.HELD] = 1
+    gang.expect_released()
+    assert job.submitted[0] >= 140
+    assert orders(gang) < 30
+    gang.grant()
+    job.finish()
+
+
+def test_idle_members(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """Members that do nothing say that they are idle, keep the lock, and give it back at once when told."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    start_two(job, gang, of_both="hold=51")
+    reached(job, 51)
+    for peer in gang.peers:
+        peer.send(wire.Waiters(1, 20_000))
+    for peer in gang.peers:
+        for _ in range(3):
+            expect_late(peer, wire.Idle)
+    gang.cut()
+    assert orders(gang) <= 2
+    job.words[gang_member.HELD] = 1
+    gang.grant()
+    job.finish()

@@ -6,7 +6,8 @@ many it has submitted.
 
     extra=N    rank 0 submits so many kernels more each round
     think=N    microseconds of each round in which nothing is submitted
-    hold=N     rank 0 stops before round N until the file's word ``HELD`` is not zero
+    hold=N     stops before round N until the file's word ``HELD`` is not zero
+    threads=1  a thread for each rank
 """
 
 from __future__ import annotations

@@ -206,16 +206,19 @@ static void catch_up(struct nvs_lead *lead, const struct nvs_gang_status *status
 	}
 }
 
-/* Offers a step, or one that may take longer than the one that nobody took. */
-static void step(struct nvs_lead *lead, uint32_t slot, const struct nvs_gang_status *status,
+/* Offers a step: true; or lets one take longer that nobody took. */
+static bool step(struct nvs_lead *lead, uint32_t slot, const struct nvs_gang_status *status,
 		 uint64_t count, uint64_t most, uint64_t overdue, struct nvs_lead_orders *out)
 {
 	uint64_t before = lead->members[slot].most_ns;
 
-	if (!status->left)
+	if (!status->left) {
 		allow(lead, slot, status->taken + count, most, overdue, out);
-	else if (most > before && most - before >= before / 2)
+		return true;
+	}
+	if (most > before && most - before >= before / 2)
 		allow(lead, slot, status->taken + status->left, most, overdue, out);
+	return false;
 }
 
 static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *statuses,
@@ -224,7 +227,7 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 {
 	uint64_t waited = now - lead->changed_at, overdue = now - lead->began_at;
 	uint64_t most = waited < OVERDUE ? waited / 2 : UINT64_MAX;
-	bool everybody = waited >= EVERYBODY;
+	bool everybody = waited >= EVERYBODY, stepped = false;
 
 	if (overdue >= OVERDUE)
 		overdue = UINT64_MAX;
@@ -235,12 +238,13 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 		if (!(members >> slot & 1))
 			continue;
 		if (!(incomplete >> slot & 1))
-			step(lead, slot, &statuses[slot], lead->batch, most, UINT64_MAX, out);
+			stepped |= step(lead, slot, &statuses[slot], lead->batch, most, UINT64_MAX,
+					out);
 		else if (everybody)
 			step(lead, slot, &statuses[slot], 1, most, overdue, out);
 	}
 	lead->catching = !everybody && lead->batch > 1;
-	if (out->to && lead->batch < MOST_BATCH)
+	if (stepped && lead->batch < MOST_BATCH)
 		lead->batch *= 2;
 }
 
