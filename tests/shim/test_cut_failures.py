@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare._core import ffi, lib
 from nvshare.protocol import gang as gang_layout
 from nvshare.protocol import wire
 from tests.polling import poll_until
@@ -138,6 +139,30 @@ def test_whatever_the_page_says(start_job: Callable[[int], Job], fake_scheduler:
         if released:
             peer.grant()
     gang.cut()
+    gang.grant()
+    job.finish()
+
+
+def test_an_end_that_is_none(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """Whoever says that all are complete: a member whose own work has not completed does not give its lock back."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    start_two(job, gang, "hold=101")
+    poll_until(lambda: job.submitted[0] == 100 and job.submitted[1] >= 145, "one runs ahead", timeout=30)
+    gang.revoke()
+    poll_until(lambda: entered(gang, 0) and entered(gang, 1), "both stop")
+    raw = ffi.from_buffer("struct nvs_gang_page *", gang.page)
+    slot = [peer.register.pid for peer in gang.peers].index(job.processes[1].pid)
+    command = raw.commands[slot]
+    while raw.statuses[slot].revision != 1 << 40:
+        command.version, command.entry, command.order = 0, raw.statuses[slot].entry, lib.NVS_GANG_END
+        command.version = 1 << 40
+    version = raw.statuses[slot].version
+    poll_until(lambda: raw.statuses[slot].version > version + 5, "it goes on")
+    assert entered(gang, slot)
+    job.words[gang_member.HELD] = 1
+    for peer in gang.peers:
+        peer.connection.settimeout(40)
+    gang.expect_released()
     gang.grant()
     job.finish()
 
