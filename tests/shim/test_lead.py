@@ -188,6 +188,23 @@ def test_another_leader_at_any_moment(seed: int) -> None:
     assert gang.ended()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_end_is_not_told_to_who_may_still_step(seed: int) -> None:
+    """When all have completed, and one could let something pass, that one is stopped first."""
+    gang = job(seed, [1000, 1030])
+    gang.members[0].threads = False
+    while not gang.members[0].allowed:
+        gang.tick()
+    gang.members[1].completed = 1030
+    gang.members[1].met = gang.members[0].met = 206
+    orders = []
+    while not gang.members[0].outcome:
+        gang.tick()
+        orders.append(gang.commands[0].order)
+    assert FREEZE in orders
+    assert gang.members[0].submitted == 1000
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_the_page_says(seed: int) -> None:
     """Orders go to members that take part, each with a version of its own, and time goes on."""

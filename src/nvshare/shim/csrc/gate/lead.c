@@ -74,12 +74,10 @@ static void allow(struct nvs_lead *lead, uint32_t slot, uint64_t allowed, uint64
 
 /* Who follows another leader's commands is stopped first. */
 static void adopt(struct nvs_lead *lead, uint32_t slot, const struct nvs_gang_status *status,
-		  uint64_t now, struct nvs_lead_orders *out)
+		  struct nvs_lead_orders *out)
 {
-	lead->members[slot] = (struct nvs_lead_member){ .entry = status->entry,
-							.version = status->version,
-							.taken = status->taken,
-							.heard_at = now };
+	lead->members[slot] =
+		(struct nvs_lead_member){ .entry = status->entry, .taken = status->taken };
 	if (status->revision || status->left)
 		order(lead, slot, (struct nvs_gang_command){ .order = NVS_GANG_FREEZE }, out);
 }
@@ -109,14 +107,12 @@ static bool gather(struct nvs_lead *lead, const struct nvs_gang_status *statuses
 		}
 		*members |= 1ULL << slot;
 		if (member->entry != status->entry)
-			adopt(lead, slot, status, now, out);
-		if (member->version != status->version)
-			member->heard_at = now;
-		member->version = status->version;
+			adopt(lead, slot, status, out);
 		answered &= status->revision == member->revision;
-		*nowhere |= (status->flags & NVS_GANG_STUCK) || now - member->heard_at > PUT_OFF;
+		*nowhere |= (status->flags & NVS_GANG_STUCK) != 0;
 	}
 	*nowhere |= !all && now - lead->began_at > PUT_OFF;
+	/* One that is gone gets an order at the latest when everybody steps. */
 	*nowhere |= !answered && now - lead->ordered_at > PUT_OFF;
 	return all && answered && !*nowhere;
 }

@@ -17,9 +17,8 @@ struct nvs_lead_member {
 	uint64_t entry;	   /* of what is said here; 0: it does not take part */
 	uint64_t revision; /* the last command; 0: none yet */
 	uint64_t most_ns;  /* of the last ALLOW */
-	/* at the last look, and since when the version stands still */
-	uint64_t version, taken, heard_at;
-	bool complete;
+	uint64_t taken;	   /* at the last look */
+	bool complete;	   /* then */
 };
 
 struct nvs_lead {
