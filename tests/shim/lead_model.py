@@ -17,6 +17,8 @@ MEETS = 0
 """In place of a submission's time: it waits for those of the same number of all members."""
 OUTSIDE = -1
 """It waits for something else."""
+NEXT = -2
+"""It waits for what the same member submits next."""
 RUNS, IN, COMPLETE = lib.NVS_GANG_RUNS, lib.NVS_GANG_IN, lib.NVS_GANG_COMPLETE
 
 
@@ -30,7 +32,7 @@ class Member:
     """One member, with its gate closed."""
 
     time_of: Callable[[int], int]
-    """What its submission of that number does: a time in nanoseconds, MEETS or OUTSIDE."""
+    """What its submission of that number does: a time in nanoseconds, MEETS, NEXT or OUTSIDE."""
     submitted: int
     completed: int
     threads: bool = True
@@ -164,6 +166,8 @@ class Gang:
         time = member.time_of(member.completed)
         if time == MEETS:
             over = all(other == meeting or had > meeting for other, had in zip(meetings, met, strict=True))
+        elif time == NEXT:
+            over = member.submitted > member.completed + 1
         else:
             over = time != OUTSIDE and self.now - member.began >= time
         if over:

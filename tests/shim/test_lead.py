@@ -11,6 +11,7 @@ from tests.shim.lead_model import (
     IN,
     MICROSECOND,
     MILLISECOND,
+    NEXT,
     OUTSIDE,
     RUNS,
     SECOND,
@@ -108,6 +109,15 @@ def test_work_that_nobody_in_the_gang_can_end(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_members_that_wait_for_themselves(seed: int) -> None:
+    """Nobody completes, since each waits for what it submits next itself: everybody steps."""
+    programs = [lambda number, waits=waits: NEXT if number % waits == 1 else 1000 for waits in (5, 7)]
+    gang = Gang([Member(program, 2, 1) for program in programs], random.Random(seed))
+    assert gang.until_over() < 100 * MILLISECOND
+    assert gang.ended()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_member_that_never_comes(seed: int) -> None:
     """It runs, and takes no part: those that do are put off after ten seconds."""
     gang = job(seed, [1000, 1000, 1000])
@@ -183,9 +193,36 @@ def test_another_leader_at_any_moment(seed: int) -> None:
     for slot in (1, 2):
         if not gang.members[slot].outcome and gang.statuses[slot].revision:
             assert gang.commands[slot].order in (FREEZE, PUT_OFF)
+            assert gang.commands[slot].version % lib.NVS_GANG_SLOTS == 1, "no other leader makes the same"
     gang.until_over()
     # Who had heard of the end before has given its lock back, and is waited for by nobody.
     assert gang.ended()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_silent_member_that_owes_no_answer(seed: int) -> None:
+    """One is gone that was told to catch up and has said so, and no thread of the others could take a step."""
+    gang = job(seed, [1000, 1030])
+    for member in gang.members:
+        member.threads = False
+    gang.leader, gang.absent = 1, 0
+    gang.begin(1)
+    while gang.statuses[0].left == 0 or gang.members[1].met < 200:
+        gang.tick()
+    gang.members[0].alive = False
+    gang.pace = 2 * MILLISECOND
+    assert gang.until_over(20 * SECOND) < 10.2 * SECOND
+    assert gang.members[1].outcome == PUT_OFF
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_catching_up_ends_when_nobody_needs_it(seed: int) -> None:
+    """Those for whom the others catch up have completed by themselves: what is still allowed is taken back."""
+    ahead, behind = (lambda _: 2 * MILLISECOND), (lambda _: 50 * MICROSECOND)
+    gang = Gang([Member(ahead, 1003, 1000), Member(behind, 4, 3)], random.Random(seed))
+    gang.until_over()
+    assert gang.ended()
+    assert 10 < gang.members[1].taken < 400
 
 
 @pytest.mark.parametrize("seed", SEEDS)

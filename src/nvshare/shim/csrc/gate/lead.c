@@ -74,10 +74,12 @@ static void allow(struct nvs_lead *lead, uint32_t slot, uint64_t allowed, uint64
 
 /* Who follows another leader's commands is stopped first. */
 static void adopt(struct nvs_lead *lead, uint32_t slot, const struct nvs_gang_status *status,
-		  struct nvs_lead_orders *out)
+		  uint64_t now, struct nvs_lead_orders *out)
 {
-	lead->members[slot] =
-		(struct nvs_lead_member){ .entry = status->entry, .taken = status->taken };
+	lead->members[slot] = (struct nvs_lead_member){ .entry = status->entry,
+							.version = status->version,
+							.taken = status->taken,
+							.heard_at = now };
 	if (status->revision || status->left)
 		order(lead, slot, (struct nvs_gang_command){ .order = NVS_GANG_FREEZE }, out);
 }
@@ -107,12 +109,14 @@ static bool gather(struct nvs_lead *lead, const struct nvs_gang_status *statuses
 		}
 		*members |= 1ULL << slot;
 		if (member->entry != status->entry)
-			adopt(lead, slot, status, out);
+			adopt(lead, slot, status, now, out);
+		if (member->version != status->version)
+			member->heard_at = now;
+		member->version = status->version;
 		answered &= status->revision == member->revision;
-		*nowhere |= (status->flags & NVS_GANG_STUCK) != 0;
+		*nowhere |= (status->flags & NVS_GANG_STUCK) || now - member->heard_at > PUT_OFF;
 	}
 	*nowhere |= !all && now - lead->began_at > PUT_OFF;
-	/* One that is gone gets an order at the latest when everybody steps. */
 	*nowhere |= !answered && now - lead->ordered_at > PUT_OFF;
 	return all && answered && !*nowhere;
 }
@@ -239,7 +243,7 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 		else if (everybody)
 			step(lead, slot, &statuses[slot], 1, most, overdue, out);
 	}
-	lead->catching = !everybody && lead->batch > 1;
+	lead->catching = !everybody && (lead->catching || lead->batch > 1);
 	if (stepped && lead->batch < MOST_BATCH)
 		lead->batch *= 2;
 }
@@ -268,7 +272,7 @@ static void decide(struct nvs_lead *lead, const struct nvs_gang_status *statuses
 		return;
 	}
 	/* Who catches up does so for those that have not completed: now all have. */
-	if (sum.complete || (lead->catching && sum.others)) {
+	if (sum.complete || (lead->catching && sum.others && members & ~sum.may_step)) {
 		lead->catching = false;
 		order_all(lead, sum.may_step, NVS_GANG_FREEZE, out);
 		return;

@@ -17,8 +17,9 @@ struct nvs_lead_member {
 	uint64_t entry;	   /* of what is said here; 0: it does not take part */
 	uint64_t revision; /* the last command; 0: none yet */
 	uint64_t most_ns;  /* of the last ALLOW */
-	uint64_t taken;	   /* at the last look */
-	bool complete;	   /* then */
+	/* at the last look, and since when the version stands still */
+	uint64_t version, taken, heard_at;
+	bool complete;
 };
 
 struct nvs_lead {
