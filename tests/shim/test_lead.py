@@ -64,6 +64,18 @@ def test_programs_that_do_not_do_the_same(seed: int, even: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_many_steps_need_few_commands(seed: int) -> None:
+    """Where counts mean nothing, each step that did not help is followed by a larger one."""
+    program = lockstep(400, 10 * MICROSECOND)
+    gang = Gang([Member(program, 400, 399), Member(program, 100, 100)], random.Random(seed))
+    gang.begin(0, False)
+    gang.until_over()
+    assert gang.ended()
+    assert gang.members[1].taken >= 300
+    assert gang.orders < 40
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("nanoseconds", [50 * MICROSECOND, MILLISECOND, 5 * MILLISECOND, 40 * MILLISECOND])
 def test_members_do_not_overtake_each_other_for_ever(seed: int, nanoseconds: int) -> None:
     """Kernels that wait for nobody and end at different times: each waits for the other rather than run on."""
