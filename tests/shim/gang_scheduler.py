@@ -7,7 +7,6 @@ import mmap
 import os
 import socket
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -57,16 +56,20 @@ class GangScheduler:
         self.peers = [self.scheduler.register() for _ in range(count)]
         self.form()
 
-    def form(self, peers: Sequence[Peer] | None = None) -> None:
+    def form(self) -> None:
         """Makes a page for all members."""
+        descriptor = self.make_page(len(self.peers))
+        for slot, peer in enumerate(self.peers):
+            send_page(peer, descriptor, slot, len(self.peers))
+        os.close(descriptor)
+
+    def make_page(self, slots: int) -> int:
+        """The descriptor of a new page for so many, which counts from now on."""
         descriptor = page_file()
         self.page = mmap.mmap(descriptor, gang.PAGE_BYTES)
-        members = self.peers if peers is None else peers
-        head = gang.head(len(members))
+        head = gang.head(slots)
         self.page[: len(head)] = head
-        for slot, peer in enumerate(members):
-            send_page(peer, descriptor, slot, len(members))
-        os.close(descriptor)
+        return descriptor
 
     def grant(self) -> None:
         """All have the lock."""

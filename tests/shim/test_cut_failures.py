@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import struct
@@ -141,6 +142,26 @@ def test_whatever_the_page_says(start_job: Callable[[int], Job], fake_scheduler:
     gang.cut()
     gang.grant()
     job.finish()
+
+
+def test_a_member_that_has_not_heard_of_the_page(
+    start_job: Callable[[int], Job], fake_scheduler: FakeScheduler
+) -> None:
+    """It is waited for: its kernels may run."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    job.start("0:0", "hold=51")
+    job.start("1:1", "hold=51")
+    gang.peers = [fake_scheduler.register(), fake_scheduler.register()]
+    gang.grant()
+    reached(job, 51)
+    descriptor = gang.make_page(2)
+    send_page(gang.peers[1], descriptor, 1, 2)
+    gang.peers[1].revoke()
+    poll_until(lambda: entered(gang, 1), "one takes part")
+    send_page(gang.peers[0], descriptor, 0, 2)
+    os.close(descriptor)
+    gang.peers[0].revoke()
+    gang.expect_released()
 
 
 def test_an_end_that_is_none(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:

@@ -88,13 +88,14 @@ void nvs_gang_say(struct nvs_gang *gang)
 
 bool nvs_gang_status(const struct nvs_gang *gang, uint32_t slot, struct nvs_gang_status *out)
 {
-	const struct nvs_gang_status *status = &gang->page->statuses[slot];
-
-	if (read_record(status, out))
+	if (read_record(&gang->page->statuses[slot], out))
 		return true;
-	/* A member of which nothing else is known yet, and which must not be passed over. */
+	/*
+	 * Of this member nothing is known yet: it may not have heard of the page, while its kernels
+	 * run. It must not be passed over.
+	 */
 	if (!out->version)
-		out->flags = __atomic_load_n(&status->flags, __ATOMIC_RELAXED) & NVS_GANG_RUNS;
+		out->flags = NVS_GANG_RUNS;
 	return false;
 }
 
