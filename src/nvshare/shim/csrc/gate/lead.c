@@ -33,6 +33,7 @@
 #define PAUSE (400 * MICROSECOND)
 #define SETTLE MILLISECOND /* calls in flight that end sooner are waited for, to be counted */
 #define EVERYBODY (20 * MILLISECOND)
+#define PATIENCE (200 * MILLISECOND) /* waiting in kernels teaches pacing that they take long */
 #define OVERDUE (2000ull * MILLISECOND)
 #define PUT_OFF 10000000000ull
 #define MOST_BEHIND 4096 /* as many as streams' queues may hold; more means different programs */
@@ -226,7 +227,8 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 		       struct nvs_lead_orders *out)
 {
 	uint64_t waited = now - lead->changed_at, overdue = now - lead->began_at;
-	uint64_t most = waited < OVERDUE ? waited / 2 : UINT64_MAX;
+	uint64_t most = waited < PATIENCE ? waited / 2 : UINT64_MAX;
+	uint64_t everybodys = waited < OVERDUE ? waited / 2 : UINT64_MAX;
 	bool everybody = waited >= EVERYBODY, stepped = false;
 
 	if (overdue >= OVERDUE)
@@ -241,7 +243,7 @@ static void step_those(struct nvs_lead *lead, const struct nvs_gang_status *stat
 			stepped |= step(lead, slot, &statuses[slot], lead->batch, most, UINT64_MAX,
 					out);
 		else if (everybody)
-			step(lead, slot, &statuses[slot], 1, most, overdue, out);
+			step(lead, slot, &statuses[slot], 1, everybodys, overdue, out);
 	}
 	lead->catching = !everybody && (lead->catching || lead->batch > 1);
 	if (stepped && lead->batch < MOST_BATCH)
