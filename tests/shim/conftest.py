@@ -14,6 +14,7 @@ from tests.shim import spy_driver
 from tests.shim.children import ROOT, Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.gang_job import Job
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +78,24 @@ def fail(libraries: Libraries, tool: Callable[[str], str]) -> Callable[..., None
         assert program.do(f"fail {places[function]} {result}") == "None"
 
     return fail_one
+
+
+@pytest.fixture
+def start_job(environment: dict[str, str], libraries: Libraries, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
+    """A job of so many ranks, without processes."""
+    own = {
+        "LD_PRELOAD": str(libraries.shim),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+        paths.SIMGPU_DEVICES: "4x1GiB/1MiB",
+        paths.MEMORY: "native",
+        paths.DEBUG: "1",
+    }
+    jobs: list[Job] = []
+
+    def start(ranks: int) -> Job:
+        jobs.append(Job(environment | own, tmp_path, ranks))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        job.end()

@@ -58,6 +58,7 @@ class Event(IntEnum):
     REASON = lib.NVS_EVENT_REASON
     LOOKED = lib.NVS_EVENT_LOOKED
     TIMER = lib.NVS_EVENT_TIMER
+    GANG = lib.NVS_EVENT_GANG
 
 
 class Action(IntEnum):
@@ -80,6 +81,7 @@ class Action(IntEnum):
     SEND_DRAIN_REPORT = lib.NVS_ACTION_SEND_DRAIN_REPORT
     SEND_ASK_REASON = lib.NVS_ACTION_SEND_ASK_REASON
     WARN_WAITING = lib.NVS_ACTION_WARN_WAITING
+    SEND_IDLE = lib.NVS_ACTION_SEND_IDLE
 
 
 @dataclass(frozen=True, slots=True)

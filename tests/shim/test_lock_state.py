@@ -340,6 +340,7 @@ def test_illegal_events_change_nothing() -> None:
         (wire.Waiters(1, 20), Event.WAITERS),
         (wire.Refused("no"), Event.REFUSED),
         (wire.Reason("others"), Event.REASON),
+        (wire.Gang(1, 3, 4096), Event.GANG),
         (wire.ReqLock(), Event.BAD_FRAME),
         (wire.LockReleased(3), Event.BAD_FRAME),
         (wire.Footprint(3), Event.BAD_FRAME),
@@ -352,6 +353,8 @@ def test_meaning_of_frames(frame: wire.Frame, kind: Event) -> None:
     event = lib.nvs_lock_event_of(raw)
     assert Event(event.kind) is kind
     assert (event.grant, event.epoch) == (raw.grant, raw.epoch)
+    if isinstance(frame, wire.Gang):
+        assert event.slots == frame.slots
     assert (event.waiters, event.idle_microseconds) == (raw.waiters, raw.idle_microseconds)
 
 

@@ -162,6 +162,32 @@ def test_kernels_compute(clients: Clients) -> None:
     )
 
 
+def test_kernels_meet(clients: Clients) -> None:
+    """A kernel that meets others ends when all of its round run, and then all have computed the same."""
+    clients.run(
+        "from tests.simgpu.device import *\n"
+        "u64, device = ctypes.c_uint64, Device.open()\n"
+        "page, sums = allocate(64), allocate(16)\n"
+        "for address, size in ((page, 64), (sums, 16)): call('cuMemsetD8', address, 0, size)\n"
+        "streams = [call('cuStreamCreate', 1) for _ in range(2)]\n"
+        "call('cuCtxSynchronize')\n"
+        "def meet(rank, number):\n"
+        "    numbers = u64(page), u64(rank), u64(2), u64(number), u64(rank + number), u64(sums + 8 * rank)\n"
+        "    device.launch('nvs_meet_u64', *numbers, stream=streams[rank])\n"
+        "for number in range(1, 4): meet(0, number)\n"
+        "assert error('cuStreamQuery', streams[0]) == 'CUDA_ERROR_NOT_READY'\n"
+        "for number in range(1, 3): meet(1, number)\n"
+        "call('cuStreamSynchronize', streams[1])\n"
+        "assert error('cuStreamQuery', streams[0]) == 'CUDA_ERROR_NOT_READY'\n"
+        "meet(1, 3)\n"
+        "for stream in streams: call('cuStreamSynchronize', stream)\n"
+        "answer, right = (u64 * 2)(), 0\n"
+        "call('cuMemcpyDtoH', ctypes.addressof(answer), sums, 16)\n"
+        "for number in range(1, 4): right = (right * 0x9e3779b97f4a7c15 + 2 * right + 2 * number + 1) % 2**64\n"
+        "assert list(answer) == [right, right]\n"
+    )
+
+
 def test_the_first_launch_takes_memory(clients: Clients) -> None:
     """A context grows at its first launch, as the text says; where there is no room, that launch is out of memory."""
     free = clients.run(

@@ -11,6 +11,7 @@
 #include "gate/capture.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/gang_page.h"
 #include "gate/marks.h"
 #include "memory/limit.h"
 #include "memory/memory.h"
@@ -29,6 +30,7 @@ static void forked(void)
 	nvs_marks_forked();
 	nvs_capture_forked();
 	nvs_contexts_forked();
+	nvs_gangs_forked();
 	nvs_memory_forked();
 	nvs_limits_forked();
 	nvs_rooms_forked();

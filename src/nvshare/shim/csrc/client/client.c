@@ -12,10 +12,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/gang_frames.h"
 #include "client/lock_state.h"
 #include "client/lock_words.h"
 #include "client/messages.h"
 #include "gate/device.h"
+#include "gate/gang_page.h"
 #include "gate/gate.h"
 #include "process/clock.h"
 #include "process/log.h"
@@ -103,7 +105,9 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
-		heard = nvs_memory_heard(&client->memory, &client->connection);
+		heard = nvs_gang_heard(client->device, &client->connection)
+				? nvs_memory_heard(&client->memory, &client->connection)
+				: NVS_HEARD_WRONG;
 		if (heard == NVS_HEARD_MEMORY)
 			return true;
 		if (heard == NVS_HEARD_OTHER &&
@@ -147,13 +151,19 @@ static void open_gate(struct nvs_client *client)
 	nvs_pending_take(&client->pending, NVS_PENDING_WANT);
 }
 
-/* Nothing passes a gate that waits for memory: nothing runs, and yet there is something to do. */
+/*
+ * Nothing passes a gate that waits for memory: nothing runs, and yet there is something to do. But
+ * another member of a gang may wait for what passes once the memory is there.
+ */
 static void ask_worker(struct nvs_client *client, enum nvs_job job)
 {
-	bool opens =
-		job == NVS_JOB_DRAIN ? nvs_memory_give_up(&client->memory) : client->memory.opens;
+	bool opens = client->memory.opens;
 
-	if (opens)
+	if (job == NVS_JOB_DRAIN && !client->state.in_gang)
+		nvs_memory_give_up(&client->memory);
+	if (job == NVS_JOB_DRAIN)
+		nvs_gang_bind(client->device);
+	if (opens && !(job == NVS_JOB_DRAIN && client->state.in_gang))
 		nvs_worker_spare(&client->worker, job);
 	else
 		nvs_worker_ask(&client->worker, job);
@@ -189,10 +199,12 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		/* fall through */
 	case NVS_ACTION_SEND_DRAIN_REPORT:
 	case NVS_ACTION_SEND_ASK_REASON:
+	case NVS_ACTION_SEND_IDLE:
 		nvs_message_for(&frame, action);
 		post(client, &frame);
 		break;
 	case NVS_ACTION_OPEN_GATE:
+		nvs_gang_runs(client->device);
 		if (nvs_memory_may_open(&client->memory))
 			open_gate(client);
 		break;
@@ -234,6 +246,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		post_terms(client);
 	nvs_memory_follow(&client->memory, state);
 	nvs_progress_follow(&client->progress, state);
+	nvs_gang_follow(client->device, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
@@ -258,10 +271,12 @@ static void handle_reports(struct nvs_client *client)
 						       .submissions = client->worker.submissions });
 	if (take_report(client, NVS_REPORT_STEPPING))
 		feed_kind(client, NVS_EVENT_STEPPING);
-	if (take_report(client, NVS_REPORT_DRAINED))
+	if (take_report(client, NVS_REPORT_DRAINED)) {
+		nvs_memory_give_up(&client->memory);
 		feed(client, &(struct nvs_lock_event){
 				     .kind = NVS_EVENT_DRAINED,
 				     .waiting = atomic_load(&client->device->gate.waiting) > 0 });
+	}
 	if (take_report(client, NVS_REPORT_PUT_OFF))
 		feed_kind(client, NVS_EVENT_PUT_OFF);
 }
@@ -281,7 +296,7 @@ static void handle_pending(struct nvs_client *client)
 	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
-	if (nvs_memory_opens_now(&client->memory))
+	if (nvs_memory_opens_now(&client->memory) && client->state.lock == NVS_LOCK_HOLDING)
 		open_gate(client);
 	if (now >= memory_deadline(client))
 		post_memory(client, now, false);

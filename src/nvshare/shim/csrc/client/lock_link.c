@@ -100,6 +100,7 @@ NVS_LOCK_RULE(nvs_lock_on_sched_on)
 	state->seen = true;
 	state->missing = state->warned = state->refused = false;
 	state->numbered = false;
+	state->in_gang = false;
 	if (state->failing)
 		nvs_lock_act(out, NVS_ACTION_CLOSE_GATE);
 	state->failing = false;

@@ -148,7 +148,10 @@ static NVS_LOCK_RULE(on_put_off)
 	return true;
 }
 
-/* Idle: everything had completed at the last look, and nothing came since. */
+/*
+ * Idle: everything had completed at the last look, and nothing came since. Of a gang another member
+ * may still need what this one submits next, so the scheduler is told, and asks all when all are.
+ */
 static NVS_LOCK_RULE(on_looked)
 {
 	bool idle = state->completed && event->submissions == state->submissions;
@@ -156,13 +159,21 @@ static NVS_LOCK_RULE(on_looked)
 	state->looking = false;
 	if (!watching(state))
 		return true;
-	if (idle) {
+	if (idle && !state->in_gang) {
 		drain(state, out);
 		return true;
 	}
+	if (idle)
+		nvs_lock_act(out, NVS_ACTION_SEND_IDLE);
 	state->completed = event->completed;
 	state->submissions = event->submissions;
 	state->look_at = now + state->idle_microseconds;
+	return true;
+}
+
+static NVS_LOCK_RULE(on_gang)
+{
+	state->in_gang = event->slots > 0;
 	return true;
 }
 
@@ -250,6 +261,7 @@ static const struct {
 	{ NVS_EVENT_PUT_OFF, ANY_LINK, DRAINING, on_put_off },
 	{ NVS_EVENT_LOOKED, ANY_LINK, ANY_LOCK, on_looked },
 	{ NVS_EVENT_REASON, UP, ANY_LOCK, on_reason },
+	{ NVS_EVENT_GANG, UP, ANY_LOCK, on_gang },
 	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
 };
 

@@ -48,7 +48,8 @@ enum nvs_lock_event_kind {
 	NVS_EVENT_LOOKED = 13,	 /* LOOK was done */
 	NVS_EVENT_TIMER = 14,	 /* the deadline has come; also when in doubt */
 	NVS_EVENT_REASON = 15,	 /* the answer to ASK_REASON */
-	NVS_EVENT_KINDS = 16,
+	NVS_EVENT_GANG = 16,	 /* `slots` */
+	NVS_EVENT_KINDS = 17,
 };
 
 struct nvs_lock_event {
@@ -61,6 +62,7 @@ struct nvs_lock_event {
 	uint32_t level;		    /* SCHED_ON */
 	uint64_t epoch;		    /* SCHED_ON */
 	uint64_t grant;		    /* LOCK_OK, DROP_LOCK */
+	uint32_t slots;		    /* GANG: of the gang; 0: it is in none */
 };
 
 enum nvs_lock_action_kind {
@@ -82,6 +84,7 @@ enum nvs_lock_action_kind {
 	NVS_ACTION_SEND_DRAIN_REPORT = 14, /* `state`, `grant` */
 	NVS_ACTION_SEND_ASK_REASON = 15,
 	NVS_ACTION_WARN_WAITING = 16, /* threads wait, since `waiting_since` */
+	NVS_ACTION_SEND_IDLE = 17,
 };
 
 struct nvs_lock_action {
@@ -116,6 +119,7 @@ struct nvs_lock_state {
 	bool looking;	   /* LOOK was asked for, and is not answered */
 	bool asked;	   /* the scheduler, why threads wait; it has not answered */
 	bool completed;	   /* result of the last look */
+	bool in_gang;	   /* it gives the lock back together with others, when it is told to */
 	int report;	   /* enum nvs_wire_drain: how the drain goes; 0: as drains do */
 	uint32_t put_off;  /* drains that were, since the lock was last given back */
 	uint32_t level;	   /* of the scheduler */

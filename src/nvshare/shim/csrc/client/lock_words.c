@@ -11,6 +11,7 @@ struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame)
 		[NVS_SCHED_ON] = NVS_EVENT_SCHED_ON,   [NVS_LOCK_OK] = NVS_EVENT_LOCK_OK,
 		[NVS_DROP_LOCK] = NVS_EVENT_DROP_LOCK, [NVS_WAITERS] = NVS_EVENT_WAITERS,
 		[NVS_REFUSED] = NVS_EVENT_REFUSED,     [NVS_REASON] = NVS_EVENT_REASON,
+		[NVS_GANG] = NVS_EVENT_GANG,
 	};
 	struct nvs_lock_event event = {
 		.kind = NVS_EVENT_BAD_FRAME,
@@ -19,6 +20,7 @@ struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame)
 		.level = frame->level,
 		.epoch = frame->epoch,
 		.grant = frame->grant,
+		.slots = frame->gang.slots,
 	};
 
 	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
@@ -47,7 +49,7 @@ const char *nvs_lock_event_name(int kind)
 	static const char *const names[NVS_EVENT_KINDS] = {
 		"wanted",  "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON",
 		"LOCK_OK", "DROP_LOCK", "WAITERS",	  "REFUSED",	  "drained",   "stepping",
-		"put-off", "looked",	"timer",	  "REASON",
+		"put-off", "looked",	"timer",	  "REASON",	  "GANG",
 	};
 
 	return names[kind];

@@ -143,6 +143,7 @@ enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_con
 bool nvs_memory_may_open(struct nvs_memory_frames *memory)
 {
 	memory->opens = memory->swaps && !nvs_room_hold(memory->device);
+	atomic_store(&memory->device->gate.lacks_memory, memory->opens);
 	/* There may have been no thread for it before. */
 	if (memory->opens)
 		nvs_mover_start(memory->device);
@@ -154,6 +155,7 @@ bool nvs_memory_opens_now(struct nvs_memory_frames *memory)
 	if (!memory->opens || !nvs_room_ready(memory->device))
 		return false;
 	memory->opens = false;
+	atomic_store(&memory->device->gate.lacks_memory, false);
 	return true;
 }
 
@@ -162,6 +164,7 @@ bool nvs_memory_give_up(struct nvs_memory_frames *memory)
 	bool opens = memory->opens;
 
 	memory->opens = false;
+	atomic_store(&memory->device->gate.lacks_memory, false);
 	return opens;
 }
 

@@ -49,6 +49,7 @@ void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *acti
 		[NVS_ACTION_SEND_LOCK_RELEASED] = NVS_LOCK_RELEASED,
 		[NVS_ACTION_SEND_DRAIN_REPORT] = NVS_DRAIN_REPORT,
 		[NVS_ACTION_SEND_ASK_REASON] = NVS_ASK_REASON,
+		[NVS_ACTION_SEND_IDLE] = NVS_IDLE,
 	};
 
 	begin(frame, types[action->kind]);

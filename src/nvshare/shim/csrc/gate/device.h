@@ -30,11 +30,14 @@ struct nvs_gate {
 	_Atomic uint32_t waiting; /* threads that wait at it; also the futex word's companion */
 	_Atomic uint32_t wakeups; /* futex word */
 	/*
-	 * While it is closed: not 0: one submission may pass, which should take no more than so
-	 * many nanoseconds, and whose thread should have had no more outstanding than that many
+	 * While it is closed: so many submissions may pass, each of which should take no more than
+	 * `step` nanoseconds, and whose thread should have no more outstanding than `overdue`
 	 */
+	_Atomic uint32_t steps;
 	_Atomic uint64_t step;
 	_Atomic uint64_t overdue;
+	/* Memory that they may use is not in: the lock is held, and yet nothing may pass. */
+	_Atomic bool lacks_memory;
 };
 
 /* Whom the device tells what happened to it. Any thread calls; the calls return at once. */

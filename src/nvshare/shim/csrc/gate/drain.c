@@ -18,6 +18,9 @@
  * If that does not help for long, the gate should open again: the lock is still held, so nothing is
  * wrong with that, and the next attempt finds the program elsewhere. A kernel that simply runs for
  * long is not put off, unless a thread waits to begin a capture, which can't step.
+ *
+ * The members of a gang stop together, because the work of one may wait for what another one
+ * submits: cut.c.
  */
 #define _GNU_SOURCE
 #include "gate/drain.h"
@@ -29,7 +32,9 @@
 #include "driver/driver.h"
 #include "gate/capture.h"
 #include "gate/completion.h"
+#include "gate/cut.h"
 #include "gate/device.h"
+#include "gate/gang_page.h"
 #include "gate/gate.h"
 #include "gate/marks.h"
 #include "process/clock.h"
@@ -82,7 +87,7 @@ static void note_step(struct drain *drain)
 /* From here on no step is offered; true: one was taken before. */
 static bool end_offer(struct drain *drain)
 {
-	bool taken = drain->offered_ns && !nvs_gate_withdraw_step(drain->device);
+	bool taken = drain->offered_ns && !nvs_gate_withdraw_steps(drain->device);
 
 	drain->offered_ns = 0;
 	if (taken)
@@ -100,15 +105,16 @@ static bool step(struct drain *drain)
 	uint64_t now = nvs_now_ns(), most = (now - drain->last_step_at) / 2;
 	uint64_t overdue = now - drain->closed_at;
 
-	if (drain->offered_ns && !atomic_load(&gate->step))
+	if (drain->offered_ns && !atomic_load(&gate->steps))
 		return end_offer(drain);
 	if (overdue < PATIENCE_NS || drain->steps >= MOST_STEPS || !atomic_load(&gate->waiting) ||
-	    most < LEAST_OFFER_NS || most < drain->offered_ns + drain->offered_ns / 2)
+	    atomic_load(&gate->lacks_memory) || most < LEAST_OFFER_NS ||
+	    most < drain->offered_ns + drain->offered_ns / 2)
 		return false;
 	if (end_offer(drain))
 		return true;
 	drain->offered_ns = most;
-	nvs_gate_offer_step(drain->device, most, overdue < OVERDUE_NS ? overdue : UINT64_MAX);
+	nvs_gate_offer_steps(drain->device, 1, most, overdue < OVERDUE_NS ? overdue : UINT64_MAX);
 	return false;
 }
 
@@ -210,6 +216,7 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 {
 	struct drain drain = { .device = device, .stepping = stepping, .argument = argument };
 	CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+	struct nvs_gang *gang;
 	int saved = errno;
 	bool completed;
 
@@ -232,12 +239,19 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 	atomic_store(&device->gate.state, NVS_GATE_CLOSED);
 	nvs_marks_order();
 	drain.closed_at = drain.last_step_at = nvs_now_ns();
-	completed = complete(&drain);
+	gang = nvs_gang_begin(device);
+	if (gang && nvs_gang_has_others(gang)) {
+		completed = nvs_cut(device, gang, stepping, argument);
+		if (completed)
+			wait_for_others(device);
+	} else {
+		completed = complete(&drain);
+	}
+	nvs_gang_end(device, completed);
 	nvs_capture_allow();
 	exchange_mode(mode);
 	if (!completed)
-		nvs_debug("device %d: the drain led nowhere after %u steps: it is put off",
-			  device->ordinal, drain.steps);
+		nvs_debug("device %d: the drain led nowhere: it is put off", device->ordinal);
 	errno = saved;
 	return completed;
 }

@@ -12,7 +12,8 @@
 struct nvs_device;
 
 /*
- * Closes the gate. True: all that was submitted has completed, and nothing more can be: what must
+ * Closes the gate, and together with those of the other members where the device is one of a gang
+ * (gang_page.h). True: all that was submitted has completed, and nothing more can be: what must
  * have happened before the lock is given back. False: what was submitted waits for something that
  * the closed gate keeps from happening, and the gate should be opened again.
  *

@@ -47,16 +47,17 @@ static bool passes(struct nvs_pass *pass, int state)
 	}
 }
 
-/* One submission may pass the closed gate, and it may be one of the calling thread's. */
+/* A submission may pass the closed gate, and it may be one of the calling thread's. */
 static bool may_step(const struct nvs_device *device)
 {
-	uint64_t offered = atomic_load(&device->gate.step);
+	const struct nvs_gate *gate = &device->gate;
 	struct nvs_pacing_cost cost;
 
-	if (!offered || !nvs_mark_mine)
+	if (!atomic_load(&gate->steps) || !nvs_mark_mine)
 		return false;
 	cost = nvs_pacing_cost(nvs_mark_mine, device);
-	return cost.submission_ns <= offered && cost.ahead_ns <= atomic_load(&device->gate.overdue);
+	return cost.submission_ns <= atomic_load(&gate->step) &&
+	       cost.ahead_ns <= atomic_load(&gate->overdue);
 }
 
 /*
@@ -65,9 +66,12 @@ static bool may_step(const struct nvs_device *device)
  */
 static bool take_step(struct nvs_device *device)
 {
-	uint64_t offered = atomic_load(&device->gate.step);
+	uint32_t steps = atomic_load(&device->gate.steps);
 
-	return may_step(device) && atomic_compare_exchange_strong(&device->gate.step, &offered, 0);
+	while (steps)
+		if (atomic_compare_exchange_weak(&device->gate.steps, &steps, steps - 1))
+			return true;
+	return false;
 }
 
 /* False: the program wants to go on without. */
@@ -89,7 +93,7 @@ static bool wait_at(struct nvs_device *device, int seen)
 	 */
 	device->listener->wanted(device);
 	/*
-	 * nvs_gate_set() and nvs_gate_offer_step() write the state or the step first and the
+	 * nvs_gate_set() and nvs_gate_offer_steps() write the state or the step first and the
 	 * wakeups then. Read in the opposite order: whatever happens after this line, either what
 	 * was seen has changed or the futex returns at once because its word has.
 	 */
@@ -102,29 +106,43 @@ static bool wait_at(struct nvs_device *device, int seen)
 	return !interrupted || !nvs_python_interrupts();
 }
 
+/* One step of each device, or, when another thread was quicker, the device that had none left. */
+static struct nvs_device *take_steps(uint64_t mask)
+{
+	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
+		struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
+
+		if (device && !take_step(device))
+			return device;
+	}
+	return NULL;
+}
+
 /*
  * The first device of the mask whose gate does not let the call pass now, and the state that it was
  * seen in; NULL: all do.
  */
 static struct nvs_device *find_obstacle(struct nvs_pass *pass, uint64_t mask, int *seen)
 {
-	struct nvs_device *first = NULL;
-	int obstacles = 0;
+	uint64_t closed = 0;
 
-	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
-		struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES && mask >> ordinal; ordinal++) {
+		uint64_t bit = 1ULL << ordinal;
+		struct nvs_device *device = mask & bit ? nvs_device_known(ordinal) : NULL;
 		int state;
 
 		if (!device)
 			continue;
 		state = atomic_load_explicit(&device->gate.state, memory_order_acquire);
-		if (passes(pass, state) || obstacles++)
+		if (passes(pass, state))
 			continue;
-		first = device;
 		*seen = state;
+		/* A step is not wasted on a call that another device would stop. */
+		if (!may_step(device))
+			return device;
+		closed |= bit;
 	}
-	/* A step is not wasted on a call that another device would stop. */
-	return obstacles == 1 && take_step(first) ? NULL : first;
+	return take_steps(closed);
 }
 
 /* With the devices whose memory those of the mask may use. */
@@ -259,14 +277,16 @@ void nvs_gate_set(struct nvs_device *device, int state)
 	wake(&device->gate);
 }
 
-void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns, uint64_t overdue_ns)
+void nvs_gate_offer_steps(struct nvs_device *device, uint32_t count, uint64_t most_ns,
+			  uint64_t overdue_ns)
 {
 	atomic_store(&device->gate.overdue, overdue_ns);
 	atomic_store(&device->gate.step, most_ns);
+	atomic_fetch_add(&device->gate.steps, count);
 	wake(&device->gate);
 }
 
-bool nvs_gate_withdraw_step(struct nvs_device *device)
+uint32_t nvs_gate_withdraw_steps(struct nvs_device *device)
 {
-	return atomic_exchange(&device->gate.step, 0) != 0;
+	return atomic_exchange(&device->gate.steps, 0);
 }

@@ -17,11 +17,16 @@ void nvs_gate_set(struct nvs_device *device, int state);
 /* For the drain. */
 
 /*
- * Lets one submission pass the closed gate that should not take longer than `most_ns`, of a thread
- * whose outstanding work and it together should not have taken longer than `overdue_ns`.
+ * Lets `count` more submissions pass the closed gate, none of which should take longer than
+ * `most_ns`, of threads whose outstanding work and it together should not have taken longer than
+ * `overdue_ns`. The two times hold for those of earlier offers, too.
  */
-void nvs_gate_offer_step(struct nvs_device *device, uint64_t most_ns, uint64_t overdue_ns);
-/* False: a thread has taken the step, and its mark is set or it has passed already. */
-bool nvs_gate_withdraw_step(struct nvs_device *device);
+void nvs_gate_offer_steps(struct nvs_device *device, uint32_t count, uint64_t most_ns,
+			  uint64_t overdue_ns);
+/*
+ * How many of them are not taken, and can't be any more. A thread that has taken one has its mark
+ * set, or has passed already.
+ */
+uint32_t nvs_gate_withdraw_steps(struct nvs_device *device);
 
 #endif

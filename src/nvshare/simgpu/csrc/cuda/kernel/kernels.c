@@ -15,6 +15,12 @@
  *                                              p[i * stride] = seed xor (i * an odd constant)
  *   nvs_count_wrong_u64(ptr p, u64 seed, u64 n, u64 stride, ptr wrong)
  *                                              *wrong += how many of these are not so
+ *   nvs_meet_u64(ptr page, u64 rank, u64 ranks, u64 round, u64 value, ptr sum)
+ *                                              waits until this round's kernels of all ranks run,
+ *                                              on whatever device and in whatever process: an
+ *                                              all-reduce of *sum + value. Rounds count from 1, and
+ *                                              `page` is memory that all share: for each rank 4
+ *                                              words, which are 0 at first
  *
  * Owns nothing; the memory is pinned meanwhile.
  */
@@ -25,6 +31,13 @@
 #include "memory/range.h"
 
 #define STAMP_FACTOR 0x9e3779b97f4a7c15ull
+#define MEETING_WORDS 4
+#define MOST_RANKS 64
+#define LOOK_EVERY_NS 20000
+
+struct meeting {
+	uint64_t page, rank, ranks, round;
+};
 
 /* The parameters may be unaligned. */
 static uint64_t get_u64(const unsigned char *at)
@@ -218,6 +231,56 @@ static CUresult count_wrong(struct CUctx_st *context, const unsigned char *param
 	return result;
 }
 
+/* A rank has its round in the first word, and what it adds in the next or the one after. */
+static CUresult meet_ranks(struct CUctx_st *context, const struct meeting *meeting, uint64_t value,
+			   uint64_t *total)
+{
+	_Atomic uint64_t *page = sim_reach(meeting->page);
+	uint64_t place = 1 + meeting->round % 2;
+
+	atomic_store(&page[meeting->rank * MEETING_WORDS + place], value);
+	atomic_store(&page[meeting->rank * MEETING_WORDS], meeting->round);
+	for (uint64_t rank = 0; rank < meeting->ranks; rank++) {
+		_Atomic uint64_t *words = &page[rank * MEETING_WORDS];
+
+		while (atomic_load(&words[0]) < meeting->round) {
+			if (atomic_load(&context->error) != CUDA_SUCCESS)
+				return atomic_load(&context->error);
+			sim_sleep_until_ns(sim_now_ns() + LOOK_EVERY_NS);
+		}
+		*total += atomic_load(&words[place]);
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult meet(struct CUctx_st *context, const unsigned char *parameters)
+{
+	struct meeting meeting = { .page = get_u64(parameters),
+				   .rank = get_u64(parameters + 8),
+				   .ranks = get_u64(parameters + 16),
+				   .round = get_u64(parameters + 24) };
+	uint64_t value = get_u64(parameters + 32), total = 0;
+	uint64_t sum_address = get_u64(parameters + 40);
+	uint64_t *sum = sim_reach(sum_address);
+	CUresult result;
+
+	if (meeting.rank >= meeting.ranks || meeting.ranks > MOST_RANKS)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	result = take(context, meeting.page, meeting.ranks * MEETING_WORDS, sizeof(uint64_t),
+		      SIM_WRITE);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = take(context, sum_address, 1, sizeof(uint64_t), SIM_WRITE);
+	if (result == CUDA_SUCCESS) {
+		result = meet_ranks(context, &meeting, *sum + value, &total);
+		if (result == CUDA_SUCCESS)
+			*sum = *sum * STAMP_FACTOR + total;
+		sim_unpin(context, sum_address, sizeof(uint64_t));
+	}
+	sim_unpin(context, meeting.page, meeting.ranks * MEETING_WORDS * sizeof(uint64_t));
+	return result;
+}
+
 static const struct sim_kernel kernels[] = {
 	{ "nvs_axpy", 4, { 4, 8, 8, 8 }, axpy },
 	{ "nvs_fill_f32", 3, { 8, 4, 8 }, fill },
@@ -228,6 +291,7 @@ static const struct sim_kernel kernels[] = {
 	{ "nvs_touch", 3, { 8, 8, 8 }, touch },
 	{ "nvs_stamp_u64", 4, { 8, 8, 8, 8 }, stamp },
 	{ "nvs_count_wrong_u64", 5, { 8, 8, 8, 8, 8 }, count_wrong },
+	{ "nvs_meet_u64", 6, { 8, 8, 8, 8, 8, 8 }, meet },
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name)
