@@ -15,6 +15,7 @@ CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
     f"{CSRC}/process/on_missing.h",
+    f"{CSRC}/process/digest.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
     f"{CSRC}/client/lock_words.h",
@@ -24,6 +25,7 @@ HEADERS = (
     f"{CSRC}/memory/swap/granules.h",
     f"{CSRC}/memory/swap/addresses.h",
     f"{CSRC}/memory/swap/slabs.h",
+    f"{CSRC}/ties/tie_list.h",
 )
 SOURCES = (
     f"{CSRC}/client/lock_link.c",
@@ -37,6 +39,8 @@ SOURCES = (
     f"{CSRC}/memory/swap/granules.c",
     f"{CSRC}/memory/swap/addresses.c",
     f"{CSRC}/memory/swap/slabs.c",
+    f"{CSRC}/process/digest.c",
+    f"{CSRC}/ties/tie_list.c",
 )
 
 

@@ -13,21 +13,6 @@
 #include "memory/swap/handles.h"
 #include "memory/swap/look.h"
 #include "memory/swap/virtual.h"
-#include "process/notices.h"
-
-/* Another process would open memory that is not there when this one's turn is over. */
-NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
-{
-	struct nvs_block block;
-
-	if (!nvs_block_find(dptr, &block))
-		return NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
-	/* Of virtual memory the driver has no such handles either. */
-	if (block.kind == NVS_BLOCK_MAPPING || !pHandle)
-		return CUDA_ERROR_INVALID_VALUE;
-	nvs_notice(NVS_NOTICE_IPC);
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
 
 /* Something of this process was made known to others, or not: then it may still move. */
 static CUresult shared(CUresult result, bool pinned)
