@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ARGUMENTS = (1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
@@ -93,11 +93,12 @@ COMMANDS: dict[str, Callable[..., object]] = {
 }
 
 
-def main() -> None:
+def serve(commands: Mapping[str, Callable[..., object]]) -> None:
     """Until stdin ends."""
     for line in sys.stdin:
         name, *arguments = line.split()
-        print(COMMANDS[name](*arguments), flush=True)
+        print(commands[name](*arguments), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    serve(COMMANDS)
