@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An NCCL that makes communicators of nothing and says what it was called with: nccl_saw() is the
- * last call, with its arguments; of a unique id, it is every byte's sum, and whether the bytes count
- * up as the programs make them. NCCL_RESULT is what every call then returns.
+ * last call, with its arguments; of a unique id, it is every byte's sum, and whether the bytes
+ * count up as the programs make them. NCCL_RESULT is what every call then returns.
  */
 #define _GNU_SOURCE
 #include "nccl_calls.h"
@@ -67,10 +67,12 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
 	ncclResult_t result = ncclSuccess;
+	ncclUniqueId id = { "made up" };
 
-	SAW("InitAll %d %d", count, devices ? devices[count - 1] : -1);
+	/* By a call from outside, which leads to whoever comes first. */
 	for (int i = 0; i < count; i++)
-		result = made(&comms[i]);
+		result = ncclCommInitRank(&comms[i], count, id, i);
+	SAW("InitAll %d %d", count, devices ? devices[count - 1] : -1);
 	return result;
 }
 

@@ -12,7 +12,10 @@ typedef struct ncclComm *ncclComm_t;
 typedef struct {
 	char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
-typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t;
+typedef enum {
+	ncclSuccess = 0,
+	ncclInProgress = 7
+} ncclResult_t;
 typedef struct {
 	int size;
 } ncclConfig_t;

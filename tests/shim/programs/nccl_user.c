@@ -2,9 +2,9 @@
 /*
  * Calls NCCL. use_nccl("CALL PLACE NUMBER SEED") makes or ends the communicator at a place; its
  * answer is the result and what NCCL saw. NUMBER is the rank, the color or the device; the unique
- * id is made of SEED. With -DLOOKED_UP=FILE it opens that one by itself and looks the names up. With
- * -DMAIN it is a program that does what its input says: "open" the driver, "use DEVICE", a call, or
- * "in NUMBER CALL", which is the call in the object that is its argument of that number.
+ * id is made of SEED. With -DLOOKED_UP=FILE it opens that one by itself and looks the names up.
+ * With -DMAIN it is a program that does what its input says: "open" the driver, "use DEVICE", a
+ * call, or "in NUMBER CALL", which is the call in the object that is its argument of that number.
  */
 #define _GNU_SOURCE
 #include "nccl_calls.h"

@@ -21,6 +21,7 @@
 #include "gate/device.h"
 #include "process/clock.h"
 #include "process/config.h"
+#include "process/digest.h"
 #include "process/thread.h"
 #include "ties/tie_list.h"
 
@@ -107,6 +108,15 @@ void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTE
 		syscall(SYS_futex, &changes, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
 	}
 	errno = saved;
+}
+
+void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count)
+{
+	uint8_t key[NVS_WIRE_KEY_BYTES];
+
+	nvs_digest(key, bytes, count);
+	if (device && nvs_tie(device, key, NVS_TIE_MEMORY, 0))
+		nvs_tie_wait(device, key, NVS_TIE_MEMORY);
 }
 
 void nvs_ties_begin(struct nvs_device *device)

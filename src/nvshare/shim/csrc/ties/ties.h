@@ -7,6 +7,7 @@
 #define NVSHARE_TIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "protocol/wire.h"
@@ -35,6 +36,12 @@ void nvs_untie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
  */
 void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 		  enum nvs_wire_tie tie);
+
+/*
+ * Memory of the device is known to other processes by these bytes, for as long as this one lives.
+ * Waits.
+ */
+void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count);
 
 /* The device is used for the first time: what the user says of it. */
 void nvs_ties_begin(struct nvs_device *device);
