@@ -96,7 +96,9 @@ def nccl_command(program: ControlledProgram, words: str) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_every_way_leads_here(nccl: Nccl, fake_scheduler: FakeScheduler, way: Callable[[Nccl], ControlledProgram]) -> None:
+def test_every_way_leads_here(
+    nccl: Nccl, fake_scheduler: FakeScheduler, way: Callable[[Nccl], ControlledProgram]
+) -> None:
     """JOIN is sent and waited for, NCCL gets the arguments as they were, and the end is told."""
     program = way(nccl)
     peer = use(program, fake_scheduler)
@@ -127,7 +129,9 @@ def test_all_ranks_say_the_same(nccl: Nccl, fake_scheduler: FakeScheduler) -> No
         ("scalable 0 1 5", f"InitRankScalable {RANKS} 1 2 {sum_of_id(5)} {CONFIG_SIZE}"),
     ],
 )
-def test_nccl_gets_what_was_given(program: ControlledProgram, fake_scheduler: FakeScheduler, call: str, saw: str) -> None:
+def test_nccl_gets_what_was_given(
+    program: ControlledProgram, fake_scheduler: FakeScheduler, call: str, saw: str
+) -> None:
     """All arguments arrive as they were."""
     assert joins(program, use(program, fake_scheduler), call)[1] == f"0 nccl {saw}"
 
@@ -265,6 +269,17 @@ def test_several_nccls_of_plugins(nccl: Nccl, fake_scheduler: FakeScheduler, tmp
     for number, name in enumerate(("one", "two", "own"), start=1):
         assert program.do(f"in {number} destroy 0 0 0").startswith(f"0 {name} Destroy")
         peer.expect(wire.Leave)
+
+
+def test_lazy_and_deep_binding(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
+    """An object that finds NCCL before us, and only when it calls it."""
+    binary = nccl.compile_c("programs/nccl_user.c", "program", "-DMAIN", '-DLOOKED_UP="none"', "-ldl")
+    library = nccl.library()
+    program = nccl.start(binary, nccl.plugin("plugin.so", library, rpath(library), "-Wl,-z,lazy"), compiled=True)
+    peer = use(program, fake_scheduler)
+    assert joins(program, peer, "deep 1 rank 0 0 1")[1].startswith("0 nccl InitRank")
+    assert program.do("deep 1 destroy 0 0 0").startswith("0 nccl Destroy")
+    peer.expect(wire.Leave)
 
 
 def several(nccl: Nccl, folder: Path) -> list[Path]:

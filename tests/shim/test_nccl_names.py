@@ -37,9 +37,7 @@ def test_without_nccl_nothing_is_found(children: Children, routes: Path, route: 
 
 
 @pytest.mark.parametrize("route", ["default", "next"])
-def test_nccl_that_was_linked(
-    children: Children, compile_c: Callable[..., Path], library: Path, route: str
-) -> None:
+def test_nccl_that_was_linked(children: Children, compile_c: Callable[..., Path], library: Path, route: str) -> None:
     """Where NCCL is linked with the program its names lead to us, and others to NCCL."""
     linked = ["-Wl,--no-as-needed", str(library), "-ldl", f"-Wl,-rpath,{library.parent}"]
     program = compile_c("programs/routes.c", "with_nccl", *linked)

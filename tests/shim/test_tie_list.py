@@ -86,7 +86,8 @@ class Model(RuleBasedStateMachine):
                 self.answered.discard(key)
             else:
                 assert frame.type == lib.NVS_JOIN
-                assert key not in self.known and self.holds[key]
+                assert key not in self.known
+                assert self.holds[key]
                 assert frame.request > self.newest
                 self.newest = self.known[key] = frame.request
 

@@ -14,7 +14,6 @@ from nvshare.protocol import wire
 from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, silent
-from tests.shim.lock_server import Peer
 from tests.shim.nccl_programs import joins, use
 
 Start = Callable[..., ControlledProgram]

@@ -4,7 +4,8 @@
  * answer is the result and what NCCL saw. NUMBER is the rank, the color or the device; the unique
  * id is made of SEED. With -DLOOKED_UP=FILE it opens that one by itself and looks the names up.
  * With -DMAIN it is a program that does what its input says: "open" the driver, "use DEVICE", a
- * call, or "in NUMBER CALL", which is the call in the object that is its argument of that number.
+ * call, or "in NUMBER CALL", which is the call in the object that is its argument of that number;
+ * "deep" is the same with lazy and deep binding.
  */
 #define _GNU_SOURCE
 #include "nccl_calls.h"
@@ -83,15 +84,16 @@ static int use_device(int ordinal)
 	int (*retain)(void **, int) =
 		(int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
 	int (*set)(void *) = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
+	int (*init)(unsigned int) = (int (*)(unsigned int))dlsym(driver, "cuInit");
 
-	return retain(&context, ordinal) || set(context);
+	return init(0) || retain(&context, ordinal) || set(context);
 }
 
-static const char *in_object(char **files, const char *line)
+static const char *in_object(char **files, const char *line, int mode)
 {
 	int number = atoi(line), skipped = 0;
-	const char *(*use)(const char *) = (const char *(*)(const char *))dlsym(
-		dlopen(files[number], RTLD_NOW | RTLD_LOCAL), "use_nccl");
+	const char *(*use)(const char *) =
+		(const char *(*)(const char *))dlsym(dlopen(files[number], mode), "use_nccl");
 
 	sscanf(line, "%*d %n", &skipped);
 	return use ? use(line + skipped) : dlerror();
@@ -108,7 +110,9 @@ int main(int argc, char **argv)
 		else if (!strncmp(line, "use ", 4))
 			printf("%d\n", use_device(atoi(line + 4)));
 		else if (!strncmp(line, "in ", 3))
-			puts(in_object(argv, line + 3));
+			puts(in_object(argv, line + 3, RTLD_NOW | RTLD_LOCAL));
+		else if (!strncmp(line, "deep ", 5))
+			puts(in_object(argv, line + 5, RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND));
 		else
 			puts(use_nccl(line));
 		fflush(stdout);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the exported functions of NCCL's names, and the entries: for each object in which such a
- * function was looked up, a set of them that goes on to that object's. `lock` protects the giving
- * out of sets; the dynamic loader is not called while it is held. A set is never taken back, and
- * brought up to date whenever its object is met: one that is loaded again where it was has it
- * again.
+ * function was looked up, a set of them that goes on to that object's. A set is never taken back,
+ * and brought up to date whenever its object is met: one that is loaded again where it was has it
+ * again. No lock: threads that meet the same object write the same.
  *
  * The exported functions exist in every process, also where there is no NCCL. dlsym does not find
  * them there (loader.c). Only a program with a weak reference to one, which asks whether it is
@@ -17,7 +16,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +25,6 @@
 #include "driver/redirect.h"
 #include "driver/symbols.h"
 #include "process/notices.h"
-#include "process/thread.h"
 
 #define SETS 8
 
@@ -38,10 +35,9 @@ enum {
 	FUNCTIONS
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	const void *object; /* the symbol table of its object; NULL: not given out */
-	bool redirected;    /* what that table says now is us */
+	_Atomic(const void *) object; /* the symbol table of its object; NULL: not given out */
+	_Atomic bool redirected;      /* that table leads to the set */
 	_Atomic(void *) functions[FUNCTIONS];
 } sets[SETS];
 
@@ -123,29 +119,26 @@ void *nvs_nccl_beside(const void *function, const char *name)
 
 /* Sets */
 
-/* With the lock held. */
-static void fill(int number, const struct nvs_object *object)
-{
-	for (int at = 0; at < FUNCTIONS && !sets[number].redirected; at++)
-		atomic_store(&sets[number].functions[at],
-			     nvs_object_symbol(object, functions[at].name));
-	sets[number].object = object->symbols;
-}
-
 /* The number of an object's set; -1: there is none left. */
 static int set_of(const struct nvs_object *object)
 {
-	int number = 0;
+	for (int number = 0; number < SETS; number++) {
+		const void *owner = NULL;
 
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-	while (number < SETS && sets[number].object && sets[number].object != object->symbols)
-		number++;
-	if (number < SETS)
-		fill(number, object);
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-	return number < SETS ? number : -1;
+		if (!atomic_compare_exchange_strong(&sets[number].object, &owner,
+						    object->symbols) &&
+		    owner != object->symbols)
+			continue;
+		for (int at = 0; at < FUNCTIONS; at++) {
+			void *found = nvs_object_symbol(object, functions[at].name);
+
+			/* What was redirected leads to us, and was noted before. */
+			if (found != functions[at].entries[number])
+				atomic_store(&sets[number].functions[at], found);
+		}
+		return number;
+	}
+	return -1;
 }
 
 void *nvs_nccl_entry(const char *name, void *function)
@@ -248,7 +241,7 @@ static void collect(const struct nvs_object *object, void *data)
 static void *entry_noted(const void *noted)
 {
 	for (int number = 0; noted && number < SETS; number++)
-		for (int at = 0; at < FUNCTIONS && sets[number].redirected; at++)
+		for (int at = 0; at < FUNCTIONS && atomic_load(&sets[number].redirected); at++)
 			if (atomic_load(&sets[number].functions[at]) == noted)
 				return functions[at].entries[number];
 	return NULL;
@@ -259,7 +252,7 @@ static bool redirect(int memory, int number, const struct nvs_object *object)
 	bool done = true;
 
 	nvs_keep_in_memory(object->soname);
-	sets[number].redirected = true;
+	atomic_store(&sets[number].redirected, true);
 	for (int at = 0; at < FUNCTIONS; at++)
 		if (atomic_load(&sets[number].functions[at]))
 			done &= nvs_redirect_symbol(memory, object, functions[at].name,
@@ -278,7 +271,7 @@ void nvs_nccl_redirect(void)
 	for (int i = 0; i < found.count; i++) {
 		int number = set_of(&found.objects[i]);
 
-		if (number >= 0 && !sets[number].redirected)
+		if (number >= 0 && !atomic_load(&sets[number].redirected))
 			done &= memory >= 0 && redirect(memory, number, &found.objects[i]);
 	}
 	if (memory >= 0)
