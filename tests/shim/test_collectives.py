@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nvshare.protocol import wire
+from tests.conftest import Libraries
 from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
@@ -31,11 +32,11 @@ def nccl(compile_c: Callable[..., Path], children: Children) -> Iterator[Nccl]:
         program.end()
 
 
-def linked(nccl: Nccl) -> ControlledProgram:
+def linked(nccl: Nccl, **variables: str) -> ControlledProgram:
     """A program that is linked with NCCL."""
     library = nccl.library()
     binary = nccl.compile_c("programs/nccl_user.c", "program", "-DMAIN", str(library), "-ldl", rpath(library))
-    return nccl.start(binary, compiled=True)
+    return nccl.start(binary, compiled=True, **variables)
 
 
 def looks_up(nccl: Nccl) -> ControlledProgram:
@@ -269,6 +270,20 @@ def test_several_nccls_of_plugins(nccl: Nccl, fake_scheduler: FakeScheduler, tmp
     for number, name in enumerate(("one", "two", "own"), start=1):
         assert program.do(f"in {number} destroy 0 0 0").startswith(f"0 {name} Destroy")
         peer.expect(wire.Leave)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_another_preloaded_library(
+    nccl: Nccl, libraries: Libraries, fake_scheduler: FakeScheduler, first: bool
+) -> None:
+    """One that stands before NCCL, as profilers do, is called once, and so are we."""
+    interposer = nccl.compile_c("programs/nccl_interposer.c", "interposer.so", "-shared", "-fPIC", "-ldl")
+    order = [interposer, libraries.shim] if first else [libraries.shim, interposer]
+    program = linked(nccl, LD_PRELOAD=":".join(map(str, order)))
+    peer = use(program, fake_scheduler)
+    assert joins(program, peer, "rank 0 0 1")[1] == f"0 nccl InitRank {RANKS} {sum_of_id(1)} 100"
+    assert program.do("destroy 0 0 0") == "0 nccl Destroy 1"
+    peer.expect(wire.Leave)
 
 
 def test_lazy_and_deep_binding(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:

@@ -66,13 +66,16 @@ NVS_NCCL_CALLS(ENTRY_7)
 
 static void *find_for(const char *name, const void *caller);
 
+/* Callers outside find them under NCCL's names, we under these, whoever else defines those names.
+ */
 #define EXPORT(symbol, parameters, arguments)                                           \
-	int symbol parameters __attribute__((visibility("default")));                   \
-	int symbol parameters                                                           \
+	static int exported_##symbol parameters                                         \
 	{                                                                               \
 		return nvs_nccl_##symbol((nvs_nccl_##symbol##_call *)find_for(          \
 			#symbol, __builtin_return_address(0)) NVS_NCCL_REST arguments); \
-	}
+	}                                                                               \
+	extern int symbol parameters                                                    \
+		__attribute__((alias("exported_" #symbol), visibility("default")));
 NVS_NCCL_CALLS(EXPORT)
 
 static const struct {
@@ -82,7 +85,7 @@ static const struct {
 } functions[FUNCTIONS] = {
 #define ROW(symbol, parameters, arguments)                                                  \
 	{ #symbol,                                                                          \
-	  (const void *)symbol,                                                             \
+	  (const void *)exported_##symbol,                                                  \
 	  { (void *)symbol##_0, (void *)symbol##_1, (void *)symbol##_2, (void *)symbol##_3, \
 	    (void *)symbol##_4, (void *)symbol##_5, (void *)symbol##_6, (void *)symbol##_7 } },
 	NVS_NCCL_CALLS(ROW)
