@@ -11,7 +11,7 @@ from nvshare.protocol import wire
 from tests.conftest import Libraries
 from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
-from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.fake_scheduler import FakeScheduler, silent
 from tests.shim.lock_server import Peer
 from tests.shim.nccl_programs import Nccl, joins, use
 
@@ -223,6 +223,7 @@ def test_a_call_that_goes_on(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
     peer = use(program, fake_scheduler)
     join, answer = joins(program, peer, "nccl rank 0 0 1")
     assert answer.startswith("7 nccl InitRank")
+    assert silent(peer, 0.1)
     assert program.do("nccl destroy 0 0 0").startswith("7 nccl Destroy")
     assert peer.expect(wire.Leave).key == join.key
 

@@ -203,6 +203,25 @@ def test_an_older_scheduler(program: ControlledProgram, fake_scheduler: FakeSche
     assert silent(peer, 0.1)
 
 
+@pytest.mark.parametrize("answer", ["joined", "level"])
+def test_an_answer_ends_the_wait(start: Start, fake_scheduler: FakeScheduler, answer: str) -> None:
+    """Who is answered goes on before one who began to wait earlier, and gives up some time."""
+    first, second = start(), start()
+    use(first, fake_scheduler)
+    first.begin(OPEN)
+    first.waits()
+    if answer == "joined":
+        assert joins(second, use(second, fake_scheduler), OPEN)[1] == "0"
+    else:
+        assert second.do("use") == "0"
+        peer = fake_scheduler.accept()
+        second.begin(OPEN)
+        second.waits()
+        peer.send(wire.SchedOn(client_id=1, epoch=1, level=2))
+        assert second.answer() == "0"
+    assert not first.answered()
+
+
 def test_no_scheduler(program: ControlledProgram) -> None:
     """Where there is none nobody waits for it."""
     assert program.do("use") == "0"
@@ -253,6 +272,7 @@ def test_a_child_is_tied_to_nobody(start: Start, fake_scheduler: FakeScheduler) 
         peer = fake_scheduler.register()
         assert peer.expect(wire.Join).tie is wire.Tie.NAME
         peer.expect_wanting()
+        assert silent(peer, 0.1)
     finally:
         os.kill(child, signal.SIGKILL)
 
