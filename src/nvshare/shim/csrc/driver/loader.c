@@ -16,6 +16,8 @@
  * brought libcuda along by itself, is corrected as well: at the latest when its cuInit opens what
  * it needs. All of this happens in processes that use the flag, and in no others.
  *
+ * NCCL. Its functions that make and end communicators are found in the same ways (nccl.h).
+ *
  * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
  * way. The driver's functions have no versions, so it finds none of them.
  *
