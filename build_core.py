@@ -16,6 +16,7 @@ HEADERS = (
     "protocol/wire.h",
     "protocol/gang.h",
     f"{CSRC}/process/on_missing.h",
+    f"{CSRC}/process/digest.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
     f"{CSRC}/client/lock_words.h",
@@ -26,6 +27,7 @@ HEADERS = (
     f"{CSRC}/memory/swap/granules.h",
     f"{CSRC}/memory/swap/addresses.h",
     f"{CSRC}/memory/swap/slabs.h",
+    f"{CSRC}/ties/tie_list.h",
 )
 SOURCES = (
     f"{CSRC}/client/lock_link.c",
@@ -40,6 +42,8 @@ SOURCES = (
     f"{CSRC}/memory/swap/granules.c",
     f"{CSRC}/memory/swap/addresses.c",
     f"{CSRC}/memory/swap/slabs.c",
+    f"{CSRC}/process/digest.c",
+    f"{CSRC}/ties/tie_list.c",
 )
 
 

@@ -29,12 +29,20 @@ class Emulated:
     command: list[str]
     environment: dict[str, str]
 
-    def run(self, program: Path, arguments: list[str], inside: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Runs it; ``inside`` are variables for the program that qemu itself must not see."""
+    def run(
+        self, program: Path, arguments: list[str], inside: dict[str, str], text: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs it with this input; ``inside`` are variables for the program that qemu itself must not see."""
         settings = [word for name, value in inside.items() for word in ("-E", f"{name}={value}")]
         command = [*self.command, *settings, str(program), *arguments]
         return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=100, preexec_fn=limit_address_space
+            command,
+            env=self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            preexec_fn=limit_address_space,
         )
 
 
@@ -102,3 +110,20 @@ def test_deep_binding(foreign: Libraries, emulated: Emulated, tmp_path: Path) ->
     apart = emulated.run(opener, ["mn", str(plugin), "own", "call"], inside)
     assert apart.stdout.splitlines() == ["plugin.so", "libcuda.so.1"], apart.stderr
     assert "a second libcuda" in apart.stderr
+
+
+def test_nccl_gets_what_was_given(foreign: Libraries, emulated: Emulated, tmp_path: Path) -> None:
+    """A unique id that is passed by value arrives as it was, in calls of linked and of looked-up functions."""
+    compiler = [*build_native.TARGETS["aarch64"].compiler, "-std=gnu11"]
+    sources = Path(__file__).parents[1] / "shim" / "programs"
+    library, program, looking = tmp_path / "libnccl.so.2", tmp_path / "program", tmp_path / "looking.so"
+    subprocess.run([*compiler, "-shared", "-fPIC", sources / "nccl.c", "-o", library], check=True)
+    user = sources / "nccl_user.c"
+    subprocess.run([*compiler, "-DMAIN", user, library, "-ldl", "-o", program], check=True)
+    looks_up = ["-shared", "-fPIC", f'-DLOOKED_UP="{library}"']
+    subprocess.run([*compiler, *looks_up, user, "-ldl", "-o", looking], check=True)
+    folders = f"{tmp_path}:{foreign.driver_folder}"
+    inside = {"LD_PRELOAD": str(foreign.shim), "LD_LIBRARY_PATH": folders, paths.ON_MISSING: "run"}
+    result = emulated.run(program, [str(looking)], inside, "use 0\nrank 0 3 0\nin 1 rank 0 3 1\ndestroy 0 0 0\n")
+    expected = ["0", f"0 nccl InitRank 4 {sum(range(128))} 3", f"0 nccl InitRank 4 {sum(range(1, 129))} 3"]
+    assert result.stdout.splitlines() == [*expected, "0 nccl Destroy 1"], result.stderr

@@ -66,7 +66,6 @@ FRAMES = st.one_of(
         memory_limit_bytes=U64,
         memory_request_bytes=U64,
         compute_limit_thousandths=U32,
-        alone=st.booleans(),
         container=text(wire.CONTAINER_BYTES),
     ),
     st.builds(wire.Join, U32, KEY, st.sampled_from(wire.Tie), U32),

@@ -26,13 +26,16 @@ class ControlledProgram:
     prefix: Sequence[str] = ()
     """What comes before its command."""
     name: str = "command_loop.py"
+    arguments: Sequence[str] = ()
+    compiled: bool = False
+    """It is no program of Python's; ``name`` is its path."""
     process: subprocess.Popen[bytes] = field(init=False)
     errors: list[str] = field(default_factory=list)
     reader: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [*self.prefix, sys.executable, str(PROGRAMS / self.name)],
+            [*self.prefix, *([] if self.compiled else [sys.executable]), str(PROGRAMS / self.name), *self.arguments],
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

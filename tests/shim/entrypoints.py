@@ -80,3 +80,8 @@ def table() -> list[Row]:
         )
         for m in pattern.finditer(text)
     ]
+
+
+def nccl_calls() -> list[str]:
+    """The functions of NCCL that are replaced."""
+    return re.findall(r"CALL\((nccl\w+)", (TABLE.parent / "driver" / "nccl.h").read_text())

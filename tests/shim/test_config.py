@@ -47,7 +47,8 @@ def test_names_are_those_of_paths() -> None:
     """C and Python call the variables the same."""
     source = (ROOT / "src/nvshare/shim/csrc/process/config.c").read_text(encoding="utf-8")
     names = set(re.findall(r'^#define \w+ "(NVSHARE_\w+)"$', source, re.MULTILINE))
-    assert names == {paths.RUN_DIR, paths.MEMORY, paths.ON_MISSING, paths.DEBUG, paths.SINGLE_OVERSUB}
+    own = {paths.RUN_DIR, paths.MEMORY, paths.ON_MISSING, paths.DEBUG, paths.SINGLE_OVERSUB, paths.GANG}
+    assert names == own
 
 
 @pytest.mark.parametrize(

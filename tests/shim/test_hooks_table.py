@@ -8,6 +8,7 @@ import pytest
 
 from tests.build import elf
 from tests.conftest import Libraries
+from tests.shim import entrypoints
 from tests.shim.entrypoints import entry_points, is_gated, table, types_of
 
 POINTS = {point.symbol: point for point in entry_points()}
@@ -157,8 +158,9 @@ def test_streams_of_well_known_functions(symbol: str, stream: str) -> None:
 
 
 def test_exports(libraries: Libraries) -> None:
-    """The library offers the hooks and the dynamic loader's functions that lead to them, and nothing else."""
-    assert elf.read(libraries.shim).exports == hooked() | {"dlsym", "dlvsym", "dlopen", "dlmopen"}
+    """The library offers the hooks, NCCL's functions and the dynamic loader's that lead to them, and nothing else."""
+    loader = {"dlsym", "dlvsym", "dlopen", "dlmopen"}
+    assert elf.read(libraries.shim).exports == hooked() | loader | set(entrypoints.nccl_calls())
 
 
 def hooked() -> set[str]:

@@ -237,8 +237,6 @@ class Terms:
     """Of that, what stays on the device."""
     compute_limit_thousandths: int = 0
     """Of a device's time, at the most."""
-    alone: bool = False
-    """It is of no gang, whatever it shares with others."""
     container: str = ""
     """What the processes are called that count as one container, outside of any."""
 

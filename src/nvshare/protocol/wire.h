@@ -126,7 +126,6 @@ struct nvs_wire_terms {
 	uint32_t weight_thousandths;	    /* 1000: as everybody */
 	uint32_t compute_limit_thousandths; /* of a device's time, at the most */
 	uint32_t priority;		    /* enum nvs_wire_priority */
-	uint32_t alone;			    /* 1: of no gang, whatever it shares with others */
 	/* what the processes are called that count as one container, outside of any */
 	char container[NVS_WIRE_CONTAINER_BYTES];
 };

@@ -390,7 +390,6 @@ _DECODED: dict[str, Callable[[Any], Any]] = {
     "key": lambda field: bytes(ffi.buffer(field)),
     "tie": _decode_tie,
     "priority": _decode_priority,
-    "alone": bool,
     "container": _from_field,
 }
 """What becomes of fields that are no plain numbers."""

@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ARGUMENTS = (1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
@@ -50,6 +50,25 @@ def symbol(name: str, *arguments: str) -> int:
     return int(driver()[name](*words))
 
 
+class Handle(ctypes.Structure):
+    """What processes give each other."""
+
+    _fields_ = (("words", ctypes.c_uint * 16),)
+
+
+def open_handle(name: str, opened: str) -> int:
+    """Opens what another process gave out; the driver is to make this of it."""
+    handle = Handle((ctypes.c_uint * 16)(*(0x01010101 * word for word in range(16))))
+    pointer = ctypes.c_size_t(int(opened))
+    return int(driver()[name](ctypes.byref(pointer), handle, 1))
+
+
+def fail(name: str = "") -> int:
+    """From now on a function of the counting driver fails; without a name none does."""
+    driver().spy_fail(name.encode() or None)
+    return 0
+
+
 def fork(what: str) -> int:
     """Forks; the child waits for its end (``idle``), or uses a device before that (``use``)."""
     child = os.fork()
@@ -89,15 +108,28 @@ def end_by_sigpipe() -> int:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
-    for command in (use, launch, launch_errno, allocate, symbol, fork, execute, threads, end_by_sigpipe)
+    for command in (
+        use,
+        launch,
+        launch_errno,
+        allocate,
+        symbol,
+        open_handle,
+        fail,
+        fork,
+        execute,
+        threads,
+        end_by_sigpipe,
+    )
 }
 
 
-def main() -> None:
+def serve(commands: Mapping[str, Callable[..., object]]) -> None:
     """Until stdin ends."""
     for line in sys.stdin:
         name, *arguments = line.split()
-        print(COMMANDS[name](*arguments), flush=True)
+        print(commands[name](*arguments), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    serve(COMMANDS)

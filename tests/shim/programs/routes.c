@@ -4,6 +4,7 @@
  * of the object or "none". Routes: handle (dlopen and dlsym), default (RTLD_DEFAULT), next
  * (RTLD_NEXT from this program), v1 and v2 (cuGetProcAddress of CUDA 12.8), thread (v2 for
  * per-thread default streams), call (the result of a direct call, needs the driver at link time).
+ * With -DOPENED=FILE that one was opened before, for itself alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -62,6 +63,9 @@ int main(int argc, char **argv)
 	void *driver =
 		strcmp(argv[1], "absent") ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) : NULL;
 
+#ifdef OPENED
+	dlopen(OPENED, RTLD_NOW | RTLD_LOCAL);
+#endif
 	for (int i = 2; i < argc; i++) {
 		void *found;
 

@@ -22,6 +22,8 @@
 #include "process/files.h"
 #include "process/fork.h"
 #include "process/notices.h"
+#include "ties/tied.h"
+#include "ties/ties.h"
 
 /* The child has one thread, no connection and no lock; what it asks for next is all its own. */
 static void forked(void)
@@ -36,6 +38,8 @@ static void forked(void)
 	nvs_rooms_forked();
 	nvs_arenas_forked();
 	nvs_movers_forked();
+	nvs_ties_forked();
+	nvs_tied_forked();
 	nvs_clients_forked();
 	nvs_notices_forked();
 	nvs_files_unlock();
@@ -49,5 +53,6 @@ void nvs_device_start(struct nvs_device *device)
 		fork_handled = nvs_at_fork(nvs_files_lock, nvs_files_unlock, forked);
 	nvs_marks_prepare(nvs_capture_thread_ended);
 	nvs_chunks_on_end(nvs_arena_give);
+	nvs_ties_begin(device);
 	nvs_client_start(device);
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "client/gang_frames.h"
+#include "client/join_frames.h"
 #include "client/lock_state.h"
 #include "client/lock_words.h"
 #include "client/messages.h"
@@ -97,6 +98,14 @@ static void post_progress(struct nvs_client *client)
 		post(client, &frame);
 }
 
+static void post_ties(struct nvs_client *client)
+{
+	struct nvs_frame frame;
+
+	while (nvs_join_next_frame(client->device, &frame))
+		post(client, &frame);
+}
+
 /* Feeds one frame; false: there is no whole one now, or no connection any more. */
 static bool read_frame(struct nvs_client *client)
 {
@@ -105,6 +114,8 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
+		if (nvs_join_heard(client->device, &client->connection))
+			return true;
 		heard = nvs_gang_heard(client->device, &client->connection)
 				? nvs_memory_heard(&client->memory, &client->connection)
 				: NVS_HEARD_WRONG;
@@ -247,9 +258,13 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	nvs_memory_follow(&client->memory, state);
 	nvs_progress_follow(&client->progress, state);
 	nvs_gang_follow(client->device, state);
+	nvs_join_follow(client->device, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
+	/* Before a request for the lock: whether it is for a whole gang. */
+	if (state->link != link && state->link == NVS_LINK_UP)
+		post_ties(client);
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
 	return true;
@@ -291,6 +306,8 @@ static void handle_pending(struct nvs_client *client)
 	struct nvs_frame frame;
 
 	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_PENDING_ROOM);
+	if (nvs_pending_take(&client->pending, NVS_PENDING_TIES))
+		post_ties(client);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
 	handle_reports(client);

@@ -23,6 +23,7 @@
 #include "process/log.h"
 #include "process/notices.h"
 #include "process/thread.h"
+#include "ties/ties.h"
 
 #define PATIENCE_US 10000000 /* who waits for longer is told why */
 
@@ -46,6 +47,7 @@ static void do_without_thread(struct nvs_device *device)
 {
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
 		device->ordinal);
+	nvs_ties_link(device, NVS_TIES_LINK_WITHOUT);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
 		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
@@ -86,6 +88,11 @@ static void room_changed(struct nvs_device *device)
 	nvs_pending_add(&device->client->pending, NVS_PENDING_ROOM);
 }
 
+static void ties_changed(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_TIES);
+}
+
 static void notice_said(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
@@ -97,6 +104,7 @@ static const struct nvs_listener listener = {
 	.wanted = want,
 	.footprint_changed = footprint_changed,
 	.room_changed = room_changed,
+	.ties_changed = ties_changed,
 };
 
 void nvs_client_start(struct nvs_device *device)

@@ -24,6 +24,7 @@ enum nvs_client_pending {
 	NVS_PENDING_FOOTPRINT = 2,
 	NVS_PENDING_NOTICE = 4,
 	NVS_PENDING_ROOM = 8,
+	NVS_PENDING_TIES = 16,
 	NVS_PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 

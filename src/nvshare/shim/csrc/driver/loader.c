@@ -16,6 +16,8 @@
  * brought libcuda along by itself, is corrected as well: at the latest when its cuInit opens what
  * it needs. All of this happens in processes that use the flag, and in no others.
  *
+ * NCCL. Its functions that make and end communicators are found in the same ways (nccl.h).
+ *
  * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
  * way. The driver's functions have no versions, so it finds none of them.
  *
@@ -33,6 +35,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "driver/nccl.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
 #include "driver/watch.h"
@@ -167,15 +170,51 @@ static bool answer_next(const struct nvs_hook *hook, const void *caller, dlsym_f
 	return *answer || found == hook->replacement;
 }
 
+/* What is found behind us, or nothing, with the error that tells so. */
+static void *look_behind(const char *name, dlsym_function real)
+{
+	void *found = real(RTLD_NEXT, name);
+
+	return found ? nvs_nccl_entry(name, found) : NULL;
+}
+
+/*
+ * Ours stand where there is a function of that name without us; and what is found in an object
+ * leads to the entry for just that object. False: the real dlsym finds nothing of ours.
+ */
+static bool answer_nccl(const void *exported, void *handle, const char *name, const void *caller,
+			dlsym_function real, void **answer)
+{
+	if (handle == RTLD_NEXT && nvs_symbol_after(caller, name) != exported)
+		return false;
+	if (handle == RTLD_NEXT) {
+		*answer = look_behind(name, real);
+		return true;
+	}
+	*answer = real(handle, name);
+	if (*answer == exported)
+		*answer = nvs_nccl_seen_by(caller, name);
+	else if (!*answer)
+		return true;
+	*answer = *answer ? nvs_nccl_entry(name, *answer) : look_behind(name, real);
+	return true;
+}
+
 struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
 {
 	const struct nvs_hook *hook = nvs_hook_named(name);
+	const void *exported = nvs_nccl_exported(name);
 	struct nvs_dlsym_answer answer = { NULL, 0 };
 	dlsym_function real = (dlsym_function)nvs_loader_find(DLSYM);
 	int saved = errno;
 	void *replacement;
 
 	nvs_watch_look();
+	if (exported && real) {
+		answer.answered = answer_nccl(exported, handle, name, caller, real, &answer.value);
+		errno = saved;
+		return answer;
+	}
 	if (!hook || !real)
 		return answer;
 	if (handle == RTLD_NEXT) {

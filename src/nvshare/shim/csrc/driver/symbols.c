@@ -32,7 +32,7 @@ static bool read_dynamic(uintptr_t base, const ElfW(Dyn) * entry, struct nvs_obj
 {
 	ElfW(Xword) soname = 0;
 
-	*object = (struct nvs_object){ .base = base };
+	*object = (struct nvs_object){ .base = base, .dynamic = entry };
 	for (; entry->d_tag != DT_NULL; entry++) {
 		const void *at = pointer_at(object->base, entry->d_un.d_ptr);
 
@@ -193,6 +193,34 @@ bool nvs_object_find(const char *prefix, struct nvs_object *found)
 	struct soname_search search = { prefix, found };
 
 	return dl_iterate_phdr(soname_visit, &search);
+}
+
+struct place_search {
+	const void *address;
+	struct nvs_object *found;
+};
+
+static int place_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place_search *search = data;
+
+	(void)size;
+	return holds(info, search->address) && read_object(info, search->found);
+}
+
+bool nvs_object_of(const void *address, struct nvs_object *found)
+{
+	struct place_search search = { address, found };
+
+	return dl_iterate_phdr(place_visit, &search);
+}
+
+bool nvs_object_needs(const struct nvs_object *object, const char *soname)
+{
+	for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_NEEDED && equal(object->strings + entry->d_un.d_val, soname))
+			return true;
+	return false;
 }
 
 struct after_search {

@@ -18,7 +18,8 @@ typedef ElfW(Rela) nvs_elf_relocation;
 
 struct nvs_object {
 	uintptr_t base;
-	const nvs_elf_symbol *symbols;
+	const ElfW(Dyn) * dynamic;
+	const nvs_elf_symbol *symbols; /* never NULL, and no other object's */
 	const char *strings;
 	const char *soname;	      /* NULL: has none */
 	const uint32_t *gnu_hash;     /* NULL: has none */
@@ -35,6 +36,10 @@ struct nvs_object {
  * `prefix`.
  */
 bool nvs_object_find(const char *prefix, struct nvs_object *found);
+/* The loaded object that an address lies in; false: in none. */
+bool nvs_object_of(const void *address, struct nvs_object *found);
+/* The object was linked with one of that name. */
+bool nvs_object_needs(const struct nvs_object *object, const char *soname);
 /* A function that the object defines; NULL: none of that name. */
 void *nvs_object_symbol(const struct nvs_object *object, const char *name);
 /*

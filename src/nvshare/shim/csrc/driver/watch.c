@@ -10,12 +10,13 @@
 
 #include "driver/apart.h"
 #include "driver/driver.h"
+#include "driver/nccl.h"
 #include "driver/symbols.h"
 #include "process/notices.h"
 
 _Atomic int nvs_watching;
 
-static _Atomic bool for_driver, for_second_driver;
+static _Atomic bool for_driver, for_second_driver, for_nccl;
 static _Atomic bool incomplete; /* not everybody finds our entries */
 static _Atomic uint64_t looked_at;
 
@@ -32,9 +33,10 @@ void nvs_watch_for_driver(bool complete)
 {
 	if (!complete)
 		atomic_store(&incomplete, true);
-	if (look_for_driver())
-		return;
-	atomic_store(&for_driver, true);
+	if (!look_for_driver())
+		atomic_store(&for_driver, true);
+	nvs_nccl_redirect();
+	atomic_store(&for_nccl, true);
 	atomic_store(&nvs_watching, true);
 }
 
@@ -56,6 +58,8 @@ void nvs_watch_look(void)
 		return;
 	if (atomic_load(&for_driver) && look_for_driver())
 		atomic_store(&for_driver, false);
+	if (atomic_load(&for_nccl))
+		nvs_nccl_redirect();
 	if (atomic_load(&for_second_driver) && nvs_driver_is_elsewhere()) {
 		nvs_notice(NVS_NOTICE_SECOND_DRIVER);
 		atomic_store(&for_second_driver, false);

@@ -13,8 +13,9 @@
 extern _Atomic int nvs_watching __attribute__((visibility("hidden")));
 
 /*
- * RTLD_DEEPBIND is used: the driver is redirected as soon as there is one. If it is not `complete`,
- * because such objects may find the loader's functions without us, that is said then.
+ * RTLD_DEEPBIND is used: the driver is redirected as soon as there is one, and every NCCL. If it is
+ * not `complete`, because such objects may find the loader's functions without us, that is said
+ * then.
  */
 void nvs_watch_for_driver(bool complete);
 /* dlmopen is used: a driver in another namespace is told of. */

@@ -46,6 +46,7 @@ struct nvs_listener {
 	void (*footprint_changed)(struct nvs_device *device);
 	/* room.h: there is something to say, or all is in for which the gate waited. */
 	void (*room_changed)(struct nvs_device *device);
+	void (*ties_changed)(struct nvs_device *device);
 };
 
 struct nvs_device {

@@ -14,6 +14,7 @@
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/unified.h"
+#include "ties/tied.h"
 
 static CUcontext current_context(void)
 {
@@ -167,6 +168,7 @@ NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 
 NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 {
+	struct nvs_tied *ties;
 	struct nvs_entry entry;
 	CUresult result;
 	bool known;
@@ -174,10 +176,14 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	if (nvs_block_free(dptr, &result))
 		return result;
 	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
-	if (known && entry.plain)
-		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
-				&entry);
-	return released(nvs_unified_free(dptr), known, &entry);
+	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);
+	result = known && entry.plain ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)
+				      : nvs_unified_free(dptr);
+	if (result == CUDA_SUCCESS)
+		nvs_tied_end(ties);
+	else
+		nvs_tied_keep(ties);
+	return released(result, known, &entry);
 }
 
 /*
@@ -248,14 +254,9 @@ NVS_HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 }
 
 /*
- * What another process or another interface allocated is in their account: opening it took nothing,
- * closing it gives nothing.
+ * What another interface allocated is in its account: opening it took nothing, closing it gives
+ * nothing.
  */
-NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
-{
-	return NVS_CALL(cuIpcCloseMemHandle, dptr);
-}
-
 NVS_HOOK(cuDestroyExternalMemory, CUexternalMemory extMem)
 {
 	return NVS_CALL(cuDestroyExternalMemory, extMem);

@@ -8,26 +8,15 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/pass.h"
+#include "gate/streams.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/chunk.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/look.h"
 #include "memory/swap/virtual.h"
-#include "process/notices.h"
+#include "ties/ties.h"
 
-/* Another process would open memory that is not there when this one's turn is over. */
-NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
-{
-	struct nvs_block block;
-
-	if (!nvs_block_find(dptr, &block))
-		return NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
-	/* Of virtual memory the driver has no such handles either. */
-	if (block.kind == NVS_BLOCK_MAPPING || !pHandle)
-		return CUDA_ERROR_INVALID_VALUE;
-	nvs_notice(NVS_NOTICE_IPC);
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
+#define FABRIC_BYTES 64 /* CUmemFabricHandle */
 
 /* Something of this process was made known to others, or not: then it may still move. */
 static CUresult shared(CUresult result, bool pinned)
@@ -35,17 +24,33 @@ static CUresult shared(CUresult result, bool pinned)
 	return result == CUDA_SUCCESS && !pinned ? CUDA_ERROR_SYSTEM_NOT_READY : result;
 }
 
+/*
+ * Over a fabric both processes have the same bytes, which tie them; nobody tells when the last of
+ * the memory's mappings ends. A descriptor has another number in each process, and nothing is known
+ * by which both could see that theirs is of the same memory: it ties nobody.
+ */
+static CUresult made_known(CUresult result, struct nvs_device *device, const void *bytes,
+			   CUmemAllocationHandleType type)
+{
+	if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_FABRIC && bytes)
+		nvs_tie_for_good(device, bytes, FABRIC_BYTES);
+	return result;
+}
+
 NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
 	 CUmemGenericAllocationHandle_v1 handle, CUmemAllocationHandleType handleType,
 	 unsigned long long flags)
 {
+	struct nvs_device *device;
 	struct nvs_handle *ours;
 	struct nvs_pass pass;
 	CUresult result;
 
-	if (!nvs_handle_has_form(handle))
-		return NVS_CALL(cuMemExportToShareableHandle, shareableHandle, handle, handleType,
-				flags);
+	if (!nvs_handle_has_form(handle)) {
+		result = NVS_CALL(cuMemExportToShareableHandle, shareableHandle, handle, handleType,
+				  flags);
+		return made_known(result, nvs_device_of(NULL), shareableHandle, handleType);
+	}
 	ours = nvs_handle_get(handle);
 	if (!ours)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -58,8 +63,17 @@ NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
 			result = shared(result, nvs_handle_pin(ours, 0, ours->bytes));
 		nvs_gate_leave(&pass, result);
 	}
+	device = ours->device;
 	nvs_handle_put(ours);
-	return result;
+	return made_known(result, device, shareableHandle, handleType);
+}
+
+/* What is imported is mapped and used only after this. */
+NVS_HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle_v1 *handle, void *osHandle,
+	 CUmemAllocationHandleType shHandleType)
+{
+	return made_known(NVS_CALL(cuMemImportFromShareableHandle, handle, osHandle, shHandleType),
+			  nvs_device_of(NULL), osHandle, shHandleType);
 }
 
 /* Calls that name addresses. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "process/digest.h"
 #include "process/log.h"
 #include "process/on_missing.h"
 
@@ -22,6 +23,7 @@
 #define ON_MISSING "NVSHARE_ON_MISSING"
 #define DEBUG "NVSHARE_DEBUG"
 #define SINGLE_OVERSUB "NVSHARE_ENABLE_SINGLE_OVERSUB"
+#define GANG "NVSHARE_GANG"
 
 #define SYSTEM_RUN_DIR "/var/run/nvshare"
 #define CLIENT_SOCKET "client/scheduler.sock"
@@ -112,6 +114,29 @@ static void find_sockets(void)
 			 (unsigned int)getuid());
 }
 
+/* A short name can be read where keys are shown, so nothing in it may be an order to a terminal. */
+static void read_gang(void)
+{
+	const char *name = nvs_variable(GANG);
+	size_t length = name ? strlen(name) : 0;
+
+	_Static_assert(NVS_DIGEST_BYTES == NVS_WIRE_KEY_BYTES, "a digest is a key");
+	if (!name)
+		return;
+	for (size_t i = 0; i < length; i++)
+		if (name[i] <= ' ' || name[i] > '~') {
+			nvs_log("%s is not made of visible ASCII characters alone; it is as if it "
+				"were not set",
+				GANG);
+			return;
+		}
+	settings.gang = strcmp(name, "0") ? NVS_GANG_NAMED : NVS_GANG_NONE;
+	if (length < sizeof(settings.gang_key))
+		memcpy(settings.gang_key, name, length);
+	else
+		nvs_digest(settings.gang_key, name, length);
+}
+
 static void read_environment(void)
 {
 	settings.debug = choose(DEBUG, switches);
@@ -119,6 +144,7 @@ static void read_environment(void)
 	settings.memory = choose(MEMORY, memories);
 	settings.on_missing = choose(ON_MISSING, policies);
 	settings.single_oversub = choose(SINGLE_OVERSUB, switches);
+	read_gang();
 	find_sockets();
 }
 

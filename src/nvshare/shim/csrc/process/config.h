@@ -6,7 +6,10 @@
 #define NVSHARE_CONFIG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/un.h>
+
+#include "protocol/wire.h"
 
 #define NVS_SOCKETS 2
 #define NVS_SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
@@ -18,14 +21,23 @@ enum nvs_memory_setting {
 	NVS_MEMORY_NATIVE = 2,
 };
 
+/* Whom the process belongs together with. */
+enum nvs_gang_setting {
+	NVS_GANG_FOUND = 0, /* whomever it turns out to be tied to */
+	NVS_GANG_NAMED = 1, /* and all of one name */
+	NVS_GANG_NONE = 2,  /* nobody */
+};
+
 struct nvs_config {
 	/*
 	 * where a scheduler may listen, in the order in which to look; empty: nowhere else, or the
 	 * path would be too long
 	 */
 	char sockets[NVS_SOCKETS][NVS_SOCKET_PATH_BYTES];
-	int memory;	     /* enum nvs_memory_setting */
-	int on_missing;	     /* enum nvs_on_missing */
+	int memory;			      /* enum nvs_memory_setting */
+	int on_missing;			      /* enum nvs_on_missing */
+	int gang;			      /* enum nvs_gang_setting */
+	uint8_t gang_key[NVS_WIRE_KEY_BYTES]; /* the name, or the digest of a long one */
 	bool debug;	     /* says at once what it says otherwise when it lasts */
 	bool single_oversub; /* one process may allocate more than the device has */
 };

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the lists of ties, one for each device, and with each what its client has for a link. `lock`
+ * protects all of it. Threads that wait sleep on `changes`, without the lock and without a mark:
+ * the scheduler answers for each client by itself, so nobody waits here for another thread or
+ * process but those that serve the lock.
+ */
+#define _GNU_SOURCE
+#include "ties/ties.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gate/device.h"
+#include "process/clock.h"
+#include "process/config.h"
+#include "process/digest.h"
+#include "process/thread.h"
+#include "ties/tie_list.h"
+
+#define PATIENCE_NS 5000000000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	int link; /* enum nvs_ties_link */
+	struct nvs_tie_list list;
+} devices[NVS_MAX_DEVICES];
+static _Atomic uint32_t changes; /* futex word */
+
+static void enter(void)
+{
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+}
+
+static void leave(void)
+{
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+}
+
+bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
+	     enum nvs_wire_tie tie, uint32_t size)
+{
+	bool added;
+
+	if (nvs_config()->gang == NVS_GANG_NONE)
+		return false;
+	enter();
+	added = nvs_tie_list_add(&devices[device->ordinal].list, key, tie, size);
+	leave();
+	if (added)
+		device->listener->ties_changed(device);
+	return added;
+}
+
+void nvs_untie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
+	       enum nvs_wire_tie tie)
+{
+	bool dropped;
+
+	enter();
+	dropped = nvs_tie_list_drop(&devices[device->ordinal].list, key, tie);
+	leave();
+	if (dropped)
+		device->listener->ties_changed(device);
+}
+
+/* Somebody may still say that the tie is in effect. */
+static bool is_open(const struct nvs_device *device, const uint8_t *key, enum nvs_wire_tie tie)
+{
+	const struct nvs_tie *entry;
+	bool open;
+
+	enter();
+	entry = nvs_tie_list_find(&devices[device->ordinal].list, key, tie);
+	open = entry && entry->state != NVS_TIE_JOINED &&
+	       devices[device->ordinal].link != NVS_TIES_LINK_WITHOUT;
+	leave();
+	return open;
+}
+
+/* syscall() is no point at which a thread is cancelled; one that is ended here holds nothing. */
+void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
+		  enum nvs_wire_tie tie)
+{
+	uint64_t deadline = nvs_now_ns() + PATIENCE_NS, now;
+	int saved = errno;
+
+	for (;;) {
+		uint32_t seen = atomic_load(&changes);
+		struct timespec left;
+
+		if (!is_open(device, key, tie))
+			break;
+		now = nvs_now_ns();
+		if (now >= deadline)
+			break;
+		left.tv_sec = (time_t)((deadline - now) / 1000000000);
+		left.tv_nsec = (long)((deadline - now) % 1000000000);
+		syscall(SYS_futex, &changes, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
+	}
+	errno = saved;
+}
+
+void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count)
+{
+	uint8_t key[NVS_WIRE_KEY_BYTES];
+
+	nvs_digest(key, bytes, count);
+	if (device && nvs_tie(device, key, NVS_TIE_MEMORY, 0))
+		nvs_tie_wait(device, key, NVS_TIE_MEMORY);
+}
+
+void nvs_ties_begin(struct nvs_device *device)
+{
+	enter();
+	devices[device->ordinal].link = NVS_TIES_LINK_TRYING;
+	if (nvs_config()->gang == NVS_GANG_NAMED)
+		nvs_tie_list_add(&devices[device->ordinal].list, nvs_config()->gang_key,
+				 NVS_TIE_NAME, 0);
+	leave();
+}
+
+void nvs_ties_forked(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
+		devices[ordinal].list.count = 0;
+}
+
+static void wake(void)
+{
+	atomic_fetch_add(&changes, 1);
+	syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void nvs_ties_link(struct nvs_device *device, enum nvs_ties_link link)
+{
+	bool changed;
+
+	enter();
+	changed = devices[device->ordinal].link != (int)link;
+	devices[device->ordinal].link = (int)link;
+	if (changed && link == NVS_TIES_LINK_UP)
+		nvs_tie_list_forget(&devices[device->ordinal].list);
+	leave();
+	if (changed)
+		wake();
+}
+
+bool nvs_ties_say(struct nvs_device *device, struct nvs_frame *frame)
+{
+	bool said;
+
+	enter();
+	said = devices[device->ordinal].link == NVS_TIES_LINK_UP &&
+	       nvs_tie_list_say(&devices[device->ordinal].list, frame);
+	leave();
+	return said;
+}
+
+bool nvs_ties_heard(struct nvs_device *device, const struct nvs_frame *frame)
+{
+	bool right;
+
+	enter();
+	right = devices[device->ordinal].link == NVS_TIES_LINK_UP &&
+		nvs_tie_list_heard(&devices[device->ordinal].list, frame->request);
+	leave();
+	if (right)
+		wake();
+	return right;
+}
