@@ -1,7 +1,7 @@
 """Every path and environment variable name of nvshare, once.
 
-The C side repeats the names of the variables, the library in ``shim/csrc/process/config.c`` and the simulated GPU where
-it reads them; tests compare them with these.
+The C side repeats the names of the variables, the library in ``config.c`` and ``terms.c`` of ``shim/csrc/process/`` and
+the simulated GPU where it reads them; tests compare them with these.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ MEMORY = "NVSHARE_MEMORY"
 ON_MISSING = "NVSHARE_ON_MISSING"
 DEBUG = "NVSHARE_DEBUG"
 SINGLE_OVERSUB = "NVSHARE_ENABLE_SINGLE_OVERSUB"
+WEIGHT = "NVSHARE_WEIGHT"
+PRIORITY = "NVSHARE_PRIORITY"
+COMPUTE_LIMIT = "NVSHARE_COMPUTE_LIMIT"
+MEMORY_LIMIT = "NVSHARE_MEMORY_LIMIT"
+MEMORY_REQUEST = "NVSHARE_MEMORY_REQUEST"
+CONTAINER = "NVSHARE_CONTAINER"
 VIRTUAL_DEVICES = "NVSHARE_VIRTUAL_DEVICES"
 SIMGPU_DIR = "NVSHARE_SIMGPU_DIR"
 SIMGPU_DEVICES = "NVSHARE_SIMGPU_DEVICES"

@@ -50,6 +50,7 @@ class FakeScheduler:
         """The next client, registered."""
         peer = self.accept()
         peer.send(wire.SchedOn(client_id=1, epoch=epoch))
+        peer.expect_terms()
         return peer
 
     def die(self) -> None:

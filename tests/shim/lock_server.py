@@ -24,13 +24,27 @@ class Peer:
     connection: socket.socket
     register: wire.Register
     grants: int = 0
+    terms: wire.Terms | None = None
+    """What its environment asks for, once that was read."""
 
     def send(self, frame: wire.SchedulerFrame) -> None:
         """Sends one frame."""
         self.connection.sendall(wire.encode(frame))
 
     def receive(self) -> wire.Frame:
-        """The next frame; TimeoutError when none comes, ConnectionError when the client ends the connection."""
+        """The next frame but for terms; TimeoutError when none comes, ConnectionError when the client hangs up."""
+        while isinstance(frame := self._read(), wire.Terms):
+            self.terms = frame
+        return frame
+
+    def expect_terms(self) -> wire.Terms:
+        """The next frame, which says what the client's environment asks for."""
+        frame = self._read()
+        assert isinstance(frame, wire.Terms), frame
+        self.terms = frame
+        return frame
+
+    def _read(self) -> wire.Frame:
         data = b""
         while len(data) < wire.FRAME_BYTES:
             part = self.connection.recv(wire.FRAME_BYTES - len(data))
@@ -93,4 +107,5 @@ class LockServer:
         peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
         peer.register = peer.expect(wire.Register)
         peer.send(wire.SchedOn(client_id=1, epoch=1))
+        peer.expect_terms()
         return peer

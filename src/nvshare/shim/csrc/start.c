@@ -12,6 +12,7 @@
 #include "gate/contexts.h"
 #include "gate/device.h"
 #include "gate/marks.h"
+#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room_lock.h"
 #include "memory/swap/arena.h"
@@ -29,6 +30,7 @@ static void forked(void)
 	nvs_capture_forked();
 	nvs_contexts_forked();
 	nvs_memory_forked();
+	nvs_limits_forked();
 	nvs_rooms_forked();
 	nvs_arenas_forked();
 	nvs_movers_forked();

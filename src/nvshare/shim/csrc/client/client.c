@@ -21,6 +21,8 @@
 #include "process/log.h"
 #include "process/notices.h"
 
+#define TERMS_LEVEL 3
+
 static bool feed(struct nvs_client *client, const struct nvs_lock_event *event);
 
 static void feed_kind(struct nvs_client *client, int kind)
@@ -49,6 +51,17 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 	if (client->memory.swaps)
 		nvs_pending_add(&client->pending, NVS_PENDING_FOOTPRINT);
 	client->notices_known = 0;
+	post(client, &frame);
+}
+
+/* Before anything that is decided by them: also where nothing was asked for. */
+static void post_terms(struct nvs_client *client)
+{
+	struct nvs_frame frame;
+
+	if (client->state.level < TERMS_LEVEL)
+		return;
+	nvs_message_terms(&frame);
 	post(client, &frame);
 }
 
@@ -194,6 +207,8 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	if (state->link != link && state->link == NVS_LINK_UP)
+		post_terms(client);
 	nvs_memory_follow(&client->memory, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,

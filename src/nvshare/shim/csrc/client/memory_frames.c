@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gate/device.h"
+#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
@@ -127,6 +128,11 @@ enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_con
 	case NVS_REFUSE_GROWTH:
 		right = connection->descriptor < 0 && memory->link == NVS_ROOM_LINK_UP &&
 			nvs_room_heard(memory->device, frame);
+		break;
+	case NVS_LIMIT:
+		right = connection->descriptor < 0;
+		nvs_limit_heard(memory->device->ordinal, frame->limit.limit_bytes,
+				frame->limit.others_bytes);
 		break;
 	default:
 		return connection->descriptor < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;

@@ -17,6 +17,7 @@
 #include "process/config.h"
 #include "process/log.h"
 #include "process/notices.h"
+#include "process/terms.h"
 
 static void begin(struct nvs_frame *frame, uint8_t type)
 {
@@ -54,6 +55,12 @@ void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *acti
 	frame->grant = action->grant;
 	if (action->kind == NVS_ACTION_SEND_DRAIN_REPORT)
 		frame->drain = (uint8_t)action->state;
+}
+
+void nvs_message_terms(struct nvs_frame *frame)
+{
+	begin(frame, NVS_TERMS);
+	frame->terms = *nvs_terms();
 }
 
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,

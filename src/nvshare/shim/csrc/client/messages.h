@@ -19,6 +19,8 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
 /* `action` is another of SEND_... */
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
+/* What the environment asks for. */
+void nvs_message_terms(struct nvs_frame *frame);
 /*
  * The next notice that the scheduler doesn't know, which it then does; false: it knows all that it
  * can.

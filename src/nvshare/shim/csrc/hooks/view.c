@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of what the program is told about memory: the total is the device's, what is free is what
- * it may still have, a pointer of a disguised backend looks like plain device memory, and what is
- * known of memory that moves is answered without the driver. No state.
+ * Hooks of what the program is told about memory: the total is the device's, or the container's
+ * memory limit if that is less, what is free is what it may still have, a pointer of a disguised
+ * backend looks like plain device memory, and what is known of memory that moves is answered
+ * without the driver. No state.
  */
 #include <string.h>
 
@@ -10,17 +11,25 @@
 #include "gate/device.h"
 #include "gate/streams.h"
 #include "memory/account.h"
+#include "memory/limit.h"
 #include "memory/memory.h"
+#include "memory/room.h"
 #include "memory/swap/answers.h"
 #include "memory/swap/blocks.h"
 
 static void look(struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
 		 uint64_t *total)
 {
-	uint64_t footprint = atomic_load(&device->footprint_bytes);
+	uint64_t footprint = atomic_load(&device->footprint_bytes), left;
+	struct nvs_limit limit = nvs_limit_of(device->ordinal);
 
-	*total = device->total_bytes;
+	*total = limit.bytes < device->total_bytes ? limit.bytes : device->total_bytes;
 	*free_bytes = nvs_memory_of(device)->free_bytes(device, footprint, driver_free);
+	if (nvs_memory_swaps(device))
+		footprint += nvs_room_footprint(device);
+	left = nvs_limit_left(&limit, footprint);
+	if (*free_bytes > left)
+		*free_bytes = left;
 }
 
 NVS_HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
@@ -54,6 +63,33 @@ NVS_HOOK(cuMemGetInfo, unsigned int *free, unsigned int *total)
 	look(device, *free, &seen_free, &seen_total);
 	*free = narrow(seen_free);
 	*total = narrow(seen_total);
+	return result;
+}
+
+/* Programs size themselves by it before they use the device. */
+NVS_HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice_v1 dev)
+{
+	CUresult result = NVS_CALL(cuDeviceTotalMem_v2, bytes, dev);
+	uint64_t limit;
+
+	if (result != CUDA_SUCCESS || !bytes)
+		return result;
+	limit = nvs_limit_of(dev).bytes;
+	if (*bytes > limit)
+		*bytes = limit;
+	return result;
+}
+
+NVS_HOOK(cuDeviceTotalMem, unsigned int *bytes, CUdevice_v1 dev)
+{
+	CUresult result = NVS_CALL(cuDeviceTotalMem, bytes, dev);
+	uint64_t limit;
+
+	if (result != CUDA_SUCCESS || !bytes)
+		return result;
+	limit = nvs_limit_of(dev).bytes;
+	if (*bytes > limit)
+		*bytes = narrow(limit);
 	return result;
 }
 

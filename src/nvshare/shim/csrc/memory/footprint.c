@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #include "gate/device.h"
+#include "memory/limit.h"
 #include "memory/room.h"
-#include "process/log.h"
 
 struct sums {
 	pthread_mutex_t lock;
@@ -24,16 +24,10 @@ struct sums {
 static struct sums sums[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
 					      1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
-/* The first refusal is said; programs that try again with less would fill the screen. */
-static void say_refused(struct nvs_device *device, uint64_t allocatable, uint64_t used,
-			uint64_t asked, const char *reason)
-{
-	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes%s",
-		device->ordinal, (unsigned long long)allocatable, (unsigned long long)used,
-		(unsigned long long)asked, reason);
-}
-
-/* Whether nothing was refused before. */
+/*
+ * Whether nothing was refused before. The first refusal is said; programs that try again with less
+ * would fill the screen.
+ */
 static bool first_refused(struct sums *sum)
 {
 	bool first;
@@ -50,9 +44,9 @@ bool nvs_footprint_possible(struct nvs_device *device, uint64_t bytes)
 	if (bytes <= device->total_bytes)
 		return true;
 	if (first_refused(&sums[device->ordinal]))
-		say_refused(device, device->total_bytes,
-			    nvs_room_footprint(device) + nvs_room_fixed(device), bytes,
-			    ": more than the device has");
+		nvs_limit_say(device->ordinal, device->total_bytes,
+			      nvs_room_footprint(device) + nvs_room_fixed(device), bytes,
+			      "more than the device has");
 	return false;
 }
 
@@ -64,18 +58,23 @@ void nvs_footprint_ask_room(const struct nvs_device *device)
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable)
 {
 	struct sums *sum = &sums[device->ordinal];
+	struct nvs_limit limit;
 	uint64_t used;
-	bool fits;
+	bool allowed, fits;
 
 	if (sum->asks)
 		return nvs_footprint_possible(device, bytes) && nvs_room_ask_fixed(device, bytes);
+	limit = nvs_limit_of(device->ordinal);
 	pthread_mutex_lock(&sum->lock);
 	used = atomic_load(&device->footprint_bytes) + sum->reserved;
-	fits = used <= allocatable && bytes <= allocatable - used;
+	allowed = bytes <= nvs_limit_left(&limit, used);
+	fits = allowed && used <= allocatable && bytes <= allocatable - used;
 	sum->reserved += fits ? bytes : 0;
 	pthread_mutex_unlock(&sum->lock);
 	if (!fits && first_refused(sum))
-		say_refused(device, allocatable, used, bytes, "");
+		nvs_limit_say(device->ordinal, allowed ? allocatable : limit.bytes,
+			      allowed ? used : used + limit.others_bytes, bytes,
+			      allowed ? "" : "the container's memory limit");
 	return fits;
 }
 

@@ -22,7 +22,10 @@ void nvs_footprint_ask_room(const struct nvs_device *device);
  * it has not is logged.
  */
 bool nvs_footprint_possible(struct nvs_device *device, uint64_t bytes);
-/* False: the footprint would grow beyond `allocatable`; the first time that is logged. */
+/*
+ * False: the footprint would grow beyond `allocatable`, or beyond what the container's limit
+ * leaves; the first time that is logged.
+ */
 bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t allocatable);
 /* Takes a reservation back and changes the footprint by `charged` in one step. */
 void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t charged);

@@ -12,6 +12,7 @@
 
 #include "gate/device.h"
 #include "gate/python.h"
+#include "memory/limit.h"
 #include "memory/room_lock.h"
 #include "process/log.h"
 #include "process/thread.h"
@@ -107,12 +108,32 @@ static enum nvs_room await(struct nvs_device *device, struct nvs_room_record *ro
 	return (enum nvs_room)waiter->room;
 }
 
+/* With the lock held, which is given back. */
+static void refuse(struct nvs_device *device, struct nvs_room_record *room, uint64_t bytes)
+{
+	uint64_t used = room->state.footprint_bytes + room->state.fixed_bytes;
+	struct nvs_limit limit = nvs_limit_of(device->ordinal);
+	bool first = !room->refused;
+
+	room->refused = true;
+	nvs_room_unlock_same(room);
+	/* Programs that try again with less would fill the screen. */
+	if (first)
+		nvs_limit_say(device->ordinal, limit.bytes, used + limit.others_bytes, bytes,
+			      "the container's memory limit");
+}
+
 static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 {
 	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_WAIT };
 	int saved = errno;
 	struct nvs_room_record *room = nvs_room_lock(device);
 
+	if (nvs_room_passes_limit(room, kind, bytes)) {
+		refuse(device, room, bytes);
+		errno = saved;
+		return NVS_ROOM_REFUSED;
+	}
 	if (!room->first)
 		waiter.room = nvs_room_state_try(&room->state, kind, bytes);
 	if (waiter.room == NVS_ROOM_WAIT) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gate/device.h"
+#include "memory/limit.h"
 #include "process/thread.h"
 
 static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
@@ -63,6 +64,17 @@ void nvs_room_answer(struct nvs_room_waiter **place, int answer)
 	wake(&waiter->served, 1);
 }
 
+bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes)
+{
+	const struct nvs_room_state *state = &room->state;
+	struct nvs_limit limit;
+
+	if (kind == NVS_ROOM_CONTEXT || nvs_room_state_asked(state))
+		return false;
+	limit = nvs_limit_of((int)(room - rooms));
+	return bytes > nvs_limit_left(&limit, state->footprint_bytes + state->fixed_bytes);
+}
+
 static int
 try
 	(const struct nvs_room_state *state, const struct nvs_room_waiter *waiter)
@@ -86,7 +98,10 @@ static void serve(struct nvs_room_record *room)
 		try
 			(state, waiter);
 
-		if (answer != NVS_ROOM_WAIT) {
+		if (answer != NVS_ROOM_WAIT &&
+		    nvs_room_passes_limit(room, waiter->kind, waiter->bytes)) {
+			nvs_room_answer(place, NVS_ROOM_REFUSED);
+		} else if (answer != NVS_ROOM_WAIT) {
 			nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
 			nvs_room_answer(place, answer);
 		} else if (waiter->again && nvs_room_state_lost(state)) {

@@ -47,6 +47,11 @@ void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *ro
 void nvs_room_unlock_same(struct nvs_room_record *room);
 /* With the lock held: one of those who wait, by the place that leads to it, has its answer. */
 void nvs_room_answer(struct nvs_room_waiter **place, int answer);
+/*
+ * With the lock held: whether so much more passes the container's memory limit. A scheduler that is
+ * asked sees to that itself, and knows better what others have.
+ */
+bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes);
 /* Sleeps while the word is what was seen; the errno, 0: woken. */
 int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 

@@ -104,10 +104,11 @@ static void lower(struct nvs_room_state *state)
 {
 	uint64_t kept = slack(state->footprint_bytes);
 
+	/* The scheduler counts no more than it is told here: for more it is asked again. */
+	state->fixed_admitted_bytes = state->fixed_bytes;
 	if (state->wanting || state->answered != state->request ||
 	    state->order != state->heard_order)
 		return;
-	state->fixed_admitted_bytes = state->fixed_bytes;
 	if (state->admitted_bytes > state->footprint_bytes + 2 * kept)
 		state->admitted_bytes = state->footprint_bytes + kept;
 }

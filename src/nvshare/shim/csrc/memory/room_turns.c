@@ -6,17 +6,10 @@
 #include <stdatomic.h>
 
 #include "gate/device.h"
+#include "memory/limit.h"
 #include "memory/room.h"
 #include "memory/room_lock.h"
 #include "process/log.h"
-
-static void say_refused(struct nvs_device *device, uint64_t limit, uint64_t used, uint64_t asked,
-			const char *reason)
-{
-	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes%s%s",
-		device->ordinal, (unsigned long long)limit, (unsigned long long)used,
-		(unsigned long long)asked, *reason ? ": " : "", reason);
-}
 
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
 {
@@ -36,8 +29,9 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
 	struct nvs_room_state *state = &room->state;
-	uint64_t limit = state->capacity_bytes, asked = room->first ? room->first->bytes : 0;
+	uint64_t most = state->capacity_bytes, asked = room->first ? room->first->bytes : 0;
 	uint64_t used = state->footprint_bytes + state->fixed_bytes;
+	struct nvs_limit limit = nvs_limit_of(device->ordinal);
 	bool first = false, context = room->first && room->first->kind == NVS_ROOM_CONTEXT;
 
 	if (nvs_room_state_refuse(state, frame->request) && room->first) {
@@ -49,8 +43,11 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	/* Programs that try again with less would fill the screen. */
 	if (first && context)
 		nvs_log("no room for a context on device %d: %s", device->ordinal, frame->text);
+	else if (first && asked > nvs_limit_left(&limit, used))
+		nvs_limit_say(device->ordinal, limit.bytes, used + limit.others_bytes, asked,
+			      frame->text);
 	else if (first)
-		say_refused(device, limit, used, asked, frame->text);
+		nvs_limit_say(device->ordinal, most, used, asked, frame->text);
 }
 
 bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame)

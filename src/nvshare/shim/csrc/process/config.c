@@ -44,7 +44,7 @@ static const struct choice switches[] = { { "0", false }, { "1", true }, { NULL,
 static struct nvs_config settings;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const char *variable(const char *name)
+const char *nvs_variable(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -56,7 +56,7 @@ static const char *variable(const char *name)
  */
 static int choose(const char *name, const struct choice *choices)
 {
-	const char *value = variable(name);
+	const char *value = nvs_variable(name);
 	char allowed[64] = "";
 
 	if (!value)
@@ -95,7 +95,8 @@ static void set_path(char *target, const char *format, ...)
 /* The system's scheduler comes first, so that all users of the machine share its devices. */
 static void find_sockets(void)
 {
-	const char *explicit_dir = variable(RUN_DIR), *runtime = variable("XDG_RUNTIME_DIR");
+	const char *explicit_dir = nvs_variable(RUN_DIR),
+		   *runtime = nvs_variable("XDG_RUNTIME_DIR");
 
 	if (explicit_dir) {
 		set_path(settings.sockets[0], "%s/" CLIENT_SOCKET, explicit_dir);

@@ -30,6 +30,8 @@ struct nvs_config {
 	bool single_oversub; /* one process may allocate more than the device has */
 };
 
+/* The value of a variable; NULL: it is not set, or nothing is in it. */
+const char *nvs_variable(const char *name);
 /*
  * Reads the environment at the first call, which must not come before the process uses a device,
  * and tells the log whether to debug. Never NULL.

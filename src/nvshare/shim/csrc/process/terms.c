@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the terms, which are written once, inside pthread_once, and constant after it. The names of
+ * the variables are those of paths.py, and the values are written as terms_texts.py says; tests
+ * compare both.
+ */
+#include "process/terms.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "process/config.h"
+#include "process/log.h"
+
+#define WEIGHT "NVSHARE_WEIGHT"
+#define PRIORITY "NVSHARE_PRIORITY"
+#define COMPUTE_LIMIT "NVSHARE_COMPUTE_LIMIT"
+#define MEMORY_LIMIT "NVSHARE_MEMORY_LIMIT"
+#define MEMORY_REQUEST "NVSHARE_MEMORY_REQUEST"
+#define CONTAINER "NVSHARE_CONTAINER"
+
+#define LEAST_WEIGHT 10u /* thousandths */
+#define MOST_WEIGHT 1000000u
+#define MOST_PERCENT 100000u
+#define MOST_BYTES (1ull << 50)
+#define MOST_WHOLE (1ull << 53)
+
+static struct nvs_wire_terms terms;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/*
+ * A number with at most three decimals, in thousandths, whatever the program's locale; the rest of
+ * the text is left in `text`. `fraction`: it has decimals.
+ */
+static bool read_number(const char **text, uint64_t *thousandths, bool *fraction)
+{
+	const char *at = *text;
+	uint64_t whole = 0, part = 0, digit = 100;
+
+	if (!is_digit(*at))
+		return false;
+	for (; is_digit(*at) && whole < MOST_WHOLE / 10; at++)
+		whole = whole * 10 + (uint64_t)(*at - '0');
+	*fraction = *at == '.';
+	if (*fraction && !is_digit(*++at))
+		return false;
+	for (; *fraction && is_digit(*at) && digit; at++, digit /= 10)
+		part += digit * (uint64_t)(*at - '0');
+	*thousandths = whole * 1000 + part;
+	*text = at;
+	return true;
+}
+
+static bool read_weight(const char *text, uint32_t *weight)
+{
+	uint64_t thousandths;
+	bool fraction;
+
+	if (!read_number(&text, &thousandths, &fraction) || *text || thousandths < LEAST_WEIGHT ||
+	    thousandths > MOST_WEIGHT)
+		return false;
+	*weight = (uint32_t)thousandths;
+	return true;
+}
+
+/* Of a hundred, in thousandths of all. */
+static bool read_percent(const char *text, uint32_t *share)
+{
+	uint64_t thousandths;
+	bool fraction;
+
+	if (!read_number(&text, &thousandths, &fraction))
+		return false;
+	if (*text == '%')
+		text++;
+	if (*text || thousandths < 100 || thousandths > MOST_PERCENT)
+		return false;
+	*share = (uint32_t)(thousandths / 100);
+	return true;
+}
+
+/* The bytes of a unit: K, Ki, KiB and so on; 0: it is none. */
+static uint64_t unit_of(const char *text)
+{
+	static const char letters[] = "KMGT";
+	const char *letter = *text ? strchr(letters, *text) : NULL;
+
+	if (!*text)
+		return 1;
+	if (!letter || (text[1] && strcmp(text + 1, "i") && strcmp(text + 1, "iB")))
+		return 0;
+	return 1024ull << 10 * (letter - letters);
+}
+
+static bool read_size(const char *text, uint64_t *bytes)
+{
+	uint64_t thousandths, unit, size;
+	bool fraction;
+
+	if (!read_number(&text, &thousandths, &fraction))
+		return false;
+	unit = unit_of(text);
+	if (!unit || (fraction && unit == 1) || thousandths / 1000 > MOST_BYTES / unit)
+		return false;
+	size = thousandths / 1000 * unit + thousandths % 1000 * unit / 1000;
+	if (!size || size > MOST_BYTES)
+		return false;
+	*bytes = size;
+	return true;
+}
+
+static bool read_priority(const char *text, uint32_t *priority)
+{
+	static const char *const names[] = { [NVS_PRIORITY_LOW] = "low",
+					     [NVS_PRIORITY_NORMAL] = "normal",
+					     [NVS_PRIORITY_HIGH] = "high" };
+
+	for (uint32_t i = NVS_PRIORITY_LOW; i <= NVS_PRIORITY_HIGH; i++)
+		if (!strcmp(names[i], text)) {
+			*priority = i;
+			return true;
+		}
+	return false;
+}
+
+static bool read_name(const char *text, char name[NVS_WIRE_CONTAINER_BYTES])
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789._-";
+	size_t length = strlen(text);
+
+	if (length >= NVS_WIRE_CONTAINER_BYTES || strspn(text, allowed) != length)
+		return false;
+	memcpy(name, text, length + 1);
+	return true;
+}
+
+static void say_wrong(const char *name, const char *value, const char *allowed)
+{
+	nvs_log("%s=%.200s is not %s; it counts as not set", name, value, allowed);
+}
+
+static void read_environment(void)
+{
+	const char *value;
+
+	value = nvs_variable(WEIGHT);
+	if (value && !read_weight(value, &terms.weight_thousandths))
+		say_wrong(WEIGHT, value, "a number from 0.01 to 1000");
+	value = nvs_variable(PRIORITY);
+	if (value && !read_priority(value, &terms.priority))
+		say_wrong(PRIORITY, value, "one of low, normal, high");
+	value = nvs_variable(COMPUTE_LIMIT);
+	if (value && !read_percent(value, &terms.compute_limit_thousandths))
+		say_wrong(COMPUTE_LIMIT, value, "a percentage from 0.1 to 100, such as 30");
+	value = nvs_variable(MEMORY_LIMIT);
+	if (value && !read_size(value, &terms.memory_limit_bytes))
+		say_wrong(MEMORY_LIMIT, value, "a size such as 512M or 2GiB");
+	value = nvs_variable(MEMORY_REQUEST);
+	if (value && !read_size(value, &terms.memory_request_bytes))
+		say_wrong(MEMORY_REQUEST, value, "a size such as 512M or 2GiB");
+	value = nvs_variable(CONTAINER);
+	if (value && !read_name(value, terms.container))
+		say_wrong(CONTAINER, value, "1 to 47 letters, digits, dots, - and _");
+}
+
+const struct nvs_wire_terms *nvs_terms(void)
+{
+	int saved = errno;
+
+	pthread_once(&once, read_environment);
+	errno = saved;
+	return &terms;
+}

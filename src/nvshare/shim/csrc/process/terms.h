@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the environment says that this process may have and how much it matters.
+ */
+#ifndef NVSHARE_TERMS_H
+#define NVSHARE_TERMS_H
+
+#include "protocol/wire.h"
+
+/*
+ * Reads the environment at the first call. What is not set there, or is wrong, which is said once,
+ * is zero. Never NULL.
+ */
+const struct nvs_wire_terms *nvs_terms(void);
+
+#endif
