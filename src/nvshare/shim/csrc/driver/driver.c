@@ -63,11 +63,7 @@ static void index_addresses(void)
 		__atomic_store_n(&by_address[i], table[i], __ATOMIC_RELAXED);
 }
 
-/*
- * Slots hold addresses and must not dangle: the driver stays in memory for as long as the process
- * lives.
- */
-static void keep_in_memory(const char *soname)
+void nvs_keep_in_memory(const char *soname)
 {
 	void *(*open)(const char *, int) =
 		(void *(*)(const char *, int))nvs_symbol_behind_us("dlopen");
@@ -85,7 +81,8 @@ void nvs_driver_load(void)
 
 	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || !nvs_object_find("libcuda.so", &driver))
 		return;
-	keep_in_memory(driver.soname);
+	/* Slots hold addresses and must not dangle. */
+	nvs_keep_in_memory(driver.soname);
 #define CALL(symbol, parameters)                       \
 	address = nvs_object_symbol(&driver, #symbol); \
 	__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, __ATOMIC_RELAXED);

@@ -68,6 +68,8 @@ void nvs_driver_load(void);
  * driver is loaded yet.
  */
 bool nvs_driver_redirect(void);
+/* A library that is loaded stays in memory for as long as the process lives. */
+void nvs_keep_in_memory(const char *soname);
 /* The hook of that name; NULL: not hooked. */
 const struct nvs_hook *nvs_hook_named(const char *name);
 /* The driver's function behind a hook; NULL: no driver is loaded, or it has none. */

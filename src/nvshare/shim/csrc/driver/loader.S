@@ -8,7 +8,7 @@
  * Each goes on to the real one by a jump, with its arguments as they came: the real one finds out by the return address who
  * asks, and looks for names and files as that object may. Before that, what concerns us is shown to a function of loader.c:
  *
- *   dlsym    names that begin with "cu", which nvs_dlsym_hooked may answer itself; while nvs_watching, all
+ *   dlsym    names that begin with "cu" or "nv", which nvs_dlsym_hooked may answer itself; while nvs_watching, all
  *   dlvsym   names that begin with "dl"
  *   dlopen   RTLD_DEEPBIND; while nvs_watching, all
  *   dlmopen  another namespace than the program's
@@ -87,8 +87,14 @@ BEGIN dlsym
 	cmpl	$0, nvs_watching(%rip)
 	jne	.Lask
 	cmpb	$'c', (%rsi)
-	jne	.Lpass
+	jne	.Lnot_driver
 	cmpb	$'u', 1(%rsi)
+	je	.Lask
+	jmp	.Lpass
+.Lnot_driver:
+	cmpb	$'n', (%rsi)
+	jne	.Lpass
+	cmpb	$'v', 1(%rsi)
 	jne	.Lpass
 .Lask:
 	ASK	nvs_dlsym_hooked
@@ -191,9 +197,16 @@ BEGIN dlsym
 	cbnz	w16, .Lask
 	ldrb	w16, [x1]
 	cmp	w16, #'c'
-	b.ne	.Lpass
+	b.ne	.Lnot_driver
 	ldrb	w16, [x1, #1]
 	cmp	w16, #'u'
+	b.eq	.Lask
+	b	.Lpass
+.Lnot_driver:
+	cmp	w16, #'n'
+	b.ne	.Lpass
+	ldrb	w16, [x1, #1]
+	cmp	w16, #'v'
 	b.ne	.Lpass
 .Lask:
 	ASK	nvs_dlsym_hooked

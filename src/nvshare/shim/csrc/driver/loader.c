@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "driver/nvml.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
 #include "driver/watch.h"
@@ -167,6 +168,21 @@ static bool answer_next(const struct nvs_hook *hook, const void *caller, dlsym_f
 	return *answer || found == hook->replacement;
 }
 
+/*
+ * The hook, where the real dlsym finds NVML's own function. NULL: the real dlsym answers, which
+ * knows better than we what its caller may find.
+ */
+static void *answer_nvml(void *handle, const char *name, const void *caller, dlsym_function real)
+{
+	void *found;
+
+	nvs_nvml_look();
+	found = real(handle, name);
+	if (handle == RTLD_NEXT && found != nvs_symbol_after(caller, name))
+		return NULL;
+	return nvs_nvml_hook(name, found);
+}
+
 struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
 {
 	const struct nvs_hook *hook = nvs_hook_named(name);
@@ -176,6 +192,12 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	void *replacement;
 
 	nvs_watch_look();
+	if (real && !strncmp(name, "nvml", 4)) {
+		answer.value = answer_nvml(handle, name, caller, real);
+		answer.answered = answer.value != NULL;
+		errno = saved;
+		return answer;
+	}
 	if (!hook || !real)
 		return answer;
 	if (handle == RTLD_NEXT) {
