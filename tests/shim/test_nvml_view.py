@@ -182,7 +182,7 @@ def routes(
 
     def run(*ways: str, flags: tuple[str, ...] = (), limit: str = str(LIMIT)) -> list[str]:
         program = compile_c("programs/nvml_routes.c", "routes", f'-DVERSION="{VERSION}"', *flags, "-ldl")
-        own = {"LD_PRELOAD": str(libraries.shim), paths.MEMORY_LIMIT: limit}
+        own = {"LD_PRELOAD": str(libraries.shim), paths.MEMORY_LIMIT: limit, paths.ON_MISSING: "run"}
         command = [str(program), *ways]
         return subprocess.run(
             command, env=environment | own, check=True, capture_output=True, text=True, timeout=60
@@ -191,11 +191,16 @@ def routes(
     return run
 
 
-def test_every_look_up_leads_to_the_view(routes: Callable[..., list[str]]) -> None:
-    """By whatever handle, also of a library opened with RTLD_DEEPBIND, and by a dlsym that dlvsym has found."""
+def test_every_look_up_leads_to_the_view(routes: Callable[..., list[str]], compile_c: Callable[..., Path]) -> None:
+    """By whatever handle, also of a library opened with RTLD_DEEPBIND, and by a dlsym that dlvsym has found.
+
+    What comes after an object that was opened after NVML is nothing.
+    """
     for way in ("handle", "deep", "dlvsym"):
         assert routes(way) == [str(LIMIT)], way
     assert routes("open", "default", "next") == [str(LIMIT)] * 2
+    plugin = compile_c("programs/nvml_routes.c", "plugin.so", "-DPLUGIN", "-shared", "-fPIC", "-ldl")
+    assert routes("open", str(plugin)) == ["none"]
 
 
 def test_a_library_that_is_not_there_is_not_found(
@@ -218,10 +223,11 @@ def test_a_library_that_is_not_there_is_not_found(
 
 @pytest.mark.parametrize("binding", ["now", "lazy"])
 def test_a_program_that_is_linked_with_it(routes: Callable[..., list[str]], libraries: Libraries, binding: str) -> None:
-    """As soon as it has looked up any of NVML's names; without a limit nothing is changed."""
+    """As soon as it has looked up any of NVML's names or used a device; without a limit nothing is changed."""
     flags = ("-DDIRECT", str(libraries.nvml), f"-Wl,-z,{binding}")
-    assert routes("look", "linked", flags=flags) == [str(LIMIT)]
-    assert routes("look", "linked", flags=flags, limit="") == [str(TOTAL)]
+    for begins in ("look", "use"):
+        assert routes(begins, "linked", flags=flags) == [str(LIMIT)], begins
+        assert routes(begins, "linked", flags=flags, limit="") == [str(TOTAL)], begins
 
 
 def test_a_program_that_binds_names_later(routes: Callable[..., list[str]]) -> None:
@@ -237,7 +243,9 @@ def with_other(compile_c: Callable[..., Path], start: Start, environment: dict[s
     def begin(
         *flags: str, limit: str = "600", uuid: str = "GPU-0", pids: str = "", used: str = "0"
     ) -> ControlledProgram:
-        folder = compile_c("programs/nvml_other.c", NVML, "-shared", "-fPIC", f"-Wl,-soname,{NVML}", *flags).parent
+        folder = compile_c(
+            "programs/nvml_other.c", NVML, "-shared", "-fPIC", f"-Wl,-soname,{NVML},-z,lazy", *flags
+        ).parent
         path = f"{folder}:{environment['LD_LIBRARY_PATH']}"
         own = {"NVML_UUID": uuid, "NVML_PIDS": pids, "NVML_USED": used, paths.MEMORY_LIMIT: limit}
         return start(**own, LD_LIBRARY_PATH=path, NVSHARE_MEMORY="native", NVSHARE_ON_MISSING="run")
@@ -264,7 +272,7 @@ def test_processes_of_other_namespaces(with_other: Start) -> None:
     program = with_other(pids=f"{here}", used="150")
     assert program.do("pids 0") == str(here)
     assert numbers(program.do("memory_v2 0")) == [600, 450, 150, 0]
-    program = with_other(pids=f"{nowhere},{here},{nowhere + 1}", used="150")
+    program = with_other(pids=f"{nowhere},{here},0", used="150")
     assert program.do("pids 0") == str(here)
     assert program.do("listed nvmlDeviceGetComputeRunningProcesses_v3 0 0") == "7 1 -"
     entry = struct.pack("=IxxxxQII", here, 150, 3, 4).hex()

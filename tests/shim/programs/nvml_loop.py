@@ -117,9 +117,9 @@ def everything(device: str) -> str:
 
 
 def belongings() -> str:
-    """The files that are open, and the number of threads."""
-    files = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.exists()]
-    names = sorted(str(file) for file in files if file.is_absolute() and not file.is_relative_to("/proc"))
+    """The kinds of files that are open, and the number of threads."""
+    files = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    names = sorted(file.partition(":")[0] for file in files if not file.startswith("/proc/"))
     return f"{names} {len(list(Path('/proc/self/task').iterdir()))}"
 
 

@@ -4,7 +4,8 @@
  * that the route leads to, or "none". Routes of dlsym: handle, deep (the library is opened with
  * RTLD_DEEPBIND), default, next, dlvsym (a dlsym that is found by dlvsym); and linked, which calls
  * the function by its name: NVML is linked with, or the name is bound at the first call, after
- * `open` has opened it for all (DIRECT). `look` looks up another name.
+ * `open` has opened it for all (DIRECT). `look` looks up another name, and `use` uses the device. A
+ * path is the same file as a PLUGIN, which asks for what comes after it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,8 +22,27 @@ struct memory {
 typedef int (*memory_function)(void *device, struct memory *memory);
 typedef void *(*dlsym_function)(void *handle, const char *name);
 
+#ifdef PLUGIN
+void *after(void);
+
+void *after(void)
+{
+	return dlsym(RTLD_NEXT, NAME);
+}
+#else
 #ifdef DIRECT
+int nvmlInit_v2(void);
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device);
 int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
+
+static void *begin(void)
+{
+	void *device;
+
+	nvmlInit_v2();
+	nvmlDeviceGetHandleByIndex_v2(0, &device);
+	return device;
+}
 
 /* A call, not the address, which would be looked for when the program begins. */
 static int linked(void *device, struct memory *memory)
@@ -31,19 +51,42 @@ static int linked(void *device, struct memory *memory)
 }
 #else
 #define linked NULL
+
+static void *begin(void)
+{
+	void *library = dlopen(LIBRARY, RTLD_LAZY);
+	int (*init)(void) = dlsym(library, "nvmlInit_v2");
+	int (*find)(unsigned int, void **) = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+	void *device;
+
+	init();
+	find(0, &device);
+	return device;
+}
 #endif
+
+static void use_cuda(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+	int (*init)(unsigned int) = dlsym(driver, "cuInit");
+	int (*retain)(void **, int) = dlsym(driver, "cuDevicePrimaryCtxRetain");
+
+	init(0);
+	retain(&context, 0);
+}
+
+static void *after(const char *plugin)
+{
+	void *(*function)(void) = dlsym(dlopen(plugin, RTLD_NOW | RTLD_GLOBAL), "after");
+
+	return function();
+}
 
 static unsigned long long ask(memory_function function)
 {
-	void *library = dlopen(LIBRARY, RTLD_LAZY);
-	int (*begin)(void) = dlsym(library, "nvmlInit_v2");
-	int (*find)(unsigned int, void **) = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
 	struct memory memory = { 0 };
-	void *device;
 
-	begin();
-	find(0, &device);
-	function(device, &memory);
+	function(begin(), &memory);
 	return memory.total;
 }
 
@@ -59,6 +102,8 @@ static memory_function follow(const char *route)
 		return dlsym(RTLD_DEFAULT, NAME);
 	if (!strcmp(route, "next"))
 		return dlsym(RTLD_NEXT, NAME);
+	if (*route == '/')
+		return after(route);
 	return ((dlsym_function)dlvsym(RTLD_NEXT, "dlsym", VERSION))(
 		dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), NAME);
 }
@@ -72,6 +117,8 @@ int main(int argc, char **argv)
 			dlopen(LIBRARY, RTLD_LAZY | RTLD_GLOBAL);
 		else if (!strcmp(argv[i], "look"))
 			dlsym(RTLD_DEFAULT, "nvmlInit_v2");
+		else if (!strcmp(argv[i], "use"))
+			use_cuda();
 		else if (!(found = follow(argv[i])))
 			puts(dlerror() ? "none" : "none, and no error message");
 		else
@@ -79,3 +126,4 @@ int main(int argc, char **argv)
 	}
 	return 0;
 }
+#endif

@@ -95,11 +95,18 @@ static struct nvs_device *used_device(void *handle)
 	return NULL;
 }
 
-/* False: there is none. */
-static bool has_limit(const struct nvs_device *device, struct nvs_limit *limit)
+/* What a handle means here. */
+struct place {
+	struct nvs_device *device; /* NULL: this process does not use it */
+	struct nvs_limit limit;
+};
+
+/* False: there is no limit. */
+static bool has_limit(void *handle, struct place *place)
 {
-	*limit = nvs_limit_of(device ? device->ordinal : NO_DEVICE);
-	return limit->bytes != UINT64_MAX;
+	place->device = used_device(handle);
+	place->limit = nvs_limit_of(place->device ? place->device->ordinal : NO_DEVICE);
+	return place->limit.bytes != UINT64_MAX;
 }
 
 /* Processes */
@@ -200,10 +207,10 @@ static int answer_list(list_call *real, void *device, unsigned int *count, void 
 		       size_t entry_bytes)
 {
 	struct list list = { .real = real, .entry_bytes = entry_bytes };
-	struct nvs_limit limit;
 	int result, saved = errno;
+	struct place place;
 
-	if (inside || !count || (*count && !infos) || !has_limit(used_device(device), &limit))
+	if (inside || !count || (*count && !infos) || !has_limit(device, &place))
 		return ASK(real, device, count, infos);
 	result = fetch(&list, device);
 	if (result != NVS_NVML_SUCCESS)
@@ -237,9 +244,9 @@ LISTS(nvmlDeviceGetMPSComputeRunningProcesses)
 /* Memory */
 
 /* What the container has of the device; `all`: what is in use of it. */
-static uint64_t used_of(struct nvs_device *device, const struct nvs_limit *limit, void *handle,
-			uint64_t all)
+static uint64_t used_of(void *handle, const struct place *place, uint64_t all)
 {
+	struct nvs_device *device = place->device;
 	uint64_t used;
 
 	if (!device) {
@@ -249,32 +256,27 @@ static uint64_t used_of(struct nvs_device *device, const struct nvs_limit *limit
 			used = sum_listed(handle);
 		return used == NOT_KNOWN ? all : used;
 	}
-	used = atomic_load(&device->footprint_bytes) + limit->others_bytes;
+	used = atomic_load(&device->footprint_bytes) + place->limit.others_bytes;
 	return nvs_memory_swaps(device) ? used + nvs_room_footprint(device) : used;
 }
 
 /*
  * Changes what NVML says into what the program is told. Of what the driver reserves it sees as much
- * as its limit would reach into it. False: there is no limit.
+ * as its limit would reach into.
  */
-static bool look(void *handle, struct nvs_nvml_memory_v2 *memory)
+static void look(void *handle, const struct place *place, struct nvs_nvml_memory_v2 *memory)
 {
 	const uint64_t allocatable = memory->total - memory->reserved;
-	struct nvs_device *device = used_device(handle);
-	struct nvs_limit limit;
 	uint64_t most;
 
-	if (!has_limit(device, &limit))
-		return false;
-	memory->used = used_of(device, &limit, handle, memory->used);
-	if (memory->total > limit.bytes)
-		memory->total = limit.bytes;
+	memory->used = used_of(handle, place, memory->used);
+	if (memory->total > place->limit.bytes)
+		memory->total = place->limit.bytes;
 	memory->reserved = memory->total > allocatable ? memory->total - allocatable : 0;
 	most = memory->total - memory->reserved;
 	if (memory->used > most)
 		memory->used = most;
 	memory->free = most - memory->used;
-	return true;
 }
 
 int nvs_hook_nvmlDeviceGetMemoryInfo(void *device, struct nvs_nvml_memory *memory)
@@ -282,16 +284,20 @@ int nvs_hook_nvmlDeviceGetMemoryInfo(void *device, struct nvs_nvml_memory *memor
 	nvs_nvmlDeviceGetMemoryInfo_v2_call *whole = NVS_NVML_REAL(nvmlDeviceGetMemoryInfo_v2);
 	struct nvs_nvml_memory_v2 seen = { .version = NVS_NVML_MEMORY_V2 };
 	int result = ASK(NVS_NVML_REAL(nvmlDeviceGetMemoryInfo), device, memory), saved = errno;
+	struct place place;
 
 	if (inside || result != NVS_NVML_SUCCESS)
 		return result;
-	/* Older drivers have no function that says what is reserved. */
-	if (!whole || ASK(whole, device, &seen) != NVS_NVML_SUCCESS)
-		seen = (struct nvs_nvml_memory_v2){ .total = memory->total, .used = memory->used };
-	if (look(device, &seen))
+	if (has_limit(device, &place)) {
+		/* Older drivers have no function that says what is reserved. */
+		if (!whole || ASK(whole, device, &seen) != NVS_NVML_SUCCESS)
+			seen = (struct nvs_nvml_memory_v2){ .total = memory->total,
+							    .used = memory->used };
+		look(device, &place, &seen);
 		*memory = (struct nvs_nvml_memory){ .total = seen.total,
 						    .free = seen.free,
 						    .used = seen.used + seen.reserved };
+	}
 	errno = saved;
 	return result;
 }
@@ -299,9 +305,10 @@ int nvs_hook_nvmlDeviceGetMemoryInfo(void *device, struct nvs_nvml_memory *memor
 int nvs_hook_nvmlDeviceGetMemoryInfo_v2(void *device, struct nvs_nvml_memory_v2 *memory)
 {
 	int result = ASK(NVS_NVML_REAL(nvmlDeviceGetMemoryInfo_v2), device, memory), saved = errno;
+	struct place place;
 
-	if (!inside && result == NVS_NVML_SUCCESS)
-		look(device, memory);
+	if (!inside && result == NVS_NVML_SUCCESS && has_limit(device, &place))
+		look(device, &place, memory);
 	errno = saved;
 	return result;
 }
