@@ -180,13 +180,14 @@ def routes(
 ) -> Callable[..., list[str]]:
     """Compiles ``programs/nvml_routes.c`` with these flags, and runs it under the library with a limit."""
 
-    def run(*ways: str, flags: tuple[str, ...] = (), limit: str = str(LIMIT)) -> list[str]:
+    def run(
+        *ways: str, flags: tuple[str, ...] = (), limit: str = str(LIMIT), prefix: tuple[str, ...] = (), **variables: str
+    ) -> list[str]:
         program = compile_c("programs/nvml_routes.c", "routes", f'-DVERSION="{VERSION}"', *flags, "-ldl")
         own = {"LD_PRELOAD": str(libraries.shim), paths.MEMORY_LIMIT: limit, paths.ON_MISSING: "run"}
-        command = [str(program), *ways]
-        return subprocess.run(
-            command, env=environment | own, check=True, capture_output=True, text=True, timeout=60
-        ).stdout.splitlines()
+        command, variables = [*prefix, str(program), *ways], environment | own | variables
+        done = subprocess.run(command, env=variables, check=True, capture_output=True, text=True, timeout=60)
+        return done.stdout.splitlines()
 
     return run
 
@@ -200,7 +201,7 @@ def test_every_look_up_leads_to_the_view(routes: Callable[..., list[str]], compi
         assert routes(way) == [str(LIMIT)], way
     assert routes("open", "default", "next") == [str(LIMIT)] * 2
     plugin = compile_c("programs/nvml_routes.c", "plugin.so", "-DPLUGIN", "-shared", "-fPIC", "-ldl")
-    assert routes("open", str(plugin)) == ["none"]
+    assert routes("open", str(plugin)) == routes("open", str(plugin), limit="") == ["none"]
 
 
 def test_a_library_that_is_not_there_is_not_found(
@@ -230,27 +231,55 @@ def test_a_program_that_is_linked_with_it(routes: Callable[..., list[str]], libr
         assert routes(begins, "linked", flags=flags, limit="") == [str(TOTAL)], begins
 
 
+LATER = ("-DDIRECT", "-rdynamic", "-Wl,--unresolved-symbols=ignore-in-object-files", "-Wl,-z,lazy")
+
+
 def test_a_program_that_binds_names_later(routes: Callable[..., list[str]]) -> None:
     """It opens NVML for all, looks some names up, and calls others that the loader finds then, as programs in Go do."""
-    flags = ("-DDIRECT", "-rdynamic", "-Wl,--unresolved-symbols=ignore-in-object-files", "-Wl,-z,lazy")
-    assert routes("open", "look", "linked", flags=flags) == [str(LIMIT)]
+    assert routes("open", "look", "linked", flags=LATER) == [str(LIMIT)]
+
+
+def test_nvml_is_written_to_under_a_limit_only(
+    routes: Callable[..., list[str]], tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Without one, no memory of the process is changed."""
+    for limit, expected in (("", False), ("1G", True)):
+        prefix = (tool("strace"), "-o", str(tmp_path / "trace"))
+        assert routes("handle", limit=limit, prefix=prefix)
+        assert ("/proc/self/mem" in (tmp_path / "trace").read_text()) is expected
+
+
+def test_nvml_stays_in_memory(routes: Callable[..., list[str]]) -> None:
+    """What a hook goes on to can't be unloaded."""
+    assert routes("close", limit="") == ["stays"]
 
 
 @pytest.fixture
-def with_other(compile_c: Callable[..., Path], start: Start, environment: dict[str, str]) -> Start:
-    """Starts the loop with ``programs/nvml_other.c`` as NVML and a limit of 600 bytes."""
+def other(compile_c: Callable[..., Path], environment: dict[str, str]) -> Callable[..., dict[str, str]]:
+    """Compiles ``programs/nvml_other.c``; the variables that make it NVML."""
 
-    def begin(
-        *flags: str, limit: str = "600", uuid: str = "GPU-0", pids: str = "", used: str = "0"
-    ) -> ControlledProgram:
-        folder = compile_c(
-            "programs/nvml_other.c", NVML, "-shared", "-fPIC", f"-Wl,-soname,{NVML},-z,lazy", *flags
-        ).parent
+    def variables(*flags: str, uuid: str = "GPU-0", pids: str = "", used: str = "0") -> dict[str, str]:
+        linked = ("-shared", "-fPIC", f"-Wl,-soname,{NVML},-z,lazy")
+        folder = compile_c("programs/nvml_other.c", NVML, *linked, *flags).parent
         path = f"{folder}:{environment['LD_LIBRARY_PATH']}"
-        own = {"NVML_UUID": uuid, "NVML_PIDS": pids, "NVML_USED": used, paths.MEMORY_LIMIT: limit}
-        return start(**own, LD_LIBRARY_PATH=path, NVSHARE_MEMORY="native", NVSHARE_ON_MISSING="run")
+        return {"LD_LIBRARY_PATH": path, "NVML_UUID": uuid, "NVML_PIDS": pids, "NVML_USED": used}
+
+    return variables
+
+
+@pytest.fixture
+def with_other(limited: Start, other: Callable[..., dict[str, str]]) -> Start:
+    """Starts the loop with that NVML and a limit of 600 bytes."""
+
+    def begin(*flags: str, limit: str = "600", **kwargs: str) -> ControlledProgram:
+        return limited(**other(*flags, **kwargs), NVSHARE_MEMORY_LIMIT=limit)
 
     return begin
+
+
+def test_what_nvml_asks_itself(routes: Callable[..., list[str]], other: Callable[..., dict[str, str]]) -> None:
+    """It answers itself, also where its own calls are bound after its names lead to us."""
+    assert routes("open", "look", "linked", flags=LATER, limit="600", **other()) == ["600"]
 
 
 def test_what_the_driver_reserves(with_other: Start) -> None:
@@ -284,7 +313,7 @@ def test_processes_of_other_namespaces(with_other: Start) -> None:
 
 def test_a_use_that_is_not_known(with_other: Start) -> None:
     """Where NVML can't say what a process has, the device's own use is said."""
-    program = with_other(limit="900", pids=str(os.getpid()), used=str(2**64 - 1))
+    program = with_other(limit="900", pids=f"{os.getpid()},{os.getpid()}", used=str(2**64 - 1))
     assert numbers(program.do("memory_v2 0")) == [900, 200, 700, 0]
 
 

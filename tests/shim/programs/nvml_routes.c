@@ -4,11 +4,13 @@
  * that the route leads to, or "none". Routes of dlsym: handle, deep (the library is opened with
  * RTLD_DEEPBIND), default, next, dlvsym (a dlsym that is found by dlvsym); and linked, which calls
  * the function by its name: NVML is linked with, or the name is bound at the first call, after
- * `open` has opened it for all (DIRECT). `look` looks up another name, and `use` uses the device. A
- * path is the same file as a PLUGIN, which asks for what comes after it.
+ * `open` has opened it for all (DIRECT). `look` looks up another name, and `use` uses the device;
+ * `close` closes NVML and says whether it stays in memory. A path is the same file as a PLUGIN,
+ * which asks for what comes after it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +84,16 @@ static void *after(const char *plugin)
 	return function();
 }
 
+/* Looks a function up and closes NVML; whether it stays in memory. */
+static bool stays(void)
+{
+	void *library = dlopen(LIBRARY, RTLD_LAZY);
+
+	dlsym(library, NAME);
+	dlclose(library);
+	return dlopen(LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+}
+
 static unsigned long long ask(memory_function function)
 {
 	struct memory memory = { 0 };
@@ -119,6 +131,8 @@ int main(int argc, char **argv)
 			dlsym(RTLD_DEFAULT, "nvmlInit_v2");
 		else if (!strcmp(argv[i], "use"))
 			use_cuda();
+		else if (!strcmp(argv[i], "close"))
+			puts(stays() ? "stays" : "goes");
 		else if (!(found = follow(argv[i])))
 			puts(dlerror() ? "none" : "none, and no error message");
 		else
