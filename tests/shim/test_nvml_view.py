@@ -258,11 +258,11 @@ def test_nvml_stays_in_memory(routes: Callable[..., list[str]]) -> None:
 def other(compile_c: Callable[..., Path], environment: dict[str, str]) -> Callable[..., dict[str, str]]:
     """Compiles ``programs/nvml_other.c``; the variables that make it NVML."""
 
-    def variables(*flags: str, uuid: str = "GPU-0", pids: str = "", used: str = "0") -> dict[str, str]:
+    def variables(*flags: str, uuid: str = "GPU-0", processes: str = "") -> dict[str, str]:
         linked = ("-shared", "-fPIC", f"-Wl,-soname,{NVML},-z,lazy")
         folder = compile_c("programs/nvml_other.c", NVML, *linked, *flags).parent
         path = f"{folder}:{environment['LD_LIBRARY_PATH']}"
-        return {"LD_LIBRARY_PATH": path, "NVML_UUID": uuid, "NVML_PIDS": pids, "NVML_USED": used}
+        return {"LD_LIBRARY_PATH": path, "NVML_UUID": uuid, "NVML_PROCESSES": processes}
 
     return variables
 
@@ -298,29 +298,30 @@ def test_what_the_driver_reserves(with_other: Start) -> None:
 def test_processes_of_other_namespaces(with_other: Start) -> None:
     """Under a limit the list has those that are seen here; where it has others, the device's own use is said."""
     here, nowhere = os.getpid(), 4_000_000
-    program = with_other(pids=f"{here}", used="150")
+    program = with_other(processes=f"{here}:150")
     assert program.do("pids 0") == str(here)
     assert numbers(program.do("memory_v2 0")) == [600, 450, 150, 0]
-    program = with_other(pids=f"{nowhere},{here},0", used="150")
+    program = with_other(processes=f"{nowhere}:8,{here}:150,0:9")
     assert program.do("pids 0") == str(here)
     assert program.do("listed nvmlDeviceGetComputeRunningProcesses_v3 0 0") == "7 1 -"
     entry = struct.pack("=IxxxxQII", here, 150, 3, 4).hex()
     assert program.do("listed nvmlDeviceGetComputeRunningProcesses_v3 0 1") == f"0 1 {entry}"
     assert numbers(program.do("memory_v2 0")) == [600, 0, 600, 0]
-    program = with_other(limit="", pids=f"{nowhere},{here}")
+    program = with_other(limit="", processes=f"{nowhere}:8,{here}:150")
     assert program.do("pids 0") == f"{nowhere} {here}"
 
 
 def test_a_use_that_is_not_known(with_other: Start) -> None:
     """Where NVML can't say what a process has, the device's own use is said."""
-    program = with_other(limit="900", pids=f"{os.getpid()},{os.getpid()}", used=str(2**64 - 1))
+    program = with_other(limit="900", processes=f"{os.getpid()}:100,{os.getpid()}:{2**64 - 1}")
     assert numbers(program.do("memory_v2 0")) == [900, 200, 700, 0]
 
 
 def test_more_processes_than_expected(with_other: Start) -> None:
     """A long list is answered in full."""
-    pids = " ".join([str(os.getpid())] * 500)
-    assert with_other(pids=pids.replace(" ", ",")).do("pids 0") == pids
+    pid = os.getpid()
+    program = with_other(processes=",".join([f"{pid}:1"] * 500))
+    assert program.do("pids 0") == " ".join([str(pid)] * 500)
 
 
 def test_instances_of_a_device(with_other: Start) -> None:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A management library of one device, 1000 bytes large, of which 100 are reserved and 700 used, and
- * whose UUID is $NVML_UUID. Its processes are $NVML_PIDS, with $NVML_USED bytes each. Versions of
+ * whose UUID is $NVML_UUID. Its processes are $NVML_PROCESSES: PID:BYTES,... Versions of
  * functions call each other, as NVML's own may. MINIMAL: it has the memory function alone.
  */
 #include <stdlib.h>
@@ -74,18 +74,18 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory_v2 *memory)
 	return 0;
 }
 
-/* From a caller's text; returns how many there are. */
-static unsigned int read_pids(struct process_v1 *processes, unsigned int room)
+/* Returns how many there are. */
+static unsigned int read_processes(struct process_v1 *processes, unsigned int room)
 {
-	const char *text = getenv("NVML_PIDS");
+	const char *text = getenv("NVML_PROCESSES");
 	unsigned int count = 0;
 
 	for (char *end; *text; text = *end ? end + 1 : end, count++) {
-		unsigned int pid = (unsigned int)strtoul(text, &end, 10);
+		struct process_v1 process = { .pid = (unsigned int)strtoul(text, &end, 10) };
 
+		process.used = strtoull(end + 1, &end, 10);
 		if (count < room)
-			processes[count] =
-				(struct process_v1){ pid, strtoull(getenv("NVML_USED"), NULL, 10) };
+			processes[count] = process;
 	}
 	return count;
 }
@@ -96,7 +96,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned int *coun
 	unsigned int room = *count;
 
 	(void)device;
-	*count = read_pids(processes, room);
+	*count = read_processes(processes, room);
 	return *count > room ? INSUFFICIENT_SIZE : 0;
 }
 

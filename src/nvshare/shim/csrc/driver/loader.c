@@ -19,6 +19,9 @@
  * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
  * way. The driver's functions have no versions, so it finds none of them.
  *
+ * NVML. Its names are not exported, so the real dlsym alone knows what its caller finds; where that
+ * is NVML's own function, the hook is given (nvml.h).
+ *
  * dlmopen. Another namespace has a libcuda of its own, with contexts of its own, to which our slots
  * don't lead: it can't be gated. It is seen and said.
  *
