@@ -20,6 +20,7 @@ HEADERS = (
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
     f"{CSRC}/client/lock_words.h",
+    f"{CSRC}/driver/nvml_abi.h",
     f"{CSRC}/gate/lead.h",
     f"{CSRC}/gate/pace.h",
     f"{CSRC}/memory/account.h",

@@ -8,7 +8,7 @@
  * Each goes on to the real one by a jump, with its arguments as they came: the real one finds out by the return address who
  * asks, and looks for names and files as that object may. Before that, what concerns us is shown to a function of loader.c:
  *
- *   dlsym    names that begin with "cu" or "nc", which nvs_dlsym_hooked may answer itself; while nvs_watching, all
+ *   dlsym    names that begin with "cu", "nc" or "nv", which nvs_dlsym_hooked may answer itself; while nvs_watching, all
  *   dlvsym   names that begin with "dl"
  *   dlopen   RTLD_DEEPBIND; while nvs_watching, all
  *   dlmopen  another namespace than the program's
@@ -95,6 +95,8 @@ BEGIN dlsym
 	cmpb	$'n', (%rsi)
 	jne	.Lpass
 	cmpb	$'c', 1(%rsi)
+	je	.Lask
+	cmpb	$'v', 1(%rsi)
 	jne	.Lpass
 .Lask:
 	ASK	nvs_dlsym_hooked
@@ -207,6 +209,8 @@ BEGIN dlsym
 	b.ne	.Lpass
 	ldrb	w16, [x1, #1]
 	cmp	w16, #'c'
+	b.eq	.Lask
+	cmp	w16, #'v'
 	b.ne	.Lpass
 .Lask:
 	ASK	nvs_dlsym_hooked

@@ -21,6 +21,9 @@
  * dlvsym. Programs with a dlsym of their own find the real one by it; they find ours, in the same
  * way. The driver's functions have no versions, so it finds none of them.
  *
+ * NVML. Its names are not exported, so the real dlsym alone knows what its caller finds; where that
+ * is NVML's own function, the hook is given (nvml.h).
+ *
  * dlmopen. Another namespace has a libcuda of its own, with contexts of its own, to which our slots
  * don't lead: it can't be gated. It is seen and said.
  *
@@ -36,6 +39,7 @@
 
 #include "driver/driver.h"
 #include "driver/nccl.h"
+#include "driver/nvml.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
 #include "driver/watch.h"
@@ -170,6 +174,21 @@ static bool answer_next(const struct nvs_hook *hook, const void *caller, dlsym_f
 	return *answer || found == hook->replacement;
 }
 
+/*
+ * The hook, where the real dlsym finds NVML's own function. NULL: the real dlsym answers, which
+ * knows better than we what its caller may find.
+ */
+static void *answer_nvml(void *handle, const char *name, const void *caller, dlsym_function real)
+{
+	void *found;
+
+	nvs_nvml_look();
+	found = real(handle, name);
+	if (handle == RTLD_NEXT && found != nvs_symbol_after(caller, name))
+		return NULL;
+	return nvs_nvml_hook(name, found);
+}
+
 /* What is found behind us, or nothing, with the error that tells so. */
 static void *look_behind(const char *name, dlsym_function real)
 {
@@ -210,6 +229,12 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	void *replacement;
 
 	nvs_watch_look();
+	if (real && !strncmp(name, "nvml", 4)) {
+		answer.value = answer_nvml(handle, name, caller, real);
+		answer.answered = answer.value != NULL;
+		errno = saved;
+		return answer;
+	}
 	if (exported && real) {
 		answer.answered = answer_nccl(exported, handle, name, caller, real, &answer.value);
 		errno = saved;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "driver/nvml.h"
 #include "driver/watch.h"
 #include "process/thread.h"
 
@@ -73,6 +74,7 @@ struct nvs_device *nvs_device_use(int ordinal)
 	if (nvs_device_known(ordinal) || ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return nvs_device_known(ordinal);
 	nvs_watch_look();
+	nvs_nvml_look();
 	if (NVS_CALL(cuDeviceGetUuid_v2, &uuid, ordinal) != CUDA_SUCCESS &&
 	    NVS_CALL(cuDeviceGetUuid, &uuid, ordinal) != CUDA_SUCCESS)
 		return NULL;

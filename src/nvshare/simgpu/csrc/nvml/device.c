@@ -225,21 +225,28 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t de
 	return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device,
-								  unsigned int *count,
-								  struct nvml_process *processes)
-{
-	int index;
-	nvmlReturn_t result = nvml_index(device, &index);
+/* There are none of these, in whatever version. */
+#define NO_PROCESSES(symbol, entry)                                                            \
+	NVML_EXPORT nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *count, entry *none) \
+	{                                                                                      \
+		int index;                                                                     \
+		nvmlReturn_t result = nvml_index(device, &index);                              \
+                                                                                               \
+		(void)none;                                                                    \
+		if (result != NVML_SUCCESS)                                                    \
+			return result;                                                         \
+		if (!count)                                                                    \
+			return NVML_ERROR_INVALID_ARGUMENT;                                    \
+		*count = 0;                                                                    \
+		return NVML_SUCCESS;                                                           \
+	}
 
-	(void)processes;
-	if (result != NVML_SUCCESS)
-		return result;
-	if (!count)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	*count = 0;
-	return NVML_SUCCESS;
-}
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, struct nvml_process_v1)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, struct nvml_process)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, struct nvml_process)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, struct nvml_process_v1)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, struct nvml_process)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, struct nvml_process)
 
 /*
  * How much of the last second the device was executing something, from its record, newest entry
