@@ -16,7 +16,6 @@ from nvshare.protocol.frames import (
     Allot,
     Arena,
     AskReason,
-    AskShared,
     Backend,
     ClientFrame,
     Drain,
@@ -35,8 +34,6 @@ from nvshare.protocol.frames import (
     LockOk,
     LockReleased,
     Notice,
-    NotShared,
-    OpenShared,
     Priority,
     Progress,
     Reason,
@@ -47,15 +44,13 @@ from nvshare.protocol.frames import (
     Resident,
     SchedOn,
     SchedulerFrame,
-    Share,
-    Shared,
     State,
     Terms,
     Tie,
-    Unshare,
     Waiters,
     Watch,
 )
+from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
 
 __all__ = [
     "CONTAINER_BYTES",

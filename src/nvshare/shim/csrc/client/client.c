@@ -75,7 +75,9 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
-		heard = nvs_memory_heard(&client->memory, &client->connection);
+		heard = nvs_share_heard(&client->share, &client->connection);
+		if (heard == NVS_HEARD_OTHER)
+			heard = nvs_memory_heard(&client->memory, &client->connection);
 		if (heard == NVS_HEARD_MEMORY)
 			return true;
 		event = nvs_lock_event_of(&client->connection.input);
@@ -195,6 +197,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
 	nvs_memory_follow(&client->memory, state);
+	nvs_share_follow(&client->share, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
@@ -236,7 +239,8 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_PENDING_ROOM);
+	nvs_pending_take(&client->pending,
+			 NVS_PENDING_NOTICE | NVS_PENDING_ROOM | NVS_PENDING_SHARED);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
 	handle_reports(client);
@@ -248,6 +252,7 @@ static void handle_pending(struct nvs_client *client)
 		post_memory(client, now, false);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
+	nvs_share_say(&client->share, &client->connection);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.

@@ -86,6 +86,11 @@ static void room_changed(struct nvs_device *device)
 	nvs_pending_add(&device->client->pending, NVS_PENDING_ROOM);
 }
 
+static void shared_changed(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_SHARED);
+}
+
 static void notice_said(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
@@ -97,6 +102,7 @@ static const struct nvs_listener listener = {
 	.wanted = want,
 	.footprint_changed = footprint_changed,
 	.room_changed = room_changed,
+	.shared_changed = shared_changed,
 };
 
 void nvs_client_start(struct nvs_device *device)
@@ -106,7 +112,7 @@ void nvs_client_start(struct nvs_device *device)
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = client->connection.descriptor = -1;
-	client->worker.device = client->memory.device = device;
+	client->worker.device = client->memory.device = client->share.device = device;
 	client->worker.tell = hear;
 	nvs_files_lock();
 	nvs_pending_open(&client->pending);

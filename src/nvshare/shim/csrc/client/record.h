@@ -13,6 +13,7 @@
 #include "client/lock_types.h"
 #include "client/memory_frames.h"
 #include "client/pending.h"
+#include "client/share_frames.h"
 #include "client/worker.h"
 
 struct nvs_device;
@@ -23,6 +24,7 @@ enum nvs_client_pending {
 	NVS_PENDING_FOOTPRINT = 2,
 	NVS_PENDING_NOTICE = 4,
 	NVS_PENDING_ROOM = 8,
+	NVS_PENDING_SHARED = 16,
 	NVS_PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 
@@ -34,6 +36,7 @@ struct nvs_client {
 	struct nvs_connection connection;
 	struct nvs_worker worker;
 	struct nvs_memory_frames memory;
+	struct nvs_share_frames share;
 	uint32_t notices_known; /* to the scheduler; a bit for each */
 };
 

@@ -43,6 +43,8 @@ struct nvs_listener {
 	void (*footprint_changed)(struct nvs_device *device);
 	/* room.h: there is something to say, or all is in for which the gate waited. */
 	void (*room_changed)(struct nvs_device *device);
+	/* exports.h, parts.h: there is something to say. */
+	void (*shared_changed)(struct nvs_device *device);
 };
 
 struct nvs_device {

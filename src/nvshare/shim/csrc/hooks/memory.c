@@ -13,6 +13,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/exports.h"
 #include "memory/swap/unified.h"
 
 static CUcontext current_context(void)
@@ -171,8 +172,10 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	CUresult result;
 	bool known;
 
-	if (nvs_block_free(dptr, &result))
+	if (nvs_block_free(dptr, &result)) {
+		nvs_exports_check();
 		return result;
+	}
 	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
 	if (known && entry.plain)
 		return released(nvs_memory_of(nvs_device_known(entry.device))->free(dptr), true,
@@ -248,14 +251,9 @@ NVS_HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 }
 
 /*
- * What another process or another interface allocated is in their account: opening it took nothing,
- * closing it gives nothing.
+ * What another interface allocated is in its account: opening it took nothing, closing it gives
+ * nothing.
  */
-NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
-{
-	return NVS_CALL(cuIpcCloseMemHandle, dptr);
-}
-
 NVS_HOOK(cuDestroyExternalMemory, CUexternalMemory extMem)
 {
 	return NVS_CALL(cuDestroyExternalMemory, extMem);

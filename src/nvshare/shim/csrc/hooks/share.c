@@ -9,30 +9,85 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "memory/swap/blocks.h"
-#include "memory/swap/chunk.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/exports.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/look.h"
+#include "memory/swap/opens.h"
 #include "memory/swap/virtual.h"
 #include "process/notices.h"
-
-/* Another process would open memory that is not there when this one's turn is over. */
-NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
-{
-	struct nvs_block block;
-
-	if (!nvs_block_find(dptr, &block))
-		return NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
-	/* Of virtual memory the driver has no such handles either. */
-	if (block.kind == NVS_BLOCK_MAPPING || !pHandle)
-		return CUDA_ERROR_INVALID_VALUE;
-	nvs_notice(NVS_NOTICE_IPC);
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
 
 /* Something of this process was made known to others, or not: then it may still move. */
 static CUresult shared(CUresult result, bool pinned)
 {
 	return result == CUDA_SUCCESS && !pinned ? CUDA_ERROR_SYSTEM_NOT_READY : result;
+}
+
+/*
+ * Memory that swaps has handles of ours, and stays where it is from then on. Here the process
+ * becomes one that others' work may wait for: the handle's bytes are what both sides know.
+ */
+NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
+{
+	struct nvs_block block;
+	struct nvs_pass pass;
+	CUresult result;
+
+	if (!nvs_block_find(dptr, &block))
+		return NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
+	/* Of virtual memory, and of others' memory, the driver has no such handles either. */
+	if (block.kind != NVS_BLOCK_PLAIN || !pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (nvs_export_find(&block, pHandle))
+		return CUDA_SUCCESS;
+	if (!nvs_chunks_exportable(block.device)) {
+		nvs_notice(NVS_NOTICE_NO_IPC);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	result = nvs_look_enter(&pass, block.device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = shared(result, nvs_block_pin(block.start, block.bytes));
+	nvs_gate_leave(&pass, result);
+	if (result == CUDA_SUCCESS)
+		result = nvs_export_add(&block, pHandle);
+	if (result == CUDA_SUCCESS)
+		nvs_notice(NVS_NOTICE_IPC);
+	return result;
+}
+
+/* The other side of it: the process's work may wait for that of the one that gave the handle. */
+static CUresult open_ours(const struct nvs_shared_handle *handle, CUdeviceptr *pointer,
+			  unsigned int flags)
+{
+	if (!pointer || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return nvs_open_map(handle, pointer);
+}
+
+NVS_HOOK(cuIpcOpenMemHandle, CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle, unsigned int Flags)
+{
+	struct nvs_shared_handle ours;
+
+	return nvs_shared_read(&handle, &ours) ? open_ours(&ours, pdptr, Flags)
+					       : NVS_CALL(cuIpcOpenMemHandle, pdptr, handle, Flags);
+}
+
+NVS_HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle, unsigned int Flags)
+{
+	struct nvs_shared_handle ours;
+
+	return nvs_shared_read(&handle, &ours)
+		       ? open_ours(&ours, pdptr, Flags)
+		       : NVS_CALL(cuIpcOpenMemHandle_v2, pdptr, handle, Flags);
+}
+
+/* Opening took nothing of this process's account, closing gives nothing. */
+NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
+{
+	CUresult result;
+
+	return nvs_open_close(dptr, &result) ? result : NVS_CALL(cuIpcCloseMemHandle, dptr);
 }
 
 NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
@@ -72,7 +127,7 @@ NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
                                                                                         \
 		if (!NVS_REAL(symbol))                                                  \
 			return CUDA_ERROR_NOT_FOUND;                                    \
-		if (!nvs_block_find(start, &block))                                     \
+		if (!nvs_block_find(start, &block) || block.kind == NVS_BLOCK_OPENED)   \
 			return NVS_REAL(symbol) arguments;                              \
 		result = nvs_look_enter(&pass, block.device);                           \
 		if (result != CUDA_SUCCESS)                                             \
