@@ -5,16 +5,13 @@
  * the thread that makes the descriptors: the driver's calls for it may wait, and the client never
  * does. Descriptors are noted and closed with nvs_files_lock held.
  */
-#define _GNU_SOURCE
 #include "memory/swap/exports.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "driver/driver.h"
@@ -77,16 +74,6 @@ static void give(void)
 	nvs_cancel_on();
 }
 
-static void write_handle(const struct export *export, CUipcMemHandle_v1 *to)
-{
-	struct nvs_shared_handle handle = { .bytes = export->bytes };
-
-	memcpy(handle.magic, NVS_SHARED_MAGIC, sizeof(handle.magic));
-	memcpy(handle.key, export->key, sizeof(handle.key));
-	memcpy(handle.device_uuid, export->device->uuid, sizeof(handle.device_uuid));
-	memcpy(to, &handle, sizeof(*to));
-}
-
 /* With the lock held. */
 static struct export *by_id(unsigned long long id)
 {
@@ -113,7 +100,7 @@ bool nvs_export_find(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
 	take();
 	export = by_id(block->id);
 	if (export)
-		write_handle(export, handle);
+		nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
 	give();
 	return export;
 }
@@ -126,15 +113,6 @@ bool nvs_export_is_own(const uint8_t key[NVS_WIRE_KEY_BYTES])
 	own = by_key(key);
 	give();
 	return own;
-}
-
-static bool draw_key(uint8_t key[NVS_WIRE_KEY_BYTES])
-{
-	int saved = errno;
-	bool drawn = syscall(SYS_getrandom, key, NVS_WIRE_KEY_BYTES, 0) == NVS_WIRE_KEY_BYTES;
-
-	errno = saved;
-	return drawn;
 }
 
 /* With the lock held; takes the new one, or leaves it to the caller. */
@@ -152,7 +130,7 @@ static CUresult add(struct export *made, CUipcMemHandle_v1 *handle, bool *added)
 		*added = true;
 		atomic_store(&used, true);
 	}
-	write_handle(export, handle);
+	nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
 	return CUDA_SUCCESS;
 }
 
@@ -168,7 +146,7 @@ CUresult nvs_export_add(const struct nvs_block *block, CUipcMemHandle_v1 *handle
 	made->start = block->start;
 	made->bytes = block->bytes;
 	made->id = block->id;
-	if (!draw_key(made->key)) {
+	if (!nvs_shared_draw(made->key)) {
 		free(made);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
