@@ -1,4 +1,4 @@
-"""Programs under the library that give memory to each other (CUDA IPC): each does what a test says, a line at a time."""
+"""Programs under the library that give memory to each other (CUDA IPC): each does what a test says."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SharingProgram:
 
     def answer(self) -> object:
         """What came of it."""
-        return eval(self._line())  # noqa: S307
+        return eval(self._line())
 
     def do(self, expression: str) -> object:
         """Both."""
