@@ -254,6 +254,7 @@ def test_who_gave_it_does_not_answer(served: Callable[[], Scheduler], start: Sta
     scheduler = served()
     giver, taker = start(), start()
     handle = giver.text(f"get(allocate({3 * MIB}))")
+    assert taker.do(f"close(open_it('{handle}'))") == "CUDA_SUCCESS"
     giver.process.send_signal(signal.SIGSTOP)
     assert taker.do(f"open_it('{handle}')") == "CUDA_ERROR_INVALID_HANDLE"
     giver.process.send_signal(signal.SIGCONT)
