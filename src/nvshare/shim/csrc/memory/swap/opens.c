@@ -69,10 +69,13 @@ static CUresult grant(const struct opened *opened)
 			descriptions, count);
 }
 
+/* As it was mapped: part by part. */
 static void unmap(const struct nvs_block *block, uint64_t mapped)
 {
-	if (mapped)
-		NVS_CALL(cuMemUnmap, block->mapping, mapped);
+	for (uint64_t at = 0, part; at < mapped; at += part) {
+		part = mapped - at < NVS_CHUNK_BYTES ? mapped - at : NVS_CHUNK_BYTES;
+		NVS_CALL(cuMemUnmap, block->mapping + at, part);
+	}
 	NVS_CALL(cuMemAddressFree, block->mapping, block->mapping_bytes);
 }
 
