@@ -76,6 +76,12 @@ FRAMES = st.one_of(
     st.builds(wire.Watch, U32),
     st.builds(wire.Progress, U64, U64, U64, U64),
     st.builds(wire.Limit, U64, U64),
+    st.builds(wire.Share, KEY),
+    st.builds(wire.Unshare, KEY),
+    st.builds(wire.OpenShared, U32, KEY, U32),
+    st.builds(wire.AskShared, U32, KEY, U32),
+    st.builds(wire.Shared, U32, U32, U32, U64, U64),
+    st.builds(wire.NotShared, U32, text(wire.TEXT_BYTES)),
 )
 
 
@@ -89,7 +95,7 @@ def test_round_trip(frame: wire.Frame) -> None:
     assert wire.decode(bytearray(data)) == frame
 
 
-@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 24))
+@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 40))
 def test_any_bytes_are_a_frame_or_an_error(data: bytes, kind: int) -> None:
     """No bytes make the decoder fail in another way than by saying that they are no frame."""
     for candidate in (data, bytes([wire.MAGIC, wire.VERSION, kind]) + data[3:]):

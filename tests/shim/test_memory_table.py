@@ -54,11 +54,14 @@ OURS = {
     "cuPointerGetAttribute": "a block of ours",
     "cuPointerGetAttributes": "a block of ours",
     "cuPointerSetAttribute": "a block of ours",
-    "cuIpcGetMemHandle": "refused for a block of ours",
+    "cuIpcOpenMemHandle": "a handle of ours",
+    "cuIpcOpenMemHandle_v2": "a handle of ours",
+    "cuIpcCloseMemHandle": "what a handle of ours was opened for",
 }
 """Answered by us for memory of ours, whether it is out or not."""
 
 STAYS = {
+    "cuIpcGetMemHandle": "waits, and the memory stays where it is from then on",
     "cuMemExportToShareableHandle": "waits, and the memory stays where it is from then on",
     "cuMemGetHandleForAddressRange": "waits, and the memory stays where it is from then on",
     "cuMulticastBindMem": "waits, and the memory stays where it is from then on",
@@ -121,9 +124,6 @@ HARMLESS = {
     "cuGraphNodeGetEnabled": "no address is looked at",
     "cuGraphicsResourceGetMappedPointer": "memory of others, which does not move",
     "cuGraphicsResourceGetMappedPointer_v2": "memory of others, which does not move",
-    "cuIpcCloseMemHandle": "memory of others, which does not move",
-    "cuIpcOpenMemHandle": "memory of others, which does not move",
-    "cuIpcOpenMemHandle_v2": "memory of others, which does not move",
     "cuLibraryGetGlobal": "memory of modules does not move",
     "cuLibraryGetManaged": "memory of modules does not move",
     "cuModuleGetGlobal": "memory of modules does not move",

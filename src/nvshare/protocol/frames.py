@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from nvshare._core import lib
+from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
 
 
 class State(IntEnum):
@@ -323,6 +324,11 @@ ClientFrame = (
     | Leave
     | Idle
     | Progress
+    | Share
+    | Unshare
+    | OpenShared
+    | Shared
+    | NotShared
 )
 SchedulerFrame = (
     SchedOn
@@ -339,5 +345,8 @@ SchedulerFrame = (
     | Gang
     | Watch
     | Limit
+    | AskShared
+    | Shared
+    | NotShared
 )
 Frame = ClientFrame | SchedulerFrame

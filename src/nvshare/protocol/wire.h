@@ -62,7 +62,15 @@ enum nvs_wire_type {
 	/* scheduler: say PROGRESS each idle_microseconds while you hold; 0: no more */
 	NVS_WATCH = 28,
 	NVS_PROGRESS = 29, /* client: how far my work is */
-	NVS_LIMIT = 30	   /* scheduler: what your container may allocate on the device */
+	NVS_LIMIT = 30,	   /* scheduler: what your container may allocate on the device */
+	/* client: who knows this key may have memory of mine on the device: ask me for it */
+	NVS_SHARE = 31,
+	NVS_UNSHARE = 32,     /* client: nobody may any more */
+	NVS_OPEN_SHARED = 33, /* client: let me have part `index` of `key`; as `request` */
+	NVS_ASK_SHARED = 34,  /* scheduler: give part `index` of `key`; as `request` of mine */
+	/* both, with a descriptor: the part that `request` asked for */
+	NVS_SHARED = 35,
+	NVS_NOT_SHARED = 36 /* both: `request` has no such part to come, because of `text` */
 };
 
 /* Which of the later frames a scheduler knows. */
@@ -152,6 +160,15 @@ struct nvs_wire_limit {
 	uint64_t others_bytes; /* what other processes of the container have allocated of it */
 };
 
+/* Memory of one client that another one maps. */
+struct nvs_wire_shared {
+	uint8_t key[NVS_WIRE_KEY_BYTES]; /* SHARE, UNSHARE, OPEN_SHARED, ASK_SHARED */
+	uint32_t index;			 /* OPEN_SHARED, ASK_SHARED, SHARED: a part, from 0 */
+	uint32_t count;			 /* SHARED: of parts */
+	uint64_t part_bytes;		 /* SHARED: of this one */
+	uint64_t offset_bytes;		 /* SHARED: where in the first one it begins */
+};
+
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
@@ -167,8 +184,8 @@ struct nvs_frame {
 	/* WAITERS: how long a holder is idle before it gives way; WATCH: between two PROGRESS */
 	uint32_t idle_microseconds;
 	/*
-	 * GROW, JOIN: counts up, for each; ALLOT: the newest that it grants, 0 for none;
-	 * REFUSE_GROWTH, JOINED
+	 * GROW, JOIN, OPEN_SHARED, ASK_SHARED: counts up, for each; ALLOT: the newest that it
+	 * grants, 0 for none; REFUSE_GROWTH, JOINED, SHARED, NOT_SHARED
 	 */
 	uint32_t request;
 	uint64_t client_id; /* SCHED_ON */
@@ -185,8 +202,8 @@ struct nvs_frame {
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES]; /* REGISTER: as cuDeviceGetUuid_v2 gives it */
 	union {
 		/*
-		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH: the text;
-		 * NUL-terminated UTF-8
+		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH, NOT_SHARED: the
+		 * text; NUL-terminated UTF-8
 		 */
 		char text[NVS_WIRE_TEXT_BYTES];
 		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */
@@ -194,6 +211,7 @@ struct nvs_frame {
 		struct nvs_wire_gang gang;	   /* JOIN, LEAVE, GANG */
 		struct nvs_wire_progress progress; /* PROGRESS */
 		struct nvs_wire_limit limit;
+		struct nvs_wire_shared shared;
 	};
 	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
 	char name_hint[NVS_WIRE_NAME_BYTES];

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from enum import IntEnum
 from typing import Any, assert_never
 
 from nvshare._core import ffi, lib
+from nvshare.protocol.frame_types import FrameType
 from nvshare.protocol.frames import (
     Allot,
     Arena,
@@ -50,6 +50,7 @@ from nvshare.protocol.frames import (
     Waiters,
     Watch,
 )
+from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
 
 __all__ = [
     "CONTAINER_BYTES",
@@ -64,6 +65,7 @@ __all__ = [
     "Allot",
     "Arena",
     "AskReason",
+    "AskShared",
     "Backend",
     "ClientFrame",
     "Drain",
@@ -82,7 +84,9 @@ __all__ = [
     "Limit",
     "LockOk",
     "LockReleased",
+    "NotShared",
     "Notice",
+    "OpenShared",
     "Priority",
     "Progress",
     "Reason",
@@ -93,9 +97,12 @@ __all__ = [
     "Resident",
     "SchedOn",
     "SchedulerFrame",
+    "Share",
+    "Shared",
     "State",
     "Terms",
     "Tie",
+    "Unshare",
     "VersionError",
     "Waiters",
     "Watch",
@@ -129,39 +136,6 @@ NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
 CONTAINER_BYTES: int = lib.NVS_WIRE_CONTAINER_BYTES
 KEY_BYTES: int = lib.NVS_WIRE_KEY_BYTES
 FRAME_BYTES: int = ffi.sizeof(_FRAME)
-
-
-class FrameType(IntEnum):
-    """What a frame says."""
-
-    REGISTER = lib.NVS_REGISTER
-    SCHED_ON = lib.NVS_SCHED_ON
-    REQ_LOCK = lib.NVS_REQ_LOCK
-    LOCK_OK = lib.NVS_LOCK_OK
-    DROP_LOCK = lib.NVS_DROP_LOCK
-    LOCK_RELEASED = lib.NVS_LOCK_RELEASED
-    FOOTPRINT = lib.NVS_FOOTPRINT
-    WAITERS = lib.NVS_WAITERS
-    REFUSED = lib.NVS_REFUSED
-    DRAIN_REPORT = lib.NVS_DRAIN_REPORT
-    NOTICE = lib.NVS_NOTICE
-    ASK_REASON = lib.NVS_ASK_REASON
-    REASON = lib.NVS_REASON
-    GROW = lib.NVS_GROW
-    ALLOT = lib.NVS_ALLOT
-    EVICT = lib.NVS_EVICT
-    RESIDENT = lib.NVS_RESIDENT
-    REFUSE_GROWTH = lib.NVS_REFUSE_GROWTH
-    ARENA = lib.NVS_ARENA
-    TERMS = lib.NVS_TERMS
-    JOIN = lib.NVS_JOIN
-    LEAVE = lib.NVS_LEAVE
-    JOINED = lib.NVS_JOINED
-    GANG = lib.NVS_GANG
-    IDLE = lib.NVS_IDLE
-    WATCH = lib.NVS_WATCH
-    PROGRESS = lib.NVS_PROGRESS
-    LIMIT = lib.NVS_LIMIT
 
 
 def encode(frame: Frame) -> bytes:
@@ -202,7 +176,9 @@ def encode(frame: Frame) -> bytes:
             raw.type = FrameType.IDLE
         case Grow() | Allot() | Evict() | Resident() | Arena() | Terms() | Watch() | Progress() | Limit():
             _encode_plain(raw, frame)
-        case Join() | Leave() | Joined() | Gang():
+        case NotShared(request, text):
+            raw.type, raw.request, raw.text = FrameType.NOT_SHARED, request, _to_field(text, TEXT_BYTES)
+        case Join() | Leave() | Joined() | Gang() | Share() | Unshare() | OpenShared() | AskShared() | Shared():
             _encode_plain(raw, frame)
         case _:
             assert_never(frame)
@@ -247,6 +223,8 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
             return Reason(_from_field(raw.text))
         case FrameType.REFUSE_GROWTH:
             return RefuseGrowth(raw.request, _from_field(raw.text))
+        case FrameType.NOT_SHARED:
+            return NotShared(raw.request, _from_field(raw.text))
         case FrameType.IDLE:
             return Idle()
         case known if known in _PLAIN_FRAMES:
@@ -310,6 +288,11 @@ _PLAIN_TYPES: dict[type, FrameType] = {
     Watch: FrameType.WATCH,
     Progress: FrameType.PROGRESS,
     Limit: FrameType.LIMIT,
+    Share: FrameType.SHARE,
+    Unshare: FrameType.UNSHARE,
+    OpenShared: FrameType.OPEN_SHARED,
+    AskShared: FrameType.ASK_SHARED,
+    Shared: FrameType.SHARED,
 }
 """Frames whose fields are called as the layout calls them, in the frame itself or in one part of it."""
 _PLAIN_FRAMES = {number: frame for frame, number in _PLAIN_TYPES.items()}
@@ -320,6 +303,11 @@ _PARTS = {
     Gang: "gang",
     Progress: "progress",
     Limit: "limit",
+    Share: "shared",
+    Unshare: "shared",
+    OpenShared: "shared",
+    AskShared: "shared",
+    Shared: "shared",
 }
 _PART_OF = {frame: _PARTS.get(frame, "memory") for frame in _PLAIN_TYPES}
 _IN_PART = {

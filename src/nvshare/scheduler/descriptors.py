@@ -7,8 +7,10 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-_OWN = 48
-"""Of the admin API, kubelet, files in /proc, segments of arenas, processes that are about to end."""
+_OWN = 80
+"""Of the admin API, kubelet, files in /proc, segments of arenas, processes that are about to end.
+
+And what goes from one client to another (``clients.sharing``)."""
 _PROBES = 48
 """Of those who probe and scrape."""
 MOST_CLIENTS = 16384

@@ -35,6 +35,7 @@ from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
+from nvshare.scheduler.clients.sharing import Sharing
 from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
@@ -219,9 +220,10 @@ class _Running:
             self._memberships,
             self._peer_log,
         )
+        self._sharing = Sharing(loop, self._dispatcher)
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
-            wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher),
+            wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
         }
         self._memory = MemoryWatch(
             loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.awaited
@@ -302,6 +304,7 @@ class _Running:
             connection.abandon()
         self._awaited.stop()
         self._swapping.stop()
+        self._sharing.stop()
         if self._idle is not None:
             self._idle.close()
         await asyncio.gather(self._admin.stop(), self._public.stop())

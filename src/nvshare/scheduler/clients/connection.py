@@ -6,7 +6,9 @@ time, and a grant must be sent before the callback that decided it returns.
 
 from __future__ import annotations
 
+import array
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -21,6 +23,8 @@ from nvshare.scheduler.pods.kill import kill_peer
 from nvshare.scheduler.pods.peer import Peer
 
 _READ_BYTES = 4096
+_DESCRIPTOR_SPACE = socket.CMSG_LEN(array.array("i").itemsize)
+"""For one: with more, or with one that nobody asked for, the kernel says that it has thrown something away."""
 
 
 class Session(Protocol):
@@ -48,6 +52,7 @@ class Connection:
 
     __slots__ = (
         "_buffer",
+        "_descriptors",
         "_fd",
         "_half_frames",
         "_log",
@@ -59,6 +64,7 @@ class Connection:
         "_session",
         "_sessions",
         "_socket",
+        "expects",
         "peer",
     )
 
@@ -84,6 +90,10 @@ class Connection:
         self._reading = reading
         self._log = log
         self._buffer = b""
+        self._descriptors: tuple[int, ...] = ()
+        """Those that came, in their order; no more than are expected."""
+        self.expects = 0
+        """How many descriptors the peer may send now."""
         self._message_bytes = 0
         self._session: Session | None = None
         self._outbox: Outbox | None = None
@@ -111,6 +121,14 @@ class Connection:
         elif not self._outbox.add(message, parcel):
             self._loop.call_soon(self.drop, "it reads nothing of what it is sent", Fault.NOT_READING)
 
+    def take_descriptor(self) -> int:
+        """The one that came with a message, the caller's to close; PeerError if none came."""
+        if not self._descriptors:
+            raise PeerError("a descriptor is missing")
+        first, *rest = self._descriptors
+        self._descriptors = tuple(rest)
+        return first
+
     def kill(self) -> None:
         """Ends the peer's process with SIGKILL; OSError if that is not possible."""
         kill_peer(self._socket, self.peer)
@@ -133,6 +151,9 @@ class Connection:
             self._outbox = None
         self._fd = -1
         self._socket.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = ()
         self._buffer = b""
         self._half_frames.end(self)
         self._owner.forget(self)
@@ -157,12 +178,18 @@ class Connection:
 
     def read(self) -> int:
         """See ``fair_reading.Source``."""
+        space = _DESCRIPTOR_SPACE if self.expects else 0
         try:
-            data = self._socket.recv(_READ_BYTES)
+            data, control, flags, _address = self._socket.recvmsg(_READ_BYTES, space, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return 1
         except OSError:
-            data = b""
+            data, control, flags = b"", [], 0
+        if control or flags & socket.MSG_CTRUNC:
+            self._keep(control)
+            if flags & socket.MSG_CTRUNC or len(self._descriptors) > self.expects:
+                self.drop("it sent a descriptor that nobody asked for", Fault.PROTOCOL)
+                return 1
         if not data:
             self._on_end()
             return 1
@@ -171,6 +198,11 @@ class Connection:
         except PeerError as error:
             self.drop(str(error), error.fault)
         return 1 + len(data) // (self._message_bytes or len(data))
+
+    def _keep(self, control: list[tuple[int, int, bytes]]) -> None:
+        for level, kind, raw in control:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self._descriptors += tuple(array.array("i", raw))
 
     def _on_end(self) -> None:
         if self._buffer:

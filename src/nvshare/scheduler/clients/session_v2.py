@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
-from nvshare.scheduler.clients import reason, translate
+from nvshare.scheduler.clients import reason, sharing, translate
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.clients.sharing import Sharing
 from nvshare.scheduler.core.actions import ClientAction, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event, ProgressOffered
@@ -36,12 +37,14 @@ class SessionV2:
         "_registrar",
         "_said_terms",
         "_scope",
+        "_sharing",
         "_swaps",
         "_told_memory",
     )
 
-    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher, sharing: Sharing) -> None:
         self._connection = connection
+        self._sharing = sharing
         self._registrar = registrar
         self._dispatcher = dispatcher
         self._number = 0
@@ -83,7 +86,9 @@ class SessionV2:
                 self._tie(frame)
             case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
-            case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena():
+            case wire.Share() | wire.Unshare() | wire.OpenShared() | wire.Shared() | wire.NotShared():
+                self._share(frame)
+            case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena() | wire.AskShared():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case _:
                 assert_never(frame)
@@ -116,6 +121,7 @@ class SessionV2:
     def closed(self) -> None:
         """See ``connection.Session``."""
         if self._number:
+            self._sharing.left(self._number)
             self._registrar.remove(self._number)
 
     def _register(self, frame: wire.Register) -> None:
@@ -166,6 +172,11 @@ class SessionV2:
         if isinstance(frame, wire.Resident) and not self._told_memory:
             self._told_memory = True
             self._registrar.told_memory(self._number, frame.arena_bytes)
+
+    def _share(self, frame: sharing.Frame) -> None:
+        if not self._number:
+            raise PeerError(f"it sent {frame} before REGISTER")
+        self._sharing.heard(self._number, self._connection, frame)
 
     def _tell(self, frame: wire.ReqLock | wire.LockReleased | wire.Footprint) -> None:
         if not self._number:

@@ -18,7 +18,9 @@
 #include "memory/room_lock.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
+#include "memory/swap/exports.h"
 #include "memory/swap/mover.h"
+#include "memory/swap/opens.h"
 #include "process/files.h"
 #include "process/fork.h"
 #include "process/notices.h"
@@ -40,6 +42,8 @@ static void forked(void)
 	nvs_movers_forked();
 	nvs_ties_forked();
 	nvs_tied_forked();
+	nvs_exports_forked();
+	nvs_opens_forked();
 	nvs_clients_forked();
 	nvs_notices_forked();
 	nvs_files_unlock();

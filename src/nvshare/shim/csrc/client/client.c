@@ -116,9 +116,11 @@ static bool read_frame(struct nvs_client *client)
 	case NVS_RECEIVED_FRAME:
 		if (nvs_join_heard(client->device, &client->connection))
 			return true;
-		heard = nvs_gang_heard(client->device, &client->connection)
-				? nvs_memory_heard(&client->memory, &client->connection)
-				: NVS_HEARD_WRONG;
+		heard = nvs_share_heard(&client->share, &client->connection);
+		if (heard == NVS_HEARD_OTHER)
+			heard = nvs_gang_heard(client->device, &client->connection)
+					? nvs_memory_heard(&client->memory, &client->connection)
+					: NVS_HEARD_WRONG;
 		if (heard == NVS_HEARD_MEMORY)
 			return true;
 		if (heard == NVS_HEARD_OTHER &&
@@ -259,6 +261,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	nvs_progress_follow(&client->progress, state);
 	nvs_gang_follow(client->device, state);
 	nvs_join_follow(client->device, state);
+	nvs_share_follow(&client->share, state);
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
@@ -305,7 +308,8 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_PENDING_ROOM);
+	nvs_pending_take(&client->pending,
+			 NVS_PENDING_NOTICE | NVS_PENDING_ROOM | NVS_PENDING_SHARED);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_TIES))
 		post_ties(client);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
@@ -321,6 +325,7 @@ static void handle_pending(struct nvs_client *client)
 		post_progress(client);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
+	nvs_share_say(&client->share, &client->connection);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.

@@ -93,6 +93,11 @@ static void ties_changed(struct nvs_device *device)
 	nvs_pending_add(&device->client->pending, NVS_PENDING_TIES);
 }
 
+static void shared_changed(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_SHARED);
+}
+
 static void notice_said(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
@@ -105,6 +110,7 @@ static const struct nvs_listener listener = {
 	.footprint_changed = footprint_changed,
 	.room_changed = room_changed,
 	.ties_changed = ties_changed,
+	.shared_changed = shared_changed,
 };
 
 void nvs_client_start(struct nvs_device *device)
@@ -114,7 +120,8 @@ void nvs_client_start(struct nvs_device *device)
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = client->connection.descriptor = -1;
-	client->worker.device = client->memory.device = client->progress.device = device;
+	client->worker.device = client->memory.device = device;
+	client->progress.device = client->share.device = device;
 	client->worker.tell = hear;
 	nvs_files_lock();
 	nvs_pending_open(&client->pending);

@@ -7,6 +7,7 @@
 #include "client/connection.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -108,6 +109,33 @@ void nvs_connection_send(struct nvs_connection *connection, const struct nvs_fra
 	if (send(connection->socket, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) !=
 	    (ssize_t)sizeof(*frame))
 		connection->broken = true;
+}
+
+bool nvs_connection_send_with(struct nvs_connection *connection, const struct nvs_frame *frame,
+			      int descriptor)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				  .cmsg_level = SOL_SOCKET,
+				  .cmsg_type = SCM_RIGHTS } };
+	struct iovec all = { .iov_base = (void *)(uintptr_t)frame, .iov_len = sizeof(*frame) };
+	struct msghdr message = {
+		.msg_iov = &all,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t went;
+
+	memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(int));
+	went = sendmsg(connection->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (went < 0 && errno == ETOOMANYREFS)
+		return false;
+	if (went != (ssize_t)sizeof(*frame))
+		connection->broken = true;
+	return true;
 }
 
 /* With nvs_files_lock held. False: more came than the one that a frame may have. */

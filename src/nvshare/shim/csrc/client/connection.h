@@ -36,6 +36,9 @@ void nvs_connection_close_descriptor(struct nvs_connection *connection);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);
+/* With a descriptor, which stays the caller's. False: it can't go now; the frame did not either. */
+bool nvs_connection_send_with(struct nvs_connection *connection, const struct nvs_frame *frame,
+			      int descriptor);
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection);
 
 #endif

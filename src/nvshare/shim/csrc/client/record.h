@@ -14,6 +14,7 @@
 #include "client/memory_frames.h"
 #include "client/pending.h"
 #include "client/progress_frames.h"
+#include "client/share_frames.h"
 #include "client/worker.h"
 
 struct nvs_device;
@@ -25,6 +26,7 @@ enum nvs_client_pending {
 	NVS_PENDING_NOTICE = 4,
 	NVS_PENDING_ROOM = 8,
 	NVS_PENDING_TIES = 16,
+	NVS_PENDING_SHARED = 32,
 	NVS_PENDING_REPORT = 0x100 /* times a bit of nvs_report */
 };
 
@@ -37,6 +39,7 @@ struct nvs_client {
 	struct nvs_worker worker;
 	struct nvs_memory_frames memory;
 	struct nvs_progress_frames progress;
+	struct nvs_share_frames share;
 	uint32_t notices_known; /* to the scheduler; a bit for each */
 };
 

@@ -47,6 +47,8 @@ struct nvs_listener {
 	/* room.h: there is something to say, or all is in for which the gate waited. */
 	void (*room_changed)(struct nvs_device *device);
 	void (*ties_changed)(struct nvs_device *device);
+	/* exports.h, parts.h: there is something to say. */
+	void (*shared_changed)(struct nvs_device *device);
 };
 
 struct nvs_device {

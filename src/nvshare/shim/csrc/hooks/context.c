@@ -11,6 +11,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/exports.h"
 
 #define CONTEXT_BYTES (640ull << 20) /* about what the driver takes for one */
 
@@ -131,6 +132,7 @@ static void context_ended(struct nvs_context *entry, CUcontext context, struct n
 	if (gone && context) {
 		nvs_capture_context_ended(context);
 		nvs_memory_context_gone(context);
+		nvs_exports_check();
 	}
 }
 

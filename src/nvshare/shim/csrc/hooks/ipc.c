@@ -2,15 +2,20 @@
 /*
  * Hooks of memory and events that processes give each other (CUDA IPC). Who gives them out and who
  * opens them have the same bytes, and are tied by them: work of one may wait for work of the other.
- * Both are tied before they can go on with it. Memory that swaps is not given out: another process
- * would open what is not there when this one's turn is over. No state.
+ * Both are tied before they can go on with it. Memory that swaps has handles of ours, and stays
+ * where it is from then on: else another process would open what is not there. No state.
  */
 #include <string.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/pass.h"
 #include "gate/streams.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/exports.h"
+#include "memory/swap/look.h"
+#include "memory/swap/opens.h"
 #include "process/digest.h"
 #include "process/notices.h"
 #include "ties/tied.h"
@@ -60,6 +65,34 @@ static CUresult ended(CUresult result, struct nvs_tied *ties)
 	return result;
 }
 
+/* Of a block of ours. */
+static CUresult give(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+{
+	struct nvs_pass pass;
+	CUresult result;
+
+	/* Of virtual memory, and of others' memory, the driver has no such handles either. */
+	if (block->kind != NVS_BLOCK_PLAIN || !handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (nvs_export_find(block, handle))
+		return CUDA_SUCCESS;
+	if (!nvs_chunks_exportable(block->device)) {
+		nvs_notice(NVS_NOTICE_NO_IPC);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	result = nvs_look_enter(&pass, block->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!nvs_block_pin(block->start, block->bytes))
+		result = CUDA_ERROR_SYSTEM_NOT_READY;
+	nvs_gate_leave(&pass, result);
+	if (result == CUDA_SUCCESS)
+		result = nvs_export_add(block, handle);
+	if (result == CUDA_SUCCESS)
+		nvs_notice(NVS_NOTICE_IPC);
+	return result;
+}
+
 /* A handle is of the whole allocation that the address lies in. */
 NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
@@ -69,11 +102,12 @@ NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 	size_t bytes;
 
 	if (nvs_block_find(dptr, &block)) {
-		/* Of virtual memory the driver has no such handles either. */
-		if (block.kind == NVS_BLOCK_MAPPING || !pHandle)
-			return CUDA_ERROR_INVALID_VALUE;
-		nvs_notice(NVS_NOTICE_IPC);
-		return CUDA_ERROR_NOT_SUPPORTED;
+		result = give(&block, pHandle);
+		if (result == CUDA_SUCCESS)
+			given(tie_of(NVS_TIED_GIVEN_MEMORY, block.device, pHandle,
+				     sizeof(*pHandle)),
+			      block.start);
+		return result;
 	}
 	result = NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);
 	if (result != CUDA_SUCCESS)
@@ -84,20 +118,30 @@ NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 	return result;
 }
 
-#define OPEN_MEMORY(symbol)                                                                      \
-	NVS_HOOK(symbol, CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle, unsigned int Flags)    \
-	{                                                                                        \
-		struct nvs_tied tied;                                                            \
-		CUresult result;                                                                 \
-		bool told;                                                                       \
-                                                                                                 \
-		if (!NVS_REAL(symbol))                                                           \
-			return CUDA_ERROR_NOT_FOUND;                                             \
-		tied = tie_of(NVS_TIED_OPENED_MEMORY, nvs_device_of(NULL), &handle,              \
-			      sizeof(handle));                                                   \
-		told = join(&tied);                                                              \
-		result = NVS_REAL(symbol)(pdptr, handle, Flags);                                 \
-		return opened(result, tied, told, result == CUDA_SUCCESS && pdptr ? *pdptr : 0); \
+static CUresult open_ours(const struct nvs_shared_handle *handle, CUdeviceptr *pointer,
+			  unsigned int flags)
+{
+	if (!pointer || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return nvs_open_map(handle, pointer);
+}
+
+#define OPEN_MEMORY(symbol)                                                                        \
+	NVS_HOOK(symbol, CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle, unsigned int Flags)      \
+	{                                                                                          \
+		struct nvs_shared_handle ours;                                                     \
+		struct nvs_tied tied;                                                              \
+		CUresult result;                                                                   \
+		bool told;                                                                         \
+                                                                                                   \
+		if (!NVS_REAL(symbol))                                                             \
+			return CUDA_ERROR_NOT_FOUND;                                               \
+		tied = tie_of(NVS_TIED_OPENED_MEMORY, nvs_device_of(NULL), &handle,                \
+			      sizeof(handle));                                                     \
+		told = join(&tied);                                                                \
+		result = nvs_shared_read(&handle, &ours) ? open_ours(&ours, pdptr, Flags)          \
+							 : NVS_REAL(symbol)(pdptr, handle, Flags); \
+		return opened(result, tied, told, result == CUDA_SUCCESS && pdptr ? *pdptr : 0);   \
 	}
 
 OPEN_MEMORY(cuIpcOpenMemHandle)
@@ -107,8 +151,10 @@ OPEN_MEMORY(cuIpcOpenMemHandle_v2)
 NVS_HOOK(cuIpcCloseMemHandle, CUdeviceptr_v2 dptr)
 {
 	struct nvs_tied *tie = nvs_tied_take(NVS_TIED_OPENED_MEMORY, dptr, false);
+	CUresult result;
 
-	return ended(NVS_CALL(cuIpcCloseMemHandle, dptr), tie);
+	return ended(nvs_open_close(dptr, &result) ? result : NVS_CALL(cuIpcCloseMemHandle, dptr),
+		     tie);
 }
 
 NVS_HOOK(cuIpcGetEventHandle, CUipcEventHandle_v1 *pHandle, CUevent event)

@@ -13,6 +13,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/exports.h"
 #include "memory/swap/unified.h"
 #include "ties/tied.h"
 
@@ -173,8 +174,10 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	CUresult result;
 	bool known;
 
-	if (nvs_block_free(dptr, &result))
+	if (nvs_block_free(dptr, &result)) {
+		nvs_exports_check();
 		return result;
+	}
 	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
 	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);
 	result = known && entry.plain ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)

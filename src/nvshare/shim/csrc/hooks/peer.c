@@ -10,6 +10,7 @@
 #include "gate/streams.h"
 #include "memory/memory.h"
 #include "memory/swap/handles.h"
+#include "memory/swap/opens.h"
 #include "memory/swap/peers.h"
 #include "memory/swap/virtual.h"
 #include "process/notices.h"
@@ -40,8 +41,13 @@ static CUresult change_access(CUcontext peer, int change)
 	struct nvs_device *owner =
 		user && nvs_memory_swaps(user) ? nvs_device_of_context(peer) : NULL;
 
-	return owner && nvs_memory_swaps(owner) ? nvs_peers_change(owner, user, change)
-						: CUDA_SUCCESS;
+	CUresult result;
+
+	if (!owner || !nvs_memory_swaps(owner))
+		return CUDA_SUCCESS;
+	result = nvs_peers_change(owner, user, change);
+	nvs_opens_allow(owner);
+	return result;
 }
 
 NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)

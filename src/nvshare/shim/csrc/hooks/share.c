@@ -86,7 +86,7 @@ NVS_HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle_v1 *handle
                                                                                         \
 		if (!NVS_REAL(symbol))                                                  \
 			return CUDA_ERROR_NOT_FOUND;                                    \
-		if (!nvs_block_find(start, &block))                                     \
+		if (!nvs_block_find(start, &block) || block.kind == NVS_BLOCK_OPENED)   \
 			return NVS_REAL(symbol) arguments;                              \
 		result = nvs_look_enter(&pass, block.device);                           \
 		if (result != CUDA_SUCCESS)                                             \

@@ -15,8 +15,10 @@ static const char *const texts[] = {
 		"what is opened with RTLD_DEEPBIND may run without turns here",
 	[NVS_NOTICE_PEER_ACCESS] =
 		"peer access is on: kernels of one GPU may use another GPU without its lock",
-	[NVS_NOTICE_IPC] = ("other processes can't open memory that swaps (CUDA IPC); "
-			    "NVSHARE_MEMORY=native allows it"),
+	[NVS_NOTICE_NO_IPC] = ("other processes can't open memory that swaps (CUDA IPC); "
+			       "NVSHARE_MEMORY=native allows it"),
+	[NVS_NOTICE_IPC] = ("memory given to other processes (CUDA IPC) stays on the GPU; "
+			    "only nvshare's can open it"),
 };
 
 static _Atomic uint32_t said;

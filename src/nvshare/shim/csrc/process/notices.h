@@ -12,8 +12,9 @@ enum nvs_notice {
 	NVS_NOTICE_SECOND_DRIVER = 0,
 	NVS_NOTICE_NOT_REDIRECTED = 1,
 	NVS_NOTICE_PEER_ACCESS = 2,
-	NVS_NOTICE_IPC = 3,
-	NVS_NOTICES = 4,
+	NVS_NOTICE_NO_IPC = 3,
+	NVS_NOTICE_IPC = 4,
+	NVS_NOTICES = 5,
 };
 
 /* Says it, the first time in this process. Leaves errno alone. */

@@ -15,6 +15,7 @@ struct nvs_device;
 enum nvs_block_kind {
 	NVS_BLOCK_PLAIN = 0,   /* of cuMemAlloc, cuMemAllocPitch: freed by cuMemFree */
 	NVS_BLOCK_MAPPING = 1, /* of the program's cuMemMap, of a handle that may move */
+	NVS_BLOCK_OPENED = 2,  /* of cuIpcOpenMemHandle: memory of another process, which stays */
 };
 
 /* What is known of an allocation; a copy. */

@@ -16,6 +16,7 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "memory/swap/addresses.h"
+#include "memory/swap/chunks.h"
 #include "memory/swap/extents.h"
 #include "memory/swap/homes.h"
 #include "memory/swap/idle.h"
@@ -83,7 +84,7 @@ bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops)
 
 	hold();
 	home = nvs_addresses_find(address);
-	known = describe(home, address, &block) && block.kind == NVS_BLOCK_PLAIN;
+	known = describe(home, address, &block) && block.kind != NVS_BLOCK_MAPPING;
 	if (known && home->slab)
 		small_at(home, address)->sync_memops = sync_memops;
 	else if (known)
@@ -287,21 +288,26 @@ void nvs_blocks_context_ended(struct nvs_owner *owner, bool gone)
 	let_go();
 }
 
-bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes)
+bool nvs_block_note_opened(const struct nvs_block *block)
 {
 	struct nvs_home *home = calloc(1, sizeof(*home));
 
 	if (!home)
 		return false;
-	home->block = (struct nvs_block){
+	home->block = *block;
+	return settle(home) == CUDA_SUCCESS;
+}
+
+bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes)
+{
+	return nvs_block_note_opened(&(struct nvs_block){
 		.kind = NVS_BLOCK_MAPPING,
 		.start = start,
 		.bytes = bytes,
 		.device = device,
 		.mapping = start,
 		.mapping_bytes = bytes,
-	};
-	return settle(home) == CUDA_SUCCESS;
+	});
 }
 
 void nvs_block_forget(CUdeviceptr start)
@@ -310,7 +316,7 @@ void nvs_block_forget(CUdeviceptr start)
 
 	hold();
 	home = nvs_addresses_find(start);
-	if (home && !home->owner && home->block.start == start)
+	if (home && !home->owner && home->block.mapping == start)
 		nvs_home_unsettle(home);
 	else
 		home = NULL;
@@ -329,6 +335,29 @@ bool nvs_block_pin(CUdeviceptr start, uint64_t bytes)
 	pinned = home && home->extent && nvs_extent_pin(home->extent, start, bytes);
 	let_go();
 	return pinned;
+}
+
+bool nvs_block_enter(CUdeviceptr start, unsigned long long id, uint32_t index,
+		     struct nvs_block_part *part)
+{
+	struct nvs_block block;
+	struct nvs_home *home;
+	bool entered;
+
+	/* It is pinned: only who reads it or gives access to it has it in hand, for a short time.
+	 */
+	hold();
+	home = nvs_addresses_find(start);
+	entered = describe(home, start, &block) && block.start == start && block.id == id &&
+		  home->extent && index < home->extent->chunks_count;
+	if (entered) {
+		*part = (struct nvs_block_part){ home->extent->chunks[index],
+						 home->extent->chunks_count,
+						 start - block.mapping };
+		nvs_chunk_enter(part->chunk);
+	}
+	let_go();
+	return entered;
 }
 
 void nvs_blocks_forked(void)

@@ -14,6 +14,7 @@
 #include "cuda/abi.h"
 #include "memory/swap/block.h"
 
+struct nvs_chunk;
 struct nvs_device;
 struct nvs_owner;
 
@@ -41,9 +42,11 @@ void nvs_blocks_context_ended(struct nvs_owner *owner, bool gone);
 
 /* The program mapped a handle of its own there: whole granules. False: no host memory. */
 bool nvs_block_note(struct nvs_device *device, CUdeviceptr start, uint64_t bytes);
-/* It unmapped the one that starts there. */
+/* The same for a block whose mapping was made already, of memory of others (opens.h). */
+bool nvs_block_note_opened(const struct nvs_block *block);
+/* Either is unmapped; `start` is of its mapping. */
 void nvs_block_forget(CUdeviceptr start);
-/* Of plain memory. False: no such block. */
+/* Of plain memory, or of another process. False: no such block. */
 bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops);
 
 /*
@@ -51,6 +54,18 @@ bool nvs_block_set_sync_memops(CUdeviceptr address, bool sync_memops);
  * passed the gate of the device. False: one is out.
  */
 bool nvs_block_pin(CUdeviceptr start, uint64_t bytes);
+/* A chunk of a plain block, and where the block is in it. */
+struct nvs_block_part {
+	struct nvs_chunk *chunk;
+	uint32_t count;	 /* of chunks that the block has */
+	uint64_t offset; /* of the block in the first one */
+};
+/*
+ * Enters one of the chunks of the block that starts there and has this id, from 0 on; the caller
+ * leaves it (nvs_chunk_leave). False: there is none (any more).
+ */
+bool nvs_block_enter(CUdeviceptr start, unsigned long long id, uint32_t index,
+		     struct nvs_block_part *part);
 
 /* In a forked child. */
 void nvs_blocks_forked(void);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "driver/driver.h"
 #include "gate/device.h"
 #include "memory/room.h"
 #include "memory/swap/places.h"
@@ -182,6 +183,16 @@ uint64_t nvs_chunks_swapped_bytes(const struct nvs_device *device)
 	return read_locked(device, &store_of(device)->places.swapped_bytes);
 }
 
+bool nvs_chunks_exportable(const struct nvs_device *device)
+{
+	int supported = 0;
+
+	return NVS_CALL(cuDeviceGetAttribute, &supported,
+			CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+			device->ordinal) == CUDA_SUCCESS &&
+	       supported;
+}
+
 CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 			  const CUmemAllocationProp_v1 *prop, bool resident,
 			  struct nvs_chunk **created)
@@ -200,6 +211,10 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 		chunk->prop = (CUmemAllocationProp_v1){
 			.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 			.location = { CU_MEM_LOCATION_TYPE_DEVICE, device->ordinal },
+			/* It costs nothing, and can't be asked for later. */
+			.handle_types = nvs_chunks_exportable(device)
+						? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+						: CU_MEM_HANDLE_TYPE_NONE,
 		};
 	if (resident)
 		result = nvs_chunk_make_memory(chunk);

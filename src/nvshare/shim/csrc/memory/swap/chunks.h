@@ -97,6 +97,9 @@ bool nvs_chunk_pin(struct nvs_chunk *chunk);
 CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers);
 uint64_t nvs_chunks_allowed(const struct nvs_device *device);
 
+/* Whether descriptors can be had of the device's plain memory, which other processes may map. */
+bool nvs_chunks_exportable(const struct nvs_device *device);
+
 /* In a forked child: nothing of it is the child's. */
 void nvs_chunks_forked(void);
 

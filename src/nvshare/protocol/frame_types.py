@@ -1,0 +1,46 @@
+"""The numbers of the frames of protocol version 2."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nvshare._core import lib
+
+
+class FrameType(IntEnum):
+    """What a frame says."""
+
+    REGISTER = lib.NVS_REGISTER
+    SCHED_ON = lib.NVS_SCHED_ON
+    REQ_LOCK = lib.NVS_REQ_LOCK
+    LOCK_OK = lib.NVS_LOCK_OK
+    DROP_LOCK = lib.NVS_DROP_LOCK
+    LOCK_RELEASED = lib.NVS_LOCK_RELEASED
+    FOOTPRINT = lib.NVS_FOOTPRINT
+    WAITERS = lib.NVS_WAITERS
+    REFUSED = lib.NVS_REFUSED
+    DRAIN_REPORT = lib.NVS_DRAIN_REPORT
+    NOTICE = lib.NVS_NOTICE
+    ASK_REASON = lib.NVS_ASK_REASON
+    REASON = lib.NVS_REASON
+    GROW = lib.NVS_GROW
+    ALLOT = lib.NVS_ALLOT
+    EVICT = lib.NVS_EVICT
+    RESIDENT = lib.NVS_RESIDENT
+    REFUSE_GROWTH = lib.NVS_REFUSE_GROWTH
+    ARENA = lib.NVS_ARENA
+    TERMS = lib.NVS_TERMS
+    JOIN = lib.NVS_JOIN
+    LEAVE = lib.NVS_LEAVE
+    JOINED = lib.NVS_JOINED
+    GANG = lib.NVS_GANG
+    IDLE = lib.NVS_IDLE
+    WATCH = lib.NVS_WATCH
+    PROGRESS = lib.NVS_PROGRESS
+    LIMIT = lib.NVS_LIMIT
+    SHARE = lib.NVS_SHARE
+    UNSHARE = lib.NVS_UNSHARE
+    OPEN_SHARED = lib.NVS_OPEN_SHARED
+    ASK_SHARED = lib.NVS_ASK_SHARED
+    SHARED = lib.NVS_SHARED
+    NOT_SHARED = lib.NVS_NOT_SHARED

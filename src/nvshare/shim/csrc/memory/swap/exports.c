@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the blocks that were given out, and what the scheduler asks for of them. `lock` protects
+ * both; it is held neither while the driver is called nor with a chunk entered, and `wanted` wakes
+ * the thread that makes the descriptors: the driver's calls for it may wait, and the client never
+ * does. Descriptors are noted and closed with nvs_files_lock held.
+ */
+#include "memory/swap/exports.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "driver/driver.h"
+#include "gate/device.h"
+#include "memory/swap/blocks.h"
+#include "memory/swap/chunks.h"
+#include "memory/swap/shared.h"
+#include "process/files.h"
+#include "process/thread.h"
+
+#define MOST_EXPORTS 1024 /* on a device; the scheduler takes no more */
+#define MOST_ANSWERS 256  /* that are under way; the scheduler asks a client for 16 at a time */
+
+struct export
+{
+	struct nvs_device *device;
+	uint8_t key[NVS_WIRE_KEY_BYTES];
+	CUdeviceptr start;
+	uint64_t bytes;
+	unsigned long long id; /* of the block */
+	bool said;	       /* the scheduler knows of it */
+	bool ended;	       /* the block is gone */
+	struct export *next;
+};
+
+enum answer_state {
+	FREE = 0,
+	ASKED = 1,
+	MAKING = 2,
+	VOID = 3, /* it is being made, and nobody wants it any more */
+	READY = 4
+};
+
+struct answer {
+	enum answer_state state;
+	struct nvs_device *device;
+	uint32_t request;
+	uint8_t key[NVS_WIRE_KEY_BYTES];
+	struct nvs_wire_shared part;
+	int descriptor; /* -1: there is nothing to give */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
+static struct export *exports;
+static unsigned int counts[NVS_MAX_DEVICES];
+static struct answer answers[MOST_ANSWERS];
+static bool running;	  /* the thread was created */
+static _Atomic bool used; /* something was given out once */
+
+static void take(void)
+{
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+}
+
+static void give(void)
+{
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+}
+
+/* With the lock held. */
+static struct export *by_id(unsigned long long id)
+{
+	struct export *export = exports;
+
+	while (export && (export->id != id || export->ended))
+		export = export->next;
+	return export;
+}
+
+static struct export *by_key(const uint8_t key[NVS_WIRE_KEY_BYTES])
+{
+	struct export *export = exports;
+
+	while (export && (export->ended || memcmp(export->key, key, NVS_WIRE_KEY_BYTES)))
+		export = export->next;
+	return export;
+}
+
+bool nvs_export_find(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+{
+	const struct export *export;
+
+	take();
+	export = by_id(block->id);
+	if (export)
+		nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
+	give();
+	return export;
+}
+
+bool nvs_export_is_own(const uint8_t key[NVS_WIRE_KEY_BYTES])
+{
+	bool own;
+
+	take();
+	own = by_key(key);
+	give();
+	return own;
+}
+
+/* With the lock held; takes the new one, or leaves it to the caller. */
+static CUresult add(struct export *made, CUipcMemHandle_v1 *handle, bool *added)
+{
+	const struct export *export = by_id(made->id);
+	unsigned int *count = &counts[made->device->ordinal];
+
+	if (!export && *count >= MOST_EXPORTS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!export) {
+		made->next = exports;
+		export = exports = made;
+		++*count;
+		*added = true;
+		atomic_store(&used, true);
+	}
+	nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
+	return CUDA_SUCCESS;
+}
+
+CUresult nvs_export_add(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+{
+	struct export *made = calloc(1, sizeof(*made));
+	CUresult result;
+	bool added = false;
+
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	made->device = block->device;
+	made->start = block->start;
+	made->bytes = block->bytes;
+	made->id = block->id;
+	if (!nvs_shared_draw(made->key)) {
+		free(made);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	take();
+	result = add(made, handle, &added);
+	give();
+	if (added)
+		block->device->listener->shared_changed(block->device);
+	else
+		free(made);
+	return result;
+}
+
+static bool lives(const struct export *export)
+{
+	struct nvs_block block;
+
+	return nvs_block_find(export->start, &block) && block.id == export->id;
+}
+
+/* With the lock held. */
+static uint64_t mark_ended(void)
+{
+	uint64_t devices = 0;
+
+	for (struct export *export = exports; export; export = export->next)
+		if (!export->ended && !lives(export)) {
+			export->ended = true;
+			devices |= 1ULL << export->device->ordinal;
+		}
+	return devices;
+}
+
+void nvs_exports_check(void)
+{
+	uint64_t devices;
+
+	if (!atomic_load(&used))
+		return;
+	take();
+	devices = mark_ended();
+	give();
+	for (int ordinal = 0; devices; ordinal++, devices >>= 1) {
+		struct nvs_device *device = devices & 1 ? nvs_device_known(ordinal) : NULL;
+
+		if (device)
+			device->listener->shared_changed(device);
+	}
+}
+
+/* The thread that makes descriptors */
+
+static void close_noted(int *descriptor)
+{
+	nvs_files_lock();
+	if (*descriptor >= 0)
+		close(*descriptor);
+	*descriptor = -1;
+	nvs_files_unlock();
+}
+
+/* -1: the block is gone, or the driver refuses. */
+static int make_descriptor(const struct export *export, uint32_t index,
+			   struct nvs_wire_shared *shared)
+{
+	struct nvs_block_part part;
+	int descriptor = -1;
+	CUresult result;
+
+	if (!nvs_block_enter(export->start, export->id, index, &part))
+		return -1;
+	result = NVS_CALL(cuMemExportToShareableHandle, &descriptor, part.chunk->handle,
+			  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	*shared = (struct nvs_wire_shared){ .index = index,
+					    .count = part.count,
+					    .part_bytes = part.chunk->bytes,
+					    .offset_bytes = part.offset };
+	nvs_chunk_leave(part.chunk);
+	return result == CUDA_SUCCESS ? descriptor : -1;
+}
+
+/* With the lock held, which is given up meanwhile. */
+static void make(struct answer *answer)
+{
+	const struct export *found = by_key(answer->key);
+	struct export export = found ? *found : (struct export){ 0 };
+	struct nvs_wire_shared part = { 0 };
+	struct nvs_device *device = answer->device;
+	int descriptor = -1;
+
+	answer->state = MAKING;
+	give();
+	if (found)
+		descriptor = make_descriptor(&export, answer->part.index, &part);
+	take();
+	nvs_files_lock();
+	answer->descriptor = nvs_file_move(descriptor);
+	nvs_files_unlock();
+	if (answer->state == VOID) {
+		close_noted(&answer->descriptor);
+		answer->state = FREE;
+		return;
+	}
+	answer->part = part;
+	answer->state = READY;
+	give();
+	device->listener->shared_changed(device);
+	take();
+}
+
+static void *run(void *unused)
+{
+	(void)unused;
+	take();
+	for (;;) {
+		struct answer *answer = answers;
+
+		while (answer < answers + MOST_ANSWERS && answer->state != ASKED)
+			answer++;
+		if (answer < answers + MOST_ANSWERS)
+			make(answer);
+		else
+			pthread_cond_wait(&wanted, &lock);
+	}
+	return NULL;
+}
+
+/* For the client */
+
+void nvs_exports_link(struct nvs_device *device, bool up)
+{
+	take();
+	for (struct export *export = exports; export; export = export->next)
+		if (export->device == device)
+			export->said = false;
+	for (struct answer *answer = answers; !up && answer < answers + MOST_ANSWERS; answer++) {
+		if (answer->device != device || answer->state == FREE)
+			continue;
+		if (answer->state == READY)
+			close_noted(&answer->descriptor);
+		answer->state = answer->state == MAKING || answer->state == VOID ? VOID : FREE;
+	}
+	give();
+}
+
+bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
+{
+	struct answer *answer = answers;
+
+	take();
+	if (!running)
+		running = nvs_thread_create(run, NULL);
+	while (answer < answers + MOST_ANSWERS && answer->state != FREE)
+		answer++;
+	if (answer < answers + MOST_ANSWERS) {
+		*answer = (struct answer){ .state = running ? ASKED : READY,
+					   .device = device,
+					   .request = frame->request,
+					   .part.index = frame->shared.index,
+					   .descriptor = -1 };
+		memcpy(answer->key, frame->shared.key, sizeof(answer->key));
+		pthread_cond_signal(&wanted);
+	}
+	give();
+	return answer < answers + MOST_ANSWERS;
+}
+
+/* With the lock held. */
+static bool say_answer(struct nvs_device *device, struct nvs_frame *frame, int *descriptor)
+{
+	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++) {
+		if (answer->device != device || answer->state != READY)
+			continue;
+		nvs_shared_begin(frame, answer->descriptor < 0 ? NVS_NOT_SHARED : NVS_SHARED);
+		frame->request = answer->request;
+		if (answer->descriptor < 0)
+			snprintf(frame->text, sizeof(frame->text), "it was freed");
+		else
+			frame->shared = answer->part;
+		*descriptor = answer->descriptor;
+		answer->descriptor = -1;
+		answer->state = FREE;
+		return true;
+	}
+	return false;
+}
+
+/* With the lock held. */
+static bool say_export(struct nvs_device *device, struct nvs_frame *frame)
+{
+	struct export **link = &exports, *export;
+
+	while ((export = *link)) {
+		bool tells = export->device == device && export->said == export->ended;
+
+		if (!tells && !(export->device == device && export->ended)) {
+			link = &export->next;
+			continue;
+		}
+		if (tells) {
+			nvs_shared_begin(frame, export->ended ? NVS_UNSHARE : NVS_SHARE);
+			memcpy(frame->shared.key, export->key, sizeof(export->key));
+			export->said = true;
+		}
+		if (export->ended) {
+			*link = export->next;
+			counts[device->ordinal]--;
+			free(export);
+		}
+		if (tells)
+			return true;
+	}
+	return false;
+}
+
+bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame, int *descriptor)
+{
+	bool says;
+
+	*descriptor = -1;
+	take();
+	says = say_export(device, frame) || say_answer(device, frame, descriptor);
+	give();
+	return says;
+}
+
+void nvs_exports_forked(void)
+{
+	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++)
+		if (answer->state == READY && answer->descriptor >= 0)
+			close(answer->descriptor);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	wanted = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	/* What the parent gave out is the parent's; its records stay allocated. */
+	exports = NULL;
+	memset(counts, 0, sizeof(counts));
+	memset(answers, 0, sizeof(answers));
+	running = false;
+}

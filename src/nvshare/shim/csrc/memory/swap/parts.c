@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the requests, each on the stack of a thread that waits, and the links. `lock` protects them;
+ * descriptors are noted and closed with nvs_files_lock held. A request's `state` is written with
+ * the lock held, and is the futex word of its thread.
+ */
+#define _GNU_SOURCE
+#include "memory/swap/parts.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gate/device.h"
+#include "memory/swap/shared.h"
+#include "process/clock.h"
+#include "process/files.h"
+#include "process/log.h"
+#include "process/thread.h"
+
+#define PATIENCE_NS 10000000000u /* the scheduler gives the other process half as long */
+
+enum request_state {
+	WANTED = 0, /* to be said as soon as the link is up */
+	ASKED = 1,
+	ANSWERED = 2, /* the part is there */
+	REFUSED = 3,  /* because of `text` */
+	LOST = 4      /* there is no scheduler (any more) that knows of this */
+};
+
+struct request {
+	_Atomic uint32_t state; /* enum request_state; futex word */
+	struct nvs_device *device;
+	uint32_t number;
+	const uint8_t *key;
+	struct nvs_part *part;
+	char text[NVS_WIRE_TEXT_BYTES];
+	struct request *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct request *requests;
+static uint32_t last; /* number */
+static int links[NVS_MAX_DEVICES];
+
+static void take(void)
+{
+	nvs_cancel_off();
+	pthread_mutex_lock(&lock);
+}
+
+static void give(void)
+{
+	pthread_mutex_unlock(&lock);
+	nvs_cancel_on();
+}
+
+void nvs_part_close(struct nvs_part *part)
+{
+	nvs_files_lock();
+	if (part->descriptor >= 0)
+		close(part->descriptor);
+	part->descriptor = -1;
+	nvs_files_unlock();
+}
+
+/* With the lock held. */
+static void finish(struct request *request, enum request_state state)
+{
+	atomic_store(&request->state, state);
+	syscall(SYS_futex, &request->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static bool is_over(const struct request *request)
+{
+	return atomic_load(&request->state) > ASKED;
+}
+
+/* Until it is over, or for as long as is allowed. */
+static void await(struct request *request)
+{
+	uint64_t end = nvs_now_ns() + PATIENCE_NS, now;
+	struct timespec left;
+	uint32_t state;
+
+	while ((state = atomic_load(&request->state)) <= ASKED && (now = nvs_now_ns()) < end) {
+		left = (struct timespec){ .tv_sec = (time_t)((end - now) / 1000000000),
+					  .tv_nsec = (long)((end - now) % 1000000000) };
+		syscall(SYS_futex, &request->state, FUTEX_WAIT_PRIVATE, state, &left, NULL, 0);
+	}
+}
+
+/* With the lock held. */
+static void enlist(struct request *request)
+{
+	request->number = last = last == UINT32_MAX ? 1 : last + 1;
+	request->next = requests;
+	requests = request;
+	if (links[request->device->ordinal] == NVS_PARTS_LINK_DOWN)
+		finish(request, LOST);
+}
+
+static void delist(const struct request *request)
+{
+	struct request **link = &requests;
+
+	while (*link != request)
+		link = &(*link)->next;
+	*link = request->next;
+}
+
+static CUresult say_why(const struct request *request)
+{
+	static const char *const why[] = {
+		[WANTED] = "the scheduler has not been reached",
+		[ASKED] = "the scheduler has not answered",
+		[LOST] = "there is no scheduler that could ask for it",
+	};
+	uint32_t state = atomic_load(&request->state);
+
+	if (state == ANSWERED)
+		return CUDA_SUCCESS;
+	nvs_log("memory of another process can't be opened: %s",
+		state == REFUSED ? request->text : why[state]);
+	return state == REFUSED ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
+CUresult nvs_part_ask(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
+		      uint32_t index, struct nvs_part *part)
+{
+	struct request request = { .device = device, .key = key, .part = part };
+
+	*part = (struct nvs_part){ .shared.index = index, .descriptor = -1 };
+	nvs_cancel_off();
+	take();
+	enlist(&request);
+	give();
+	device->listener->shared_changed(device);
+	await(&request);
+	take();
+	delist(&request);
+	give();
+	nvs_cancel_on();
+	return say_why(&request);
+}
+
+void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link)
+{
+	take();
+	links[device->ordinal] = link;
+	for (struct request *request = requests; request; request = request->next)
+		if (link == NVS_PARTS_LINK_DOWN && request->device == device && !is_over(request))
+			finish(request, LOST);
+	give();
+}
+
+bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)
+{
+	struct request *request;
+
+	take();
+	for (request = requests; request; request = request->next)
+		if (request->device == device && atomic_load(&request->state) == WANTED)
+			break;
+	if (request) {
+		nvs_shared_begin(frame, NVS_OPEN_SHARED);
+		frame->request = request->number;
+		frame->shared.index = request->part->shared.index;
+		memcpy(frame->shared.key, request->key, sizeof(frame->shared.key));
+		atomic_store(&request->state, ASKED);
+	}
+	give();
+	return request;
+}
+
+/* A terminal shows it, so nothing in it may be an order to the terminal. */
+static void copy_text(char text[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
+{
+	size_t length = strnlen(frame->text, NVS_WIRE_TEXT_BYTES - 1);
+
+	for (size_t i = 0; i < length; i++)
+		text[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f
+				  ? '?'
+				  : frame->text[i];
+	text[length] = '\0';
+}
+
+void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, int *descriptor)
+{
+	struct request *request;
+
+	take();
+	for (request = requests; request; request = request->next)
+		if (request->device == device && request->number == frame->request &&
+		    atomic_load(&request->state) == ASKED)
+			break;
+	if (request && frame->type == NVS_SHARED) {
+		nvs_files_lock();
+		request->part->shared = frame->shared;
+		request->part->descriptor = *descriptor;
+		*descriptor = -1;
+		nvs_files_unlock();
+		finish(request, ANSWERED);
+	} else if (request) {
+		copy_text(request->text, frame);
+		finish(request, REFUSED);
+	}
+	give();
+}
+
+void nvs_parts_forked(void)
+{
+	/* Those threads are not the child's, but their stacks are. */
+	for (const struct request *request = requests; request; request = request->next)
+		if (request->part->descriptor >= 0)
+			close(request->part->descriptor);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	requests = NULL;
+	memset(links, 0, sizeof(links));
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cuIpcGetMemHandle gives for memory that swaps: 64 bytes of ours, which mean nothing to a
+ * driver. Who has them may ask the scheduler for the memory.
+ */
+#ifndef NVSHARE_SHARED_H
+#define NVSHARE_SHARED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cuda/abi.h"
+#include "protocol/wire.h"
+
+#define NVS_SHARED_MAGIC "nvshare\x01"
+#define NVS_SHARED_MAGIC_BYTES 8
+
+struct nvs_shared_handle {
+	char magic[NVS_SHARED_MAGIC_BYTES];
+	uint8_t key[NVS_WIRE_KEY_BYTES]; /* nobody can guess it */
+	uint64_t bytes;			 /* of the block */
+	uint8_t device_uuid[NVS_WIRE_UUID_BYTES];
+};
+
+_Static_assert(sizeof(struct nvs_shared_handle) == sizeof(CUipcMemHandle_v1), "it is one");
+
+/* False: it is not of ours, but of a driver. */
+static inline bool nvs_shared_read(const CUipcMemHandle_v1 *from, struct nvs_shared_handle *handle)
+{
+	memcpy(handle, from, sizeof(*handle));
+	return !memcmp(handle->magic, NVS_SHARED_MAGIC, NVS_SHARED_MAGIC_BYTES);
+}
+
+void nvs_shared_write(const uint8_t key[NVS_WIRE_KEY_BYTES],
+		      const uint8_t device_uuid[NVS_WIRE_UUID_BYTES], uint64_t bytes,
+		      CUipcMemHandle_v1 *to);
+/* A key that nobody can guess. False: the kernel gives none. */
+bool nvs_shared_draw(uint8_t key[NVS_WIRE_KEY_BYTES]);
+
+/* What both sides say to the scheduler begins so. */
+static inline void nvs_shared_begin(struct nvs_frame *frame, uint8_t type)
+{
+	memset(frame, 0, sizeof(*frame));
+	frame->magic = NVS_WIRE_MAGIC;
+	frame->version = NVS_WIRE_VERSION;
+	frame->type = type;
+}
+
+#endif
