@@ -29,7 +29,7 @@ ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 6.0
 TURNS_SECONDS = 6 * QUANTUM + 2 * EDGE_SECONDS
 AUTO_SECONDS = 30.0
-CUT = re.compile(r"left at a consistent cut after (\d+) us, (\d+) steps")
+CUT = re.compile(r"its gang has stopped after (\d+) us, and (\d+) submissions that passed")
 """What the library says of each when it is asked to debug."""
 
 

@@ -95,8 +95,12 @@ class Scheduler:
             stub.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy), timeout=10)
 
     def mix(self) -> str:
-        """What it says of how its devices are shared."""
-        return "; ".join(getattr(device, "sharing", "") for device in self.status().devices)
+        """What its devices' clients do better, as far as it knows."""
+        return "; ".join(
+            f"{device.mix.ratio:.3f} of turns" if device.mix.HasField("ratio") else "not known"
+            for device in self.status().devices
+            if device.HasField("mix")
+        )
 
     def moved(self) -> Moved:
         """What was swapped so far, on all devices."""
