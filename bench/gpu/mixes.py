@@ -29,6 +29,8 @@ ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 6.0
 TURNS_SECONDS = 6 * QUANTUM + 2 * EDGE_SECONDS
 AUTO_SECONDS = 30.0
+ALONE_STEPS = 2000
+GANG_SECONDS = 8 * QUANTUM
 CUT = re.compile(r"its gang has stopped after (\d+) us, and (\d+) submissions that passed")
 """What the library says of each when it is asked to debug."""
 
@@ -55,6 +57,13 @@ def run(programs: Sequence[Program], seconds: float) -> list[float]:
     for program in programs:
         program.send("run", seconds=seconds)
     return rates([program.answer(seconds + 60) for program in programs])
+
+
+def run_steps(programs: Sequence[Program], steps: Sequence[int]) -> list[float]:
+    """The same of ranks, which wait for each other and so must do the same number of steps."""
+    for program, count in zip(programs, steps, strict=True):
+        program.send("run", steps=count)
+    return rates([program.answer(120) for program in programs])
 
 
 def prepare(place: Place, scheduler: Scheduler, kinds: Sequence[str]) -> list[Program]:
@@ -195,8 +204,9 @@ def gangs(place: Place, table: Table) -> None:
     scheduler = place.scheduler(QUANTUM, "auto")
     scheduler.clients["NVSHARE_DEBUG"] = "1"
     first, second = gang(place, scheduler, "first"), gang(place, scheduler, "second")
-    alone = [run(job, seconds_of(place, 4.0))[0] for job in (first, second)]
-    both = run([*first, *second], seconds_of(place, TURNS_SECONDS + 2 * QUANTUM))
+    alone = [run_steps(job, [ALONE_STEPS] * 2)[0] for job in (first, second)]
+    steps = [int(rate * GANG_SECONDS / 2) for rate in alone]
+    both = run_steps([*first, *second], [steps[0], steps[0], steps[1], steps[1]])
     ratio = both[0] / alone[0] + both[2] / alone[1]
     table.row(
         "gangs",

@@ -40,6 +40,7 @@ FRAMES = st.one_of(
         command=text(wire.TEXT_BYTES),
         name_hint=text(wire.NAME_BYTES),
         swaps=st.booleans(),
+        level=st.integers(0, 255),
     ),
     st.builds(wire.SchedOn, U64, U64, st.integers(0, 255)),
     st.just(wire.ReqLock()),

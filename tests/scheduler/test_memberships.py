@@ -61,7 +61,9 @@ class Shell:
         record = Record(self.folder / "holders", "holders", self.log)
         loop = asyncio.get_running_loop()
         core, nothing = Core(settings), lambda _: None
-        self.dispatcher = Dispatcher(core, loop, self.log, record, self.choices, nothing, nothing)
+        self.dispatcher = Dispatcher(
+            core, loop, self.log, record, self.choices, nothing, nothing, lambda _action, _clients: None
+        )
         self.memberships = Memberships(self.dispatcher, self.choices, self.log)
         self.dispatcher.make_known(DEVICE, 16)
 

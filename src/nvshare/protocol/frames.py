@@ -70,6 +70,8 @@ class Register:
     name_hint: str = ""
     swaps: bool = False
     """Its memory swaps; ``backend`` is for a scheduler that can't know that."""
+    level: int = 0
+    """Which later frames it knows; from 3 on it sends Terms, after all that it is tied by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,10 +175,11 @@ struct nvs_frame {
 	uint8_t type;	 /* enum nvs_wire_type */
 	uint8_t state;	 /* REGISTER: enum nvs_wire_state */
 	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
-	uint8_t level;	 /* SCHED_ON: NVS_WIRE_LEVEL of the scheduler */
-	uint8_t drain;	 /* DRAIN_REPORT: enum nvs_wire_drain */
-	uint8_t swaps;	 /* REGISTER: 1: my memory swaps; `backend` is for who can't know that */
-	uint32_t pid;	 /* REGISTER: the pid as the client sees it; a hint */
+	/* SCHED_ON, REGISTER: NVS_WIRE_LEVEL of the one that sends it; from 3 on TERMS follows */
+	uint8_t level;
+	uint8_t drain; /* DRAIN_REPORT: enum nvs_wire_drain */
+	uint8_t swaps; /* REGISTER: 1: my memory swaps; `backend` is for who can't know that */
+	uint32_t pid;  /* REGISTER: the pid as the client sees it; a hint */
 	/* WAITERS: clients that wait and cannot be admitted beside you; 0: nobody */
 	uint32_t waiters;
 	/* WAITERS: how long a holder is idle before it gives way; WATCH: between two PROGRESS */

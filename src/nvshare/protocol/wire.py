@@ -240,6 +240,7 @@ def _encode_register(raw: Any, frame: Register) -> None:
     raw.state = frame.state
     raw.backend = frame.backend
     raw.swaps = frame.swaps
+    raw.level = frame.level
     raw.pid = frame.pid
     raw.epoch = frame.epoch
     raw.grant = frame.grant
@@ -271,6 +272,7 @@ def _decode_register(raw: Any) -> Register:
         command=_from_field(raw.text),
         name_hint=_from_field(raw.name_hint),
         swaps=bool(raw.swaps),
+        level=raw.level,
     )
 
 

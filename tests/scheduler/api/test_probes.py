@@ -25,7 +25,7 @@ SERVED = "--metrics-address=127.0.0.1:0"
 
 def test_a_device_in_figures(serve: Serve) -> None:
     """Holders, waiters, memory, turns: what status shows, and sums that outlive the clients."""
-    scheduler = serve(SERVED, "--policy", "exclusive", "--quantum", "0.05")
+    scheduler = serve(SERVED, "--policy", "exclusive", "--quantum", "0.05", "--burst", "0")
     first, second = (scheduler.client().register(footprint_bytes=size * GIB) for size in (1, 2))
     grant = first.lock()
     second.send(wire.ReqLock())

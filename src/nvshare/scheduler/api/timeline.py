@@ -78,6 +78,8 @@ class _Client:
     reported_at: float | None = None
     move: Span | None = None
     """The last one, which may go on."""
+    kept: bool = False
+    """There are spans of it."""
 
 
 class Timeline:
@@ -104,8 +106,8 @@ class Timeline:
             case ClientGone(number):
                 self._begin(number, None, now)
                 self._close_move(number)
-                del self._clients[number]
-                self._gone.append(self._person(number))
+                if self._clients.pop(number).kept:
+                    self._gone.append(self._person(number))
             case _:
                 pass
         for action in actions:
@@ -137,7 +139,7 @@ class Timeline:
         if client.does is what:
             return
         if client.does is not None:
-            self._spans.append(Span(number, client.does, client.since, now))
+            self._keep(client, Span(number, client.does, client.since, now))
         client.does, client.since = what, now
 
     def _moved(self, event: ResidencyReported, now: float) -> None:
@@ -161,8 +163,12 @@ class Timeline:
     def _close_move(self, number: int) -> None:
         client = self._clients[number]
         if client.move is not None:
-            self._spans.append(client.move)
+            self._keep(client, client.move)
             client.move = None
+
+    def _keep(self, client: _Client, span: Span) -> None:
+        client.kept = True
+        self._spans.append(span)
 
     def _person(self, number: int) -> Person:
         client = self._registered()[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, assert_never
 
 from nvshare.protocol import wire
@@ -13,13 +14,14 @@ from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.clients.sharing import Sharing
-from nvshare.scheduler.core.actions import ClientAction, TellLimit
+from nvshare.scheduler.core.actions import ClientAction, Grant, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event, ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.registered_client import Delivery
 
+_TERMS_LEVEL: Final = 3
 _NAMED: Final = 8
 """Joins and leaves by name that wait until it is known who the client is; a program has one name."""
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
@@ -29,6 +31,7 @@ class SessionV2:
     """One version 2 connection."""
 
     __slots__ = (
+        "_asks",
         "_connection",
         "_dispatcher",
         "_limit",
@@ -36,6 +39,7 @@ class SessionV2:
         "_number",
         "_registrar",
         "_said_terms",
+        "_says_terms",
         "_scope",
         "_sharing",
         "_swaps",
@@ -53,6 +57,10 @@ class SessionV2:
         self._said_terms = False
         self._limit: TellLimit | None = None
         """The last one, which a client is told that says terms: no other knows such a frame."""
+        self._says_terms = False
+        """It is one that does."""
+        self._asks = False
+        """It wants the lock, but is not in line yet."""
         self._scope: str | None = None
         """Within which a gang's name means the same; None: not known yet."""
         self._named: list[wire.Join | wire.Leave] = []
@@ -99,6 +107,8 @@ class SessionV2:
             self._limit = action
             if not self._said_terms:
                 return
+        if isinstance(action, Grant):
+            self._asks = False
         self._connection.send(wire.encode(translate.frame_of(action)))
 
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
@@ -129,6 +139,11 @@ class SessionV2:
             raise PeerError("it sent REGISTER a second time")
         _check_numbers(frame)
         number = self._dispatcher.next_number()
+        self._says_terms = frame.level >= _TERMS_LEVEL
+        # Who waits is in line when it has said with whom.
+        asks = self._says_terms and frame.state is wire.State.WAITING
+        if asks:
+            frame = replace(frame, state=wire.State.IDLE)
         device = self._registrar.device(frame.device_uuid)
         registration = Registration(
             self._connection,
@@ -147,6 +162,8 @@ class SessionV2:
             raise
         self._number = number
         self._swaps = frame.swaps
+        self._asks = asks
+        self._get_ready()
 
     def _say_terms(self, frame: wire.Terms) -> None:
         if not self._number or self._said_terms:
@@ -161,6 +178,7 @@ class SessionV2:
         self._registrar.said_terms(self._number, terms, frame.container)
         # Who knows this frame knows of progress, too.
         self._dispatcher.feed(ProgressOffered(self._number))
+        self._get_ready()
 
     def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
         if not self._number:
@@ -185,9 +203,24 @@ class SessionV2:
             raise PeerError(f"it sent {frame}, but its memory swaps")
         if isinstance(frame, wire.Footprint):
             _check_numbers(frame)
+        if isinstance(frame, wire.ReqLock) and not self._is_ready:
+            if self._asks:
+                raise PeerError(f"it sent {frame} a second time")
+            self._asks = True
+            return
         self._feed(frame)
         if isinstance(frame, wire.LockReleased):
             self._dispatcher.drain_reported(self._number, "")
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether it has said, and it is known, with whom it needs the lock."""
+        return not self._named and (self._said_terms or not self._says_terms)
+
+    def _get_ready(self) -> None:
+        if self._asks and self._is_ready:
+            self._asks = False
+            self._feed(wire.ReqLock())
 
     def _tell_progress(self, frame: wire.Progress) -> None:
         if not self._number:
@@ -224,6 +257,7 @@ class SessionV2:
         try:
             for frame in named:
                 self._tie(frame)
+            self._get_ready()
         except PeerError as error:
             self._connection.drop(str(error), error.fault)
 

@@ -198,7 +198,7 @@ class Core:
             case ProgressOffered() | ProgressReported():
                 device.lock.mix.handle(event, client, now)
             case GangJoined() | GangLeft():
-                self._gangs.handle(event, client, device)
+                self._gangs.handle(event, client, device, now)
             case ClientIdle():
                 if not self._gangs.idles(client, now):
                     return []

@@ -4,7 +4,8 @@ Who belongs together is said by keys (ties.py). The rules, which hold after ever
 hold and wait as one:
 
 - All of them hold, or none is a holder that was not asked to leave. So when one must leave, all are asked in the same
-  step, and those that hold while another one does not are asked at once.
+  step, and those that hold while another one does not are asked at once. But one by name may have begun to work before
+  all were here: who holds keeps that until the others come in; and the first waits for them a moment before.
 - When one waits all wait, with the earliest of their places in the order of waiting: who is idle is *summoned*. They
   are in line when all of them wait. The members on one device count as one there.
 - A gang on several devices never holds one together with others. It is *next* when it is the first in line on all its
@@ -46,8 +47,7 @@ MOST_MEMBERS: Final = 64
 IDLE_SECONDS: Final = 0.25
 """How old what a member said of its idleness may be, or twice the time between two such words if that is more.
 
-Each says it for itself every 20 ms; a thread that comes late on a busy machine is not to keep the gang busy. A gang
-that gives way although one of its members went on meanwhile has lost no more than what was left of its turn.
+Each says it every 20 ms; a thread that comes late on a busy machine is not to keep the gang busy.
 """
 
 REJOIN_SECONDS: Final = 1.0
@@ -86,7 +86,7 @@ class Gangs:
             if client.tied is not None and client.holds and client.grant == lost_grant:
                 client.tied.may_lack = True
 
-    def handle(self, event: GangJoined | GangLeft, client: Client, device: Device) -> None:
+    def handle(self, event: GangJoined | GangLeft, client: Client, device: Device, now: float) -> None:
         """To whom a client is tied changed."""
         match event:
             case GangJoined():
@@ -96,6 +96,8 @@ class Gangs:
                 self._joining.setdefault(event.client, []).append(event.request)
                 device.ganged[event.client] = None
                 self._rebuild([client])
+                if event.name and client.tied is not None and len(client.tied.members) == 1:
+                    client.tied.lost_at = now
             case GangLeft():
                 if not self._ties.has(event.client, event.key):
                     raise IllegalEvent(f"client {event.client} is not tied by this key", event)
@@ -167,8 +169,7 @@ class Gangs:
 
     def wait(self, client: Client) -> GangWait | None:
         """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
-        gang = client.gang
-        if gang is None or client.state is not ClientState.WAITING:
+        if (gang := client.gang) is None or client.state is not ClientState.WAITING:
             return None
         members = self._members(gang.together)
         late = next((each for each, _ in members if each.holds), None)
@@ -285,7 +286,7 @@ class Gangs:
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
-        if len(holding) + stuck < len(members):
+        if len(holding) + stuck < len(members) and not gang.name:
             for client, device in holding:
                 device.lock.revoke(client, now, actions)
         tickets = [client.ticket for client, _ in members if client.state is ClientState.WAITING]
@@ -297,7 +298,7 @@ class Gangs:
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
                 device.lock.turns.line_up(client, leads=False, beside=())
                 client.ticket = min(tickets)
-        in_line = _can_be_in_line(members) and not _is_short(gang, now)
+        in_line = _can_be_in_line(members, in_part=bool(gang.name)) and not _is_short(gang, now)
         leaders: dict[str, Client] = {}
         for client, device in members:
             waits = client.state is ClientState.WAITING
@@ -390,11 +391,10 @@ def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:
         device.lock.resize(client, change)
 
 
-def _is_short(gang: Gang | None, now: float) -> bool:
-    """Whether a member may soon be back."""
+def _is_short(gang: Gang | None, now: float) -> bool:  # a member may soon be here
     return gang is not None and gang.may_lack and now < gang.lost_at + REJOIN_SECONDS
 
 
-def _can_be_in_line(members: list[Member]) -> bool:
-    states = {client.state for client, _ in members}
+def _can_be_in_line(members: list[Member], *, in_part: bool) -> bool:
+    states = {client.state for client, _ in members} - ({ClientState.HOLDING} if in_part else set())
     return ClientState.WAITING in states and states <= {ClientState.WAITING, ClientState.UNRESPONSIVE}

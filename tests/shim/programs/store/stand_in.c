@@ -132,7 +132,7 @@ static void nobody_listens(struct nvs_device *asked)
 }
 
 static const struct nvs_listener listener = { nobody_listens, nobody_listens, nobody_listens,
-					      nobody_listens };
+					      nobody_listens, nobody_listens };
 
 static void chunk_ended(struct nvs_chunk *chunk)
 {

@@ -20,7 +20,7 @@ void modules(void)
 	SHOW(cuModuleLoad(&other_module, "/no/such/file"));
 	SHOW(cuModuleGetGlobal_v2(&p, &bytes, module, "no_such_variable"));
 	SHOW(cuModuleGetFunctionCount(&count, module));
-	TRUTH(count == 9);
+	TRUTH(count == 10);
 	SHOW(cuFuncGetParamInfo(fill, 1, &offset, &bytes));
 	TRUTH(offset == 8 && bytes == 4);
 	SHOW(cuFuncGetParamInfo(fill, 2, &offset, &bytes));

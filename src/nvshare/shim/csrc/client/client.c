@@ -57,7 +57,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 	post(client, &frame);
 }
 
-/* Before anything that is decided by them: also where nothing was asked for. */
+/* Also where nothing was asked for. */
 static void post_terms(struct nvs_client *client)
 {
 	struct nvs_frame frame;
@@ -255,8 +255,6 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
-	if (state->link != link && state->link == NVS_LINK_UP)
-		post_terms(client);
 	nvs_memory_follow(&client->memory, state);
 	nvs_progress_follow(&client->progress, state);
 	nvs_gang_follow(client->device, state);
@@ -265,9 +263,12 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	nvs_device_tell_others(client->device,
 			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
 			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
-	/* Before a request for the lock: whether it is for a whole gang. */
-	if (state->link != link && state->link == NVS_LINK_UP)
+	/* Before a request for the lock: whether it is for a whole gang; the terms say that this is
+	 * all. */
+	if (state->link != link && state->link == NVS_LINK_UP) {
 		post_ties(client);
+		post_terms(client);
+	}
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
 	return true;

@@ -32,6 +32,7 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 {
 	begin(frame, NVS_REGISTER);
 	frame->state = (uint8_t)action->state;
+	frame->level = NVS_WIRE_LEVEL;
 	frame->pid = (uint32_t)getpid();
 	frame->epoch = state->epoch;
 	frame->grant = action->grant;

@@ -14,6 +14,7 @@
 #include "memory/swap/peers.h"
 #include "memory/swap/virtual.h"
 #include "process/notices.h"
+#include "ties/ties.h"
 
 /* Whether other devices than `owner` may use its memory now. */
 static bool reaches_others(const struct nvs_device *owner, const CUmemAccessDesc_v1 *access,
@@ -27,10 +28,31 @@ static bool reaches_others(const struct nvs_device *owner, const CUmemAccessDesc
 	return false;
 }
 
+/*
+ * Who reaches memory that moves needs the locks of both devices for each call: else it would keep
+ * one of them while it waits for the other, which a gang may hold that waits for the first.
+ */
+static void tie_reaching(void)
+{
+	uint64_t reaching = 0;
+
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
+		const struct nvs_device *device = nvs_device_known(ordinal);
+		uint64_t reached = device ? atomic_load(&device->reaches) : 0;
+
+		if (reached)
+			reaching |= reached | 1ULL << ordinal;
+	}
+	if (reaching)
+		nvs_tie_devices(reaching);
+}
+
 static CUresult allowed(CUresult result, bool others)
 {
-	if (result == CUDA_SUCCESS && others)
+	if (result == CUDA_SUCCESS && others) {
 		nvs_notice(NVS_NOTICE_PEER_ACCESS);
+		tie_reaching();
+	}
 	return result;
 }
 

@@ -33,6 +33,9 @@ static struct {
 	struct nvs_tie_list list;
 } devices[NVS_MAX_DEVICES];
 static _Atomic uint32_t changes; /* futex word */
+/* Of this process's devices, those that are tied to each other, by a key that nobody else has. */
+static uint64_t tied_devices;
+static uint8_t own_key[NVS_WIRE_KEY_BYTES];
 
 static void enter(void)
 {
@@ -119,6 +122,33 @@ void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count
 		nvs_tie_wait(device, key, NVS_TIE_MEMORY);
 }
 
+/* Those of the devices that are not tied yet; now they are to be. */
+static uint64_t take_untied(uint64_t wanted)
+{
+	uint64_t untied;
+
+	enter();
+	untied = wanted & ~tied_devices;
+	if (!tied_devices && syscall(SYS_getrandom, own_key, sizeof(own_key), 0) != sizeof(own_key))
+		untied = 0;
+	tied_devices |= untied;
+	leave();
+	return untied;
+}
+
+void nvs_tie_devices(uint64_t wanted)
+{
+	uint64_t untied = take_untied(wanted), told = 0;
+
+	for (int ordinal = 0; untied >> ordinal; ordinal++)
+		if (untied >> ordinal & 1 &&
+		    nvs_tie(nvs_device_known(ordinal), own_key, NVS_TIE_MEMORY, 0))
+			told |= 1ULL << ordinal;
+	for (int ordinal = 0; told >> ordinal; ordinal++)
+		if (told >> ordinal & 1)
+			nvs_tie_wait(nvs_device_known(ordinal), own_key, NVS_TIE_MEMORY);
+}
+
 void nvs_ties_begin(struct nvs_device *device)
 {
 	enter();
@@ -132,6 +162,7 @@ void nvs_ties_begin(struct nvs_device *device)
 void nvs_ties_forked(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	tied_devices = 0;
 	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
 		devices[ordinal].list.count = 0;
 }

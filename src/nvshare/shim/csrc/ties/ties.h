@@ -43,6 +43,12 @@ void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTE
  */
 void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count);
 
+/*
+ * Calls to one of these devices, a bit for each ordinal, need the locks of others of them as well,
+ * for as long as the process lives: they have them together or not at all. Waits.
+ */
+void nvs_tie_devices(uint64_t devices);
+
 /* The device is used for the first time: what the user says of it. */
 void nvs_ties_begin(struct nvs_device *device);
 /* In a forked child, which is tied to nobody. */
