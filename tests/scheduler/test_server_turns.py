@@ -42,8 +42,11 @@ def test_one_holder_at_a_time_in_the_order_of_asking(serve: Serve) -> None:
 
 
 def test_drop_lock_at_the_end_of_the_quantum(serve: Serve) -> None:
-    """With a waiter the holder is told at once that somebody waits, and asked to leave once its quantum is over."""
-    scheduler = serve("--policy", "exclusive", "--quantum", "0.3", "--burst", "0")
+    """With a waiter the holder is told at once that somebody waits, and asked to leave once its quantum is over.
+
+    Both are clients of one process, so each has half of a quantum.
+    """
+    scheduler = serve("--policy", "exclusive", "--quantum", "0.6", "--burst", "0")
     holder, waiter = scheduler.client().register(), scheduler.client().register()
     grant = holder.lock()
     waiter.send(wire.ReqLock())

@@ -25,6 +25,8 @@ class Peer:
     register: wire.Register
     grants: int = 0
     terms: wire.Terms | None = None
+    early: list[wire.Frame] = field(default_factory=list)
+    """What came before the terms, and is not looked at yet."""
     """What its environment asks for, once that was read."""
 
     def send(self, frame: wire.SchedulerFrame) -> None:
@@ -33,14 +35,15 @@ class Peer:
 
     def receive(self) -> wire.Frame:
         """The next frame but for terms; TimeoutError when none comes, ConnectionError when the client hangs up."""
-        while isinstance(frame := self._read(), wire.Terms):
+        while isinstance(frame := self.early.pop(0) if self.early else self._read(), wire.Terms):
             self.terms = frame
         return frame
 
     def expect_terms(self) -> wire.Terms:
-        """The next frame, which says what the client's environment asks for."""
-        frame = self._read()
-        assert isinstance(frame, wire.Terms), frame
+        """What the client's environment asks for; before it comes with whom it is tied, which is kept for later."""
+        while not isinstance(frame := self._read(), wire.Terms):
+            assert isinstance(frame, wire.Join), frame
+            self.early.append(frame)
         self.terms = frame
         return frame
 

@@ -25,7 +25,7 @@ SERVED = "--metrics-address=127.0.0.1:0"
 
 def test_a_device_in_figures(serve: Serve) -> None:
     """Holders, waiters, memory, turns: what status shows, and sums that outlive the clients."""
-    scheduler = serve(SERVED, "--policy", "exclusive", "--quantum", "0.05", "--burst", "0")
+    scheduler = serve(SERVED, "--policy", "exclusive", "--quantum", "0.1", "--burst", "0")
     first, second = (scheduler.client().register(footprint_bytes=size * GIB) for size in (1, 2))
     grant = first.lock()
     second.send(wire.ReqLock())
@@ -43,7 +43,7 @@ def test_a_device_in_figures(serve: Serve) -> None:
         f'nvshare_pinned_bytes{{gpu="{GPU}"}}': 1280 << 20,
         f'nvshare_foreign_bytes{{gpu="{GPU}"}}': 0,
         f'nvshare_total_bytes{{gpu="{GPU}"}}': 16 * GIB,
-        f'nvshare_quantum_seconds{{gpu="{GPU}"}}': 0.05,
+        f'nvshare_quantum_seconds{{gpu="{GPU}"}}': 0.1,
         f'nvshare_policy{{gpu="{GPU}",policy="exclusive"}}': 1,
         f'nvshare_policy{{gpu="{GPU}",policy="auto"}}': 0,
         f'nvshare_grants_total{{gpu="{GPU}"}}': 1,
