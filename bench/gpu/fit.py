@@ -16,8 +16,8 @@ import mixes
 from experiments import Experiment
 
 EXPERIMENTS = {
-    "pairs": Experiment(mixes.pairs, 590),
-    "weights": Experiment(mixes.weights, 120),
+    "pairs": Experiment(mixes.pairs, 900),
+    "weights": Experiment(mixes.weights, 180),
     "bursts": Experiment(mixes.bursts, 120),
     "gangs": Experiment(mixes.gangs, 300, devices=2),
 }

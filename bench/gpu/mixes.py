@@ -28,7 +28,8 @@ EDGE_SECONDS = 0.5
 ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 6.0
 TURNS_SECONDS = 6 * QUANTUM + 2 * EDGE_SECONDS
-AUTO_SECONDS = 30.0
+AUTO_SECONDS = 60.0
+WEIGHTS_SECONDS = 40.0
 ALONE_STEPS = 2000
 GANG_SECONDS = 8 * QUANTUM
 CUT = re.compile(r"its gang has stopped after (\d+) us, and (\d+) submissions that passed")
@@ -126,7 +127,7 @@ def pairs(place: Place, table: Table) -> None:
 def weights(place: Place, table: Table) -> None:
     """Three equal programs with weights 1, 2 and 4, in turns; then with equal ones."""
     for weighed in ((1, 2, 4), (1, 1, 1)):
-        scheduler = place.scheduler(0.5, "exclusive")
+        scheduler = place.scheduler(0.2, "exclusive")
         programs = [
             place.start(
                 f"weight{number}",
@@ -139,8 +140,9 @@ def weights(place: Place, table: Table) -> None:
         place.there(*programs)
         for program in programs:
             program.ask("prepare")
-        cycle = 0.5 * sum(weighed)
-        got = run(programs, seconds_of(place, 8 * cycle) + 2 * EDGE_SECONDS)
+        cycle = 0.2 * sum(weighed)
+        # Whole cycles, so many that one turn more or less hardly counts.
+        got = run(programs, seconds_of(place, round(WEIGHTS_SECONDS / cycle) * cycle) + 2 * EDGE_SECONDS)
         shares = [rate / sum(got) for rate in got]
         wanted = [weight / sum(weighed) for weight in weighed]
         worst = min(share / want for share, want in zip(shares, wanted, strict=True))
@@ -148,7 +150,7 @@ def weights(place: Place, table: Table) -> None:
         jain = sum(served) ** 2 / (len(served) * sum(each * each for each in served))
         table.row(
             "weights",
-            f"three programs, weights {', '.join(map(str, weighed))}, quantum 0.5 s",
+            f"three programs, weights {', '.join(map(str, weighed))}, quantum 0.2 s",
             f"{worst:.3f} of the share at least, Jain {jain:.4f}",
             ">= 0.98, >= 0.99",
             "shares " + ", ".join(f"{share:.4f}" for share in shares),
