@@ -90,7 +90,7 @@ _TERMS = (
         "memory-request",
         "memory_request_bytes",
         terms_texts.size_of,
-        "Set how much of a container's memory stays on the GPU.",
+        "Set how much of a container's memory is to stay on the GPU: noted and shown, not in effect yet.",
         paths.MEMORY_REQUEST,
         "512M",
     ),

@@ -73,7 +73,7 @@ MemoryRequestOption = Annotated[
         metavar="SIZE",
         parser=checked(terms_texts.size_of),
         show_default=False,
-        help="How much of its memory stays on the GPU.",
+        help="How much of its memory is to stay on the GPU: noted and shown, not in effect yet.",
     ),
 ]
 NameOption = Annotated[
