@@ -28,6 +28,7 @@ def test_copies_say_how_much_and_where_to(clients: Clients, state_dir: Path) -> 
         "call('cuMemcpyDtoH', host, memory, 2 << 20)\n"
         "call('cuMemcpyDtoD', more, memory, 1 << 20)\n"
         "call('cuMemsetD8', memory, 0, 4096)\n"
+        "call('cuCtxSynchronize')\n"
     )
     moved = [(span.name, span.bytes) for span in read(state_dir, 0)]
     assert moved == [(TO_DEVICE, 3 << 20), (TO_HOST, 2 << 20), ("copy", 1 << 20), ("memset", 0)]
