@@ -15,7 +15,7 @@
 
 struct sums {
 	pthread_mutex_t lock;
-	_Atomic bool asks;	      /* the scheduler (room.h) says what may be reserved */
+	_Atomic bool asks;    /* the scheduler (room.h) says what may be reserved */
 	uint64_t reserved;    /* by calls that have not returned */
 	uint64_t graph_bytes; /* charged for graphs */
 	bool refused;	      /* and said so */
