@@ -208,15 +208,18 @@ def gangs(place: Place, table: Table) -> None:
     first, second = gang(place, scheduler, "first"), gang(place, scheduler, "second")
     alone = [run_steps(job, [ALONE_STEPS] * 2)[0] for job in (first, second)]
     steps = [int(rate * GANG_SECONDS / 2) for rate in alone]
+    scheduler.set_policy("off")
+    together = run_steps([*first, *second], [steps[0] // 4, steps[0] // 4, steps[1] // 4, steps[1] // 4])
+    scheduler.set_policy("auto")
     both = run_steps([*first, *second], [steps[0], steps[0], steps[1], steps[1]])
-    ratio = both[0] / alone[0] + both[2] / alone[1]
+    ratio, sliced = (each[0] / alone[0] + each[2] / alone[1] for each in (both, together))
     table.row(
         "gangs",
-        "two DDP jobs of two ranks on two devices, quantum 2 s",
-        f"{ratio:.3f} of one alone",
+        "two DDP jobs of two ranks on two devices, auto, quantum 2 s",
+        f"{ratio:.3f} of one alone; together {sliced:.3f}",
         ">= 0.95",
         f"{both[0]:.0f} and {both[2]:.0f} steps a second, {alone[0]:.0f} and {alone[1]:.0f} alone",
-        {"alone": alone, "both": both},
+        {"alone": alone, "both": both, "together": together},
     )
     place.stack.close()
     cuts(place, table)
