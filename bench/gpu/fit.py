@@ -12,6 +12,7 @@ programs use the processor, and only the order of things is meant. Run it from t
 from __future__ import annotations
 
 import experiments
+import limits
 import mixes
 from experiments import Experiment
 
@@ -19,6 +20,7 @@ EXPERIMENTS = {
     "pairs": Experiment(mixes.pairs, 900),
     "weights": Experiment(mixes.weights, 180),
     "bursts": Experiment(mixes.bursts, 120),
+    "limits": Experiment(limits.limits, 120),
     "gangs": Experiment(mixes.gangs, 300, devices=2),
 }
 

@@ -40,10 +40,10 @@ def rates(answers: Sequence[Answer], edge: float = EDGE_SECONDS) -> list[float]:
     """Steps a second of programs that ran at the same time, in the time in which all did."""
     begin = max(each["marks"][0][0] for each in answers) + edge
     end = min(each["marks"][-1][0] for each in answers) - edge
-    return [(_done(each, end) - _done(each, begin)) / (end - begin) for each in answers]
+    return [(done(each, end) - done(each, begin)) / (end - begin) for each in answers]
 
 
-def _done(answer: Answer, moment: float) -> float:
+def done(answer: Answer, moment: float) -> float:
     """Steps that had completed by then, a line between two marks."""
     marks = answer["marks"]
     place = bisect.bisect([mark[0] for mark in marks], moment)

@@ -94,6 +94,11 @@ class Scheduler:
         with admin([self.run_dir]) as stub:
             stub.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy), timeout=10)
 
+    def set_compute_limit(self, container: str, share: float) -> None:
+        """Of a container that has clients."""
+        with admin([self.run_dir]) as stub:
+            stub.SetTerms(admin_pb2.SetTermsRequest(container=container, compute_limit=share), timeout=10)
+
     def mix(self) -> str:
         """What its devices' clients do better, as far as it knows."""
         return "; ".join(
