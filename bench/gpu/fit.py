@@ -4,9 +4,9 @@
 
 Each experiment has a scheduler of its own, and ends within its time whatever happens: all that it started is killed.
 The table is printed row by row; FOLDER gets it as ``fit.md``, the figures behind it as ``fit.json``, and what programs
-and schedulers said as ``fit.log``. Needs PyTorch and one NVIDIA GPU (``gangs`` two, and NCCL); with ``--simulate`` the
-programs use the processor, and only the order of things is meant. Run it from the root of the project, after
-``make libs``.
+and schedulers said as ``fit.log``. Needs PyTorch and one NVIDIA GPU (``gangs`` and ``serve`` two, ``gangs`` NCCL too);
+with ``--simulate`` the programs use the processor, and only the order of things is meant. Run it from the root of the
+project, after ``make libs``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import experiments
 import limits
 import mixes
+import serving
 from experiments import Experiment
 
 EXPERIMENTS = {
@@ -22,6 +23,7 @@ EXPERIMENTS = {
     "bursts": Experiment(mixes.bursts, 120),
     "limits": Experiment(limits.limits, 120),
     "gangs": Experiment(mixes.gangs, 300, devices=2),
+    "serve": Experiment(serving.serving, 120, devices=2),
 }
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def bursts(place: Place, table: Table) -> None:
         busy.send("run", seconds=seconds)
         beside = burster.ask("bursts", seconds=seconds - 2, work=0.1, rest=0.9, steps=single["steps"])
         kept = rates([busy.answer()])[0]
-        alone95, beside95 = (_p95(each["took"]) for each in (single, beside))
+        alone95, beside95 = (p95(each["took"]) for each in (single, beside))
         busy_share = 1 - sum(beside["took"]) / len(beside["took"]) / (0.9 + statistics.mean(beside["took"]))
         rest = 1 - statistics.mean(single["took"]) / (0.9 + statistics.mean(beside["took"]))
         table.row(
@@ -185,7 +185,8 @@ def bursts(place: Place, table: Table) -> None:
         )
 
 
-def _p95(values: Sequence[float]) -> float:
+def p95(values: Sequence[float]) -> float:
+    """What 95 of 100 are not above."""
     return sorted(values)[min(len(values) - 1, int(0.95 * len(values)))]
 
 
@@ -247,7 +248,7 @@ def cuts(place: Place, table: Table) -> None:
     table.row(
         "cuts",
         f"two DDP jobs, {steps} steps each, quantum 0.2 s",
-        f"{len(drains)} cuts, p95 {_p95(drains):.1f} ms, median {statistics.median(drains):.1f}",
+        f"{len(drains)} cuts, p95 {p95(drains):.1f} ms, median {statistics.median(drains):.1f}",
         "100; <= 20 ms + the running kernel",
         f"results {'equal' if set(found) == set(expected) else 'DIFFER'}, most {max(drains):.1f} ms",
         {"drains_ms": drains, "expected": expected, "found": found},

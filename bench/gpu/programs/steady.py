@@ -15,6 +15,7 @@ import hashlib
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from ctypes import c_uint64
 from pathlib import Path
 from typing import Any, Protocol
@@ -165,10 +166,12 @@ class Spin:
 class Program:
     """The orders."""
 
+    def __init__(self, make: Callable[[], Work]) -> None:
+        self._make = make
+
     def prepare(self) -> Answer:
         """Makes the state, and does what is done once."""
-        kind = sys.argv[1]
-        self._work: Work = Spin() if kind == "spin" else Torch(kind)
+        self._work = self._make()
         for _ in range(10):
             self._work.submit()
         self._work.synchronize()
@@ -219,6 +222,12 @@ class Program:
         return {"digest": self._work.digest()}
 
 
+def work() -> Work:
+    """Of the kind that the command line says."""
+    kind = sys.argv[1]
+    return Spin() if kind == "spin" else Torch(kind)
+
+
 if __name__ == "__main__":
-    program = Program()
+    program = Program(work)
     serve({order.__name__: order for order in (program.prepare, program.run, program.bursts, program.digest)})
