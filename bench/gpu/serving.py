@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ SECONDS = 3.0
 """Of each part, if nobody is beside it."""
 CALIBRATION_STEPS = 200
 JOB_UNITS = 4.0
+MEASURED_SECONDS = 10.0
 LEFT_UNITS = 5.0
 """Of the first device, for data: enough for the job or a rank, and not for both."""
 
@@ -31,16 +33,6 @@ class Site:
 
     ranks: list[Program]
     job: Program
-
-    def prepare(self, size: int) -> None:
-        """Makes the state of all, which is not waited for in between: the ranks wait for each other."""
-        for program in self.ranks:
-            program.send("prepare")
-        self.job.send("hold", size=size)
-        for program in (*self.ranks, self.job):
-            program.answer()
-        for rank in self.ranks:
-            rank.ask("capture")
 
     def begin(self, graph: bool) -> None:
         """The server's first tokens again."""
@@ -86,19 +78,29 @@ def _seconds(marks: list[list[float]]) -> float:
     return float(marks[-1][0] - marks[0][0])
 
 
-def start(place: Place, name: str, environment: Mapping[str, str]) -> Site:
-    """The programs, not yet there."""
+def start(place: Place, name: str, environment: Mapping[str, str]) -> list[Program]:
+    """The ranks, not yet there."""
     folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory()))
-    kind = jobs.kind(place)
-    ranks = [place.start(f"{name}-{rank}", "serve.py", environment, rank, folder, kind) for rank in (0, 1)]
-    return Site(ranks, place.start(f"{name}-job", "job.py", environment, kind, 0))
+    return [place.start(f"{name}-{rank}", "serve.py", environment, rank, folder, jobs.kind(place)) for rank in (0, 1)]
 
 
-def alone(place: Place, site: Site, size: int) -> Alone:
+def prepared(place: Place, ranks: list[Program], environment: Mapping[str, str], size: int) -> Site:
+    """Ranks and a job that have their state."""
+    for rank in ranks:
+        rank.send("prepare")
+    job = place.ready("job", "job.py", environment, jobs.kind(place), 0)
+    job.ask("hold", size=size)
+    for rank in ranks:
+        rank.answer()
+    for rank in ranks:
+        rank.ask("capture")
+    return Site(ranks, job)
+
+
+def alone(place: Place, site: Site) -> Alone:
     """The reference, which nobody disturbs."""
     steps, seconds, digests = {}, {}, {}
     wanted = seconds_of(place, SECONDS)
-    site.prepare(size)
     for graph in (False, True):
         site.begin(graph)
         steps[graph] = max(1, round(CALIBRATION_STEPS * wanted / site.serve(CALIBRATION_STEPS)))
@@ -147,7 +149,6 @@ def beside(table: Table, scheduler: Scheduler, site: Site, single: Alone, graph:
         f"{_turns(scheduler, site) - turns} turns of rank 0, {len(cuts)} cuts{_times(cuts)}; "
         f"server {single.steps[graph] / serving:.0f} steps/s of {single.steps[graph] / single.seconds[graph]:.0f}, "
         f"job {single.job.steps / jobs.taken([ran]):.0f} of {single.job.steps / single.job.seconds:.0f}; {moves}; "
-        f"together {scheduler.mix()}; "
         f"pointers {'answer as without' if opened == single.opened else f'answer {opened}, not {single.opened}'}",
         {
             "makespan": makespan,
@@ -191,6 +192,17 @@ def gang_text(scheduler: Scheduler, site: Site) -> str:
     return f"NO GANG of the ranks alone: {gangs}, ranks {pids}"
 
 
+def measured(scheduler: Scheduler) -> None:
+    """Waits until the scheduler has measured what its clients and others have beside what it counts itself."""
+    end = time.monotonic() + MEASURED_SECONDS
+    while time.monotonic() < end:
+        first = next(device for device in scheduler.status().devices if device.index == "0")
+        if first.foreign_bytes and all(each.pinned_measured or not each.footprint_bytes for each in first.clients):
+            return
+        time.sleep(0.1)
+    raise ProgramError(f"within {MEASURED_SECONDS:g} s the scheduler has not measured the memory of the first device")
+
+
 def serving(place: Place, table: Table) -> None:
     """Alone; then beside a job that fits, by measure and in turns; then beside one that does not fit."""
     size = int(JOB_UNITS * place.unit)
@@ -198,26 +210,26 @@ def serving(place: Place, table: Table) -> None:
     plain = "swap" if place.simulated else "native"
     reference = place.scheduler(QUANTUM, "off").clients | {paths.MEMORY: "swap"} if place.simulated else {}
     fits, swaps = place.scheduler(QUANTUM), place.scheduler(QUANTUM)
-    sites = {
-        name: start(place, name, environment)
-        for name, environment in (
-            ("alone", reference or place.environment),
-            ("fits", fits.clients | {paths.MEMORY: plain, paths.DEBUG: "1"}),
-            ("swaps", swaps.clients | {paths.MEMORY: "swap", paths.DEBUG: "1"}),
-        )
+    environments = {
+        "alone": reference or place.environment,
+        "fits": fits.clients | {paths.MEMORY: plain, paths.DEBUG: "1"},
+        "swaps": swaps.clients | {paths.MEMORY: "swap", paths.DEBUG: "1"},
     }
-    for site in sites.values():
-        place.there(*site.ranks, site.job)
-    single = alone(place, sites["alone"], size)
-    site = sites["fits"]
-    site.prepare(size)
-    beside(table, fits, site, single, False, f"server of two ranks and a job that fits, {plain} memory, auto")
+    ranks = {name: start(place, name, environment) for name, environment in environments.items()}
+    place.there(*(rank for both in ranks.values() for rank in both))
+
+    def site(name: str) -> Site:
+        return prepared(place, ranks[name], environments[name], size)
+
+    single = alone(place, site("alone"))
+    fitting = site("fits")
+    beside(table, fits, fitting, single, False, f"server of two ranks and a job that fits, {plain} memory, auto")
     fits.set_policy("exclusive")
-    beside(table, fits, site, single, True, f"the same in turns of {QUANTUM:g} s, the server replays graphs")
-    site.end()
+    beside(table, fits, fitting, single, True, f"the same in turns of {QUANTUM:g} s, the server replays graphs")
+    fitting.end()
     place.hog(left_for(int(LEFT_UNITS * place.unit), 2))
-    site = sites["swaps"]
-    site.prepare(size)
+    large = site("swaps")
     swaps.demand_swap()
-    beside(table, swaps, site, single, True, "server of two ranks and a job that does not fit, memory swaps, auto")
-    site.end()
+    measured(swaps)
+    beside(table, swaps, large, single, True, "server of two ranks and a job that does not fit, memory swaps, auto")
+    large.end()

@@ -1,7 +1,7 @@
 """One rank of an inference server whose tensors are spread over two devices: RANK, a folder, and torch or driver.
 
-torch   decodes tokens with a model of random weights, of which each rank has half of every layer; after each layer their
-        sums are added by a kernel of our own (all_reduce.ptx), in memory that they open of each other by CUDA IPC
+torch   decodes tokens with a model of random weights, of which each rank has half of every layer; after each layer
+        their sums are added by a kernel of our own (all_reduce.ptx), in memory that they open of each other by CUDA IPC
 driver  the same order of things by the driver's calls alone: what runs on a simulated device
 
 ``begin`` starts anew, ``run`` decodes; equal numbers of steps after ``begin`` end with equal digests, on both ranks. A
@@ -37,8 +37,8 @@ class AllReduce:
 
     def __init__(self, torch: Any, rank: int, meeting: Rendezvous, part: Any, total: Any) -> None:
         self._torch, self._ipc = torch, Ipc()
-        torch.cuda.synchronize()
         self._flags = self._ipc.allocate((BLOCKS + 1) * FLAGS_BYTES)
+        torch.cuda.synchronize()
         own = [part.data_ptr(), self._flags]
         given = meeting.exchange("handles", [self._ipc.give(each) for each in own])
         opened = [self._ipc.open(each) for each in given]
@@ -106,6 +106,7 @@ class Tokens:
         ]
         common = torch.Generator("cuda").manual_seed(7)
         self._embedding = self._random(common, VOCABULARY, WIDTH, 1)
+        self._output = self._random(common, WIDTH, VOCABULARY, WIDTH)
         self._hidden = torch.empty(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
         self._trace = torch.empty(BATCH, device="cuda", dtype=torch.int64)
         # In the middle of what the framework has of the driver, as tensors are.
@@ -137,7 +138,7 @@ class Tokens:
 
     def _projected(self) -> Any:
         """The next tokens."""
-        return (self._hidden @ self._embedding.T).argmax(1)
+        return (self._hidden @ self._output).argmax(1)
 
     def _step(self) -> None:
         functional = self._torch.nn.functional
