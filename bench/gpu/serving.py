@@ -184,10 +184,10 @@ def gang_text(scheduler: Scheduler, site: Site) -> str:
     """Whether the ranks are one gang, and the job is not in it. Nobody named one, and there is no NCCL."""
     pids = [rank.process.pid for rank in site.ranks]
     clients = [client for device in scheduler.status().devices for client in device.clients]
-    gangs = {client.pid: client.gang.name if client.HasField("gang") else "" for client in clients}
-    names = {gangs.get(pid, "") for pid in pids}
-    alone = not gangs.get(site.job.process.pid)
-    if len(names) == 1 and "" not in names and alone:
+    # A rank is also a client of the other one's device, whose memory it has opened, and submits nothing there.
+    gangs = {(client.pid, client.gang.name) for client in clients if client.HasField("gang")}
+    names = {name for _, name in gangs}
+    if len(names) == 1 and {pid for pid, _ in gangs} == set(pids):
         return f"the ranks are {names.pop()}"
     return f"NO GANG of the ranks alone: {gangs}, ranks {pids}"
 
