@@ -228,7 +228,7 @@ def gangs(place: Place, table: Table) -> None:
 
 def cuts(place: Place, table: Table) -> None:
     """Short turns: how long a gang takes to leave, and whether it computes the same."""
-    steps = 200 if place.simulated else 6000
+    steps = 200 if place.simulated else 3500
     reference = place.scheduler(QUANTUM, "off")
     job = gang(place, reference, "reference")
     expected = _digests(job, steps)
