@@ -69,7 +69,7 @@ FRAMES = st.one_of(
         compute_limit_thousandths=U32,
         container=text(wire.CONTAINER_BYTES),
     ),
-    st.builds(wire.Join, U32, KEY, st.sampled_from(wire.Tie), U32),
+    st.builds(wire.Join, U32, KEY, st.sampled_from(wire.Tie), U32, st.booleans()),
     st.builds(wire.Leave, KEY, st.sampled_from(wire.Tie)),
     st.builds(wire.Joined, U32),
     st.builds(wire.Gang, U32, U32, U64),

@@ -31,9 +31,11 @@ def joined(
 ) -> tuple[WireClient, WireClient]:
     """A gang of two on two devices that knows of it."""
     clients = registered(scheduler), registered(scheduler, OTHER_DEVICE)
-    clients[0].send(wire.Join(1, key, tie, 2))
+    # By name processes are counted, and these are one.
+    size = 0 if tie is wire.Tie.NAME else 2
+    clients[0].send(wire.Join(1, key, tie, size))
     assert clients[0].expect(wire.Joined).request == 1
-    clients[1].send(wire.Join(5, key, tie, 2))
+    clients[1].send(wire.Join(5, key, tie, size))
     pages = set()
     for slot, client in enumerate(clients):
         assert client.expect(wire.Gang) == wire.Gang(slot, 2, gang.PAGE_BYTES)
@@ -143,6 +145,47 @@ def test_nothing_before_register(scheduler: Scheduler, frame: wire.Frame) -> Non
     client.send(frame)
     client.raw.wait_closed()
     assert "before REGISTER" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+def test_a_gang_that_is_not_complete_says_so(scheduler: Scheduler) -> None:
+    """Two clients of one process are one of three that must come: they wait, and are told and shown for what."""
+    clients = registered(scheduler), registered(scheduler, OTHER_DEVICE)
+    for client in clients:
+        client.send(wire.Join(1, NAME, wire.Tie.NAME, 3))
+        client.send(wire.ReqLock())
+        client.send(wire.AskReason())
+        assert client.expect(wire.Reason).text == "its gang waits for its other processes: 1 of 3 have come"
+        assert client.has_nothing()
+    shown = [client for device in scheduler.status().devices for client in device.clients]
+    assert [(each.state, each.gang.name, each.gang.come, each.gang.expected) for each in shown] == [
+        ("waiting", "trainer", 1, 3)
+    ] * 2
+
+
+def test_sizes_differ(scheduler: Scheduler) -> None:
+    """That is logged, with what counts."""
+    first, second = registered(scheduler), registered(scheduler)
+    first.send(wire.Join(1, NAME, wire.Tie.NAME, 2))
+    second.send(wire.Join(1, NAME, wire.Tie.NAME, 4))
+    line = scheduler.logged("processes say different sizes of their gang: what the first one said counts")[0]
+    assert (line["gang"], line["said"], line["counts"], line["pid"]) == ("trainer", 4, 2, os.getpid())
+
+
+@pytest.mark.parametrize("size", [1, 65, 1 << 31])
+def test_a_size_that_no_gang_has(scheduler: Scheduler, size: int) -> None:
+    """A peer that says it is wrong."""
+    client = registered(scheduler)
+    client.send(wire.Join(1, NAME, wire.Tie.NAME, size))
+    client.raw.wait_closed()
+    assert "a gang by name has 2 to 64 processes" in str(scheduler.logged("peer disconnected")[0]["reason"])
+
+
+def test_who_was_complete_goes_on(scheduler: Scheduler) -> None:
+    """The last one of a gang that was complete says so to the next scheduler, and has its turn."""
+    client = registered(scheduler)
+    client.send(wire.Join(1, NAME, wire.Tie.NAME, 3, was_complete=True))
+    client.expect(wire.Joined)
+    assert client.lock()
 
 
 def test_garbage(scheduler: Scheduler) -> None:

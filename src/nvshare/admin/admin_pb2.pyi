@@ -711,6 +711,8 @@ class Gang(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     SIZE_FIELD_NUMBER: _builtins.int
     APART_FIELD_NUMBER: _builtins.int
+    COME_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """What NVSHARE_GANG calls it, or "gang N"."""
     members: _builtins.int
@@ -718,6 +720,11 @@ class Gang(_message.Message):
     size: _builtins.int
     apart: _builtins.bool
     """One GPU has no room for all of its clients there: each takes the lock by itself."""
+    come: _builtins.int
+    """NVSHARE_GANG says how many processes it has, and so many of them have come. No client of it gets a GPU before all
+    have; then both are 0.
+    """
+    expected: _builtins.int
     def __init__(
         self,
         *,
@@ -725,10 +732,12 @@ class Gang(_message.Message):
         members: _builtins.int = ...,
         size: _builtins.int = ...,
         apart: _builtins.bool = ...,
+        come: _builtins.int = ...,
+        expected: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["apart", b"apart", "members", b"members", "name", b"name", "size", b"size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["apart", b"apart", "come", b"come", "expected", b"expected", "members", b"members", "name", b"name", "size", b"size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -161,7 +161,14 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
 
 
 def _of_gang(gang: admin_pb2.Gang) -> Document:
-    return {"name": gang.name, "members": gang.members, "size": gang.size, "apart": gang.apart}
+    return {
+        "name": gang.name,
+        "members": gang.members,
+        "size": gang.size,
+        "apart": gang.apart,
+        "come": gang.come,
+        "expected": gang.expected,
+    }
 
 
 def _of_numbers(message: Message) -> Document:

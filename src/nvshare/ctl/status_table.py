@@ -215,6 +215,9 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
         lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
     if client.HasField("gang"):
         gang = client.gang
+        if gang.expected:
+            waits = "waits for its gang" if client.state == "waiting" else "its gang is not complete"
+            lines.append(Text(f"{waits}: {gang.come} of {gang.expected} have come", style="yellow"))
         here = f"{gang.members} of {gang.size}" if gang.size > gang.members else str(gang.members)
         apart = ", which do not fit together" if gang.apart else ""
         lines.append(Text(f"{gang.name}: {here} clients{apart}", style="yellow" if apart else "dim"))

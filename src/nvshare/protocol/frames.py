@@ -246,12 +246,16 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Client: my work may wait for that of all who say this key, ``size`` of them in all (0: not known)."""
+    """Client: my work may wait for that of all who say this key, ``size`` of them in all (0: not known).
+
+    By name these are processes of this node, and Joined comes when all are here; ``was_complete``: it came before.
+    """
 
     request: int
     key: bytes
     tie: Tie
     size: int = 0
+    was_complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,10 +141,17 @@ struct nvs_wire_terms {
 struct nvs_wire_gang {
 	uint8_t key[NVS_WIRE_KEY_BYTES]; /* JOIN, LEAVE: who says the same belongs together */
 	uint32_t tie;			 /* JOIN, LEAVE: enum nvs_wire_tie */
-	uint32_t size;	     /* JOIN: how many belong together, wherever they are; 0: not known */
+	/*
+	 * JOIN: how many clients belong together, wherever they are; by name: how many processes
+	 * of this node, all of which must be here before JOINED comes; 0: not known
+	 */
+	uint32_t size;
 	uint32_t slot;	     /* GANG: your place in the page, from 0 */
 	uint32_t slots;	     /* GANG: how many places the page has; 0: you are in no gang */
 	uint64_t page_bytes; /* GANG: the size of what the descriptor is for */
+	/* JOIN by name with a size: 1: JOINED has come before, maybe from another scheduler */
+	uint32_t was_complete;
+	uint32_t reserved;
 };
 
 /* All counted since the process began to use the device: only differences mean something. */

@@ -381,5 +381,6 @@ _DECODED: dict[str, Callable[[Any], Any]] = {
     "tie": _decode_tie,
     "priority": _decode_priority,
     "container": _from_field,
+    "was_complete": bool,
 }
 """What becomes of fields that are no plain numbers."""

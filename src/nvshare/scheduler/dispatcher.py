@@ -11,11 +11,14 @@ from nvshare.log import Log
 from nvshare.scheduler.core.actions import (
     Action,
     FormGang,
+    GangReport,
     Grant,
     GrowArena,
     Kill,
     LeaveGang,
     Measure,
+    ReportMissing,
+    ReportSize,
     ReportUnresponsive,
 )
 from nvshare.scheduler.core.core import Core
@@ -57,7 +60,7 @@ Observe = Callable[[Event | None, Sequence[Action], float], None]
 among the clients then."""
 
 
-SeeToGangs = Callable[[FormGang | LeaveGang | ClientGone, Mapping[int, RegisteredClient]], None]
+SeeToGangs = Callable[[FormGang | LeaveGang | GangReport | ClientGone, Mapping[int, RegisteredClient]], None]
 """Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that."""
 
 
@@ -325,7 +328,7 @@ class Dispatcher:
                     self._kill(number, grant)
                 case GrowArena() | Measure():
                     self._see_to_memory(action)
-                case FormGang():
+                case FormGang() | ReportMissing() | ReportSize():
                     self._see_to_gangs(action, self._clients)
                 case Grant(number, grant):
                     client = self._clients[number]

@@ -10,6 +10,8 @@ from nvshare.scheduler.core.actions import (
     FormGang,
     Grant,
     LeaveGang,
+    ReportMissing,
+    ReportSize,
     ReportUnresponsive,
     Revoke,
     TellWaiters,
@@ -65,6 +67,19 @@ class Node:
     def joins(self, name: str, key: str = "k", size: int = 0) -> str:
         return self.tell(GangJoined(number(name), key, size, 1))
 
+    def calls_itself(
+        self, name: str, size: int = 0, process: int = 0, was_complete: bool = False, job: str = "job"
+    ) -> str:
+        """Joins by a name, of so many processes; it is a process of its own if none is said."""
+        client = number(name)
+        return self.tell(GangJoined(client, job, 0, 1, job, process or client, size, was_complete))
+
+    def has_come(self, name: str) -> tuple[int, int]:
+        """How many of its gang have come, of how many."""
+        gang = self.core.client(number(name), self.now).gang
+        assert gang is not None
+        return gang.come, gang.expected
+
     def gang(self, *names: str, key: str = "k") -> None:
         """These come and join."""
         self.comes(*names)
@@ -98,6 +113,10 @@ class Node:
                 return f"joined {name_of(client)}"
             case ReportUnresponsive(client):
                 return f"unresponsive {name_of(client)}"
+            case ReportMissing(clients, name, come, expected, seconds):
+                return f"{'+'.join(map(name_of, clients))} of {name}: {come} of {expected} after {seconds:g} s"
+            case ReportSize(client, name, said, counts):
+                return f"{name_of(client)} of {name} says {said}, not {counts}"
             case _:
                 raise AssertionError(f"{action} is not expected")
 

@@ -115,7 +115,12 @@ def _terms_message(terms: Terms) -> admin_pb2.Terms:
 
 def _gang_message(gang: GangSnapshot) -> admin_pb2.Gang:
     return admin_pb2.Gang(
-        name=gang.name or f"gang {gang.number}", members=gang.members, size=gang.size, apart=gang.apart
+        name=gang.name or f"gang {gang.number}",
+        members=gang.members,
+        size=gang.size,
+        apart=gang.apart,
+        come=gang.come,
+        expected=gang.expected,
     )
 
 

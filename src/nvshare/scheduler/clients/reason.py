@@ -67,6 +67,11 @@ def for_gang(wait: GangWait, asker: Description, client: Description | None) -> 
     return _cut(f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop")
 
 
+def for_members(wait: GangWait) -> str:
+    """The same for a client whose gang is not complete."""
+    return f"its gang waits for its other processes: {wait.come} of {wait.expected} have come"
+
+
 def _start(line: Line) -> str:
     return f"{_ordinal(line.position)} of {line.length} in line"
 

@@ -240,8 +240,12 @@ class SessionV2:
     def _tie(self, frame: wire.Join | wire.Leave | wire.Idle) -> None:
         if not self._number:
             raise PeerError(f"it sent {frame} before REGISTER")
+        if isinstance(frame, wire.Join) and (fault := translate.wrong_size(frame)):
+            raise PeerError(f"it sent {frame}: {fault}")
         if isinstance(frame, wire.Idle) or frame.tie is not wire.Tie.NAME or self._scope is not None:
-            self._happened(translate.gang_event_of(frame, self._number, self._scope or ""))
+            # Where the kernel does not say which process it is, each client counts as one.
+            process = self._dispatcher.clients[self._number].pid or -self._number
+            self._happened(translate.gang_event_of(frame, self._number, process, self._scope or ""))
             return
         self._named.append(frame)
         if len(self._named) > _NAMED:
@@ -280,6 +284,8 @@ class SessionV2:
         line, wait = shown.line, shown.wait
         clients = self._dispatcher.clients
         asker = clients[self._number]
+        if wait is not None and wait.expected:
+            return reason.for_members(wait)
         if wait is not None and wait.device != asker.device:
             holder = clients[wait.client].description if wait.client else None
             return reason.for_gang(wait, asker.description, holder)

@@ -32,6 +32,7 @@ from nvshare.scheduler.core.events import (
     ProgressReported,
     ResidencyReported,
 )
+from nvshare.scheduler.core.gangs import MOST_MEMBERS
 from nvshare.scheduler.core.terms import Priority, SomeTerms
 
 _CLAIMED: Final = {
@@ -144,12 +145,18 @@ def event_of(
 
 
 def gang_event_of(
-    frame: wire.Join | wire.Leave | wire.Idle, client: int, scope: str
+    frame: wire.Join | wire.Leave | wire.Idle, client: int, process: int, scope: str
 ) -> GangJoined | GangLeft | ClientIdle:
-    """The event of what a client says of its gang; ``scope``: within which a name means the same."""
+    """The event of what a client says of its gang; ``scope``: within which a name means the same.
+
+    ``process``: of which the client is, as a number that no other process has.
+    """
     match frame:
+        case wire.Join(request, _, wire.Tie.NAME, size, was_complete):
+            name, key = _gang_name(frame), _key(frame, scope)
+            return GangJoined(client, key, 0, request, name, process, size, was_complete)
         case wire.Join(request, _, _, size):
-            return GangJoined(client, _key(frame, scope), size, request, _gang_name(frame))
+            return GangJoined(client, _key(frame, scope), size, request)
         case wire.Leave():
             return GangLeft(client, _key(frame, scope))
         case wire.Idle():
@@ -158,11 +165,18 @@ def gang_event_of(
             assert_never(frame)
 
 
+def wrong_size(frame: wire.Join) -> str:
+    """What is wrong with the size of a gang by name; empty: nothing."""
+    if frame.tie is not wire.Tie.NAME or frame.size in (0, *range(2, MOST_MEMBERS + 1)):
+        return ""
+    return f"a gang by name has 2 to {MOST_MEMBERS} processes"
+
+
 def _gang_name(frame: wire.Join) -> str:
-    """The name by which clients tied themselves; empty where it can't be read, or something else ties them."""
+    """The name by which clients tied themselves; empty where it can't be read."""
     name = frame.key.rstrip(b"\0")
     readable = all(ord(" ") < byte <= ord("~") for byte in name)
-    return name.decode("ascii") if frame.tie is wire.Tie.NAME and readable else ""
+    return name.decode("ascii") if readable else ""
 
 
 def _key(frame: wire.Join | wire.Leave, scope: str) -> str:

@@ -144,7 +144,33 @@ class LeaveGang:
     client: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReportMissing:
+    """Say that clients wait because not all processes of their gang have come."""
+
+    clients: tuple[int, ...]
+    """Those of the gang that are here."""
+    name: str
+    come: int
+    expected: int
+    seconds: float
+    """For how long the first of them has waited."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSize:
+    """Say that a client says another size of its gang than the first one, which counts."""
+
+    client: int
+    name: str
+    said: int
+    """0: no size."""
+    counts: int
+
+
+GangReport = ReportMissing | ReportSize
+
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure | FormGang
+Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure | FormGang | GangReport

@@ -265,6 +265,12 @@ class GangJoined:
     request: int
     name: str = ""
     """What the user calls it; empty: nothing."""
+    process: int = 0
+    """Of which the client is, where a user ties processes by name; else 0."""
+    processes: int = 0
+    """How many of these there are on this node: nobody gets a device before all are here; 0: the user did not say."""
+    was_complete: bool = False
+    """All of them were here already, at a scheduler before this one too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,13 @@ class Gang:
     """How many more belong to it, as far as that is known: on other nodes, or not here yet."""
     may_lack: bool = False
     """It is not known for sure that all of its clients on this node are here."""
+    come: int = 0
+    expected: int = 0
+    """Of so many processes so many have come, and nobody of it may hold before all have; 0: nobody is waited for."""
+    reported: bool = False
+    """It was said that it waits for these."""
+    in_part: bool = False
+    """Who holds may keep that while others do not: a name ties them, and nobody said how many they are."""
     lost_at: float = float("-inf")
     """When a member was gone, which may come back."""
     together: tuple[int, ...] = ()

@@ -19,6 +19,7 @@ hold and wait as one:
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
   all its members there, or too many of them, does not hold together anywhere.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it.
+- A gang of which a user said how many processes it has gets nothing before all of them have come, and holds up nobody.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
   awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members. One that does not hold
@@ -27,18 +28,17 @@ hold and wait as one:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
-from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, TellWaiters
+from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
+from nvshare.scheduler.core.belonging import Belonging, Member
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import GangJoined, GangLeft
 from nvshare.scheduler.core.gang import Gang, Standing
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.terms import Priority
-from nvshare.scheduler.core.ties import MOST_KEYS, Ties
 from nvshare.scheduler.core.transitions import ClientState
 
 MOST_MEMBERS: Final = 64
@@ -54,7 +54,8 @@ REJOIN_SECONDS: Final = 1.0
 """For how long after a holder is back it may say to whom it is tied, which it does right after REGISTER; and for how
 long a gang that waits waits for a member whose connection ended."""
 
-Member = tuple[Client, Device]
+MISSING_SECONDS: Final = 10.0
+"""After so long it is said that clients wait because not all processes of their gang have come."""
 
 
 class Gangs:
@@ -63,14 +64,12 @@ class Gangs:
     def __init__(self, clients: Mapping[int, Member]) -> None:
         """``clients``: all that are registered, as they are at any time."""
         self._clients = clients
-        self._ties = Ties()
+        self._belonging = Belonging(clients)
+        self._members = self._belonging.members
         self._told: dict[int, Gang] = {}
         """Who has which gang's page."""
-        self._joining: dict[int, list[int]] = {}
-        """By client: its joins that are not confirmed."""
-        self._touched: dict[str, Device] = {}
-        """Devices where something changed because of a client elsewhere."""
-        self._last_gang = 0
+        self._joining: dict[int, dict[int, str]] = {}
+        """By client: its joins that are not confirmed, each with its key."""
         self._awaited = 0
         self._frozen: dict[str, Device] = {}
         self._frozen_until = float("-inf")
@@ -81,7 +80,7 @@ class Gangs:
         ``lost_grant``: what a client holds that is about to be gone, and may come back.
         """
         self._awaited, self._frozen_until = awaited, now + REJOIN_SECONDS
-        self._touched |= self._frozen
+        self._belonging.touched |= self._frozen
         for client, _ in self._clients.values() if lost_grant else ():
             if client.tied is not None and client.holds and client.grant == lost_grant:
                 client.tied.may_lack = True
@@ -90,19 +89,10 @@ class Gangs:
         """To whom a client is tied changed."""
         match event:
             case GangJoined():
-                if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
-                    raise IllegalEvent(f"client {event.client} is tied by {MOST_KEYS} keys and can't be by more", event)
-                self._ties.join(event.client, event.key, event.size, event.name)
-                self._joining.setdefault(event.client, []).append(event.request)
-                device.ganged[event.client] = None
-                self._rebuild([client])
-                if event.name and client.tied is not None and len(client.tied.members) == 1:
-                    client.tied.lost_at = now
+                self._belonging.join(event, client, device, now)
+                self._joining.setdefault(event.client, {})[event.request] = event.key
             case GangLeft():
-                if not self._ties.has(event.client, event.key):
-                    raise IllegalEvent(f"client {event.client} is not tied by this key", event)
-                self._ties.leave(event.client, event.key)
-                self._rebuild([client])
+                self._belonging.leave(event, client)
             case _:
                 assert_never(event)
 
@@ -117,30 +107,27 @@ class Gangs:
     def gone(self, client: Client, device: Device, now: float) -> None:
         """A client is about to be gone."""
         if client.number in device.ganged:
-            members = () if client.tied is None else client.tied.members
-            self._ties.leave_all(client.number)
-            self._rebuild([client])
-            for other, _ in self._members(members):
-                if other.tied is not None and other.tied.may_lack:
-                    other.tied.lost_at = now
+            self._belonging.gone(client, now)
             self._told.pop(client.number, None)
             self._joining.pop(client.number, None)
             del device.ganged[client.number]
 
     def touch(self, device: Device) -> bool:
         """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
-        return bool(device.ganged or self._touched)
+        return bool(device.ganged or self._belonging.touched)
 
     def reconcile(
         self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]
     ) -> list[Device]:
         """Makes a device, and all that gangs connect with it, follow the rules again; returns all of these."""
-        devices = self._connected(device)
-        self._touched.clear()
+        devices = self._belonging.connected(device)
+        self._belonging.touched.clear()
+        actions += self._belonging.reports
+        self._belonging.reports.clear()
         for each in devices:
             self._freeze(each, now)
         while True:
-            gangs = self._gangs_on(devices)
+            gangs = self._belonging.gangs_on(devices)
             before = len(actions)
             for gang in gangs:
                 self._renew(gang)
@@ -165,10 +152,13 @@ class Gangs:
         for gang in gangs:
             if _is_short(gang, now):
                 self._clients[gang.members[0]][1].wake(gang.lost_at + REJOIN_SECONDS)
+            self._report_missing(gang, now, actions)
         return devices
 
     def wait(self, client: Client) -> GangWait | None:
         """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
+        if client.state is ClientState.WAITING and client.tied is not None and client.tied.expected:
+            return GangWait(len(client.tied.members), "", 0, client.tied.come, client.tied.expected)
         if (gang := client.gang) is None or client.state is not ClientState.WAITING:
             return None
         members = self._members(gang.together)
@@ -182,55 +172,6 @@ class Gangs:
             if not device.lock.is_next(leader):
                 return GangWait(len(members), device.uuid, 0)
         return None
-
-    # Who belongs together.
-
-    def _rebuild(self, clients: list[Client]) -> None:
-        """The gangs of these clients anew, and of all that were, or are, in one with them."""
-        affected = dict.fromkeys(client.number for client in clients)
-        for client in clients:
-            affected |= dict.fromkeys(() if client.tied is None else client.tied.members)
-            affected |= dict.fromkeys(self._ties.together(client.number))
-        found: set[Gang] = set()
-        done: set[int] = set()
-        for number in sorted(affected):
-            if number in done:
-                continue
-            members = self._ties.together(number) if self._ties.count(number) else [number]
-            done.update(members)
-            gang = self._gang_for(members, found) if self._ties.count(number) else None
-            for client, device in self._members(members):
-                client.tied = gang
-                self._touched[device.uuid] = device
-            if gang is not None:
-                found.add(gang)
-                gang.members, gang.name = tuple(members), self._ties.name(members)
-                gang.elsewhere, gang.may_lack = self._ties.elsewhere(members), self._ties.may_lack(members)
-
-    def _gang_for(self, members: list[int], taken: set[Gang]) -> Gang:
-        for client, _ in self._members(members):
-            if client.tied is not None and client.tied not in taken:
-                return client.tied
-        self._last_gang += 1
-        return Gang(self._last_gang)
-
-    def _members(self, numbers: Iterable[int]) -> list[Member]:
-        return [self._clients[number] for number in numbers]
-
-    def _gangs_on(self, devices: list[Device]) -> list[Gang]:
-        clients = [self._clients[number][0] for device in devices for number in device.ganged]
-        return list(dict.fromkeys(client.tied for client in clients if client.tied is not None))
-
-    def _connected(self, device: Device) -> list[Device]:
-        found = {device.uuid: device} | self._touched
-        open_ends = list(found.values())
-        while open_ends:
-            for gang in self._gangs_on([open_ends.pop()]):
-                for _, other in self._members(gang.members):
-                    if other.uuid not in found:
-                        found[other.uuid] = other
-                        open_ends.append(other)
-        return list(found.values())
 
     def _freeze(self, device: Device, now: float) -> None:
         """Nobody leaves for others while those who wait for its work may not be back, or not have said so."""
@@ -253,7 +194,8 @@ class Gangs:
             by_device.setdefault(device.uuid, (device, []))[1].append(client)
         fits = all(device.lock.holders.have_room_for_all(clients) for device, clients in by_device.values())
         gang.apart = len(members) > 1 and not (fits and len(members) <= MOST_MEMBERS)
-        together = () if gang.apart or len(members) < 2 else tuple(client.number for client, _ in members)
+        alone = gang.apart or gang.expected > 0 or len(members) < 2
+        together = () if alone else tuple(client.number for client, _ in members)
         gang.together, gang.wide = together, len(by_device) > 1 and bool(together)
         priority = max((client.container.terms.priority for client, _ in members), default=Priority.NORMAL)
         if gang.priority is not priority:
@@ -270,8 +212,11 @@ class Gangs:
                 _set_gang(client, device, None)
             if client.gang is not None:
                 continue
-            waits = client.state is ClientState.WAITING and not _is_short(client.tied, now)
+            lacks = client.tied is not None and client.tied.expected > 0 and not device.lock.is_off
+            waits = client.state is ClientState.WAITING and not lacks and not _is_short(client.tied, now)
             device.lock.turns.line_up(client, waits, ())
+            if lacks and client.state is ClientState.HOLDING:
+                device.lock.revoke(client, now, actions)
             if client.state in (ClientState.LEAVING, ClientState.UNRESPONSIVE):
                 continue
             if client.number in self._told:
@@ -286,7 +231,7 @@ class Gangs:
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
-        if len(holding) + stuck < len(members) and not gang.name:
+        if len(holding) + stuck < len(members) and not gang.in_part:
             for client, device in holding:
                 device.lock.revoke(client, now, actions)
         tickets = [client.ticket for client, _ in members if client.state is ClientState.WAITING]
@@ -298,7 +243,7 @@ class Gangs:
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
                 device.lock.turns.line_up(client, leads=False, beside=())
                 client.ticket = min(tickets)
-        in_line = _can_be_in_line(members, in_part=bool(gang.name)) and not _is_short(gang, now)
+        in_line = _can_be_in_line(members, in_part=gang.in_part) and not _is_short(gang, now)
         leaders: dict[str, Client] = {}
         for client, device in members:
             waits = client.state is ClientState.WAITING
@@ -322,7 +267,9 @@ class Gangs:
             self._confirm(client, actions)
 
     def _confirm(self, client: Client, actions: list[Action]) -> None:
-        for request in self._joining.pop(client.number, ()):
+        joining = self._joining.get(client.number, {})
+        for request in [request for request, key in joining.items() if not self._belonging.lacks(key)]:
+            del joining[request]
             actions.append(ConfirmJoin(client.number, request))
 
     # Who comes in, and who leaves.
@@ -379,6 +326,18 @@ class Gangs:
             if client.told is not bool(blocked):
                 client.told = bool(blocked)
                 actions.append(TellWaiters(client.number, max(1, waiters) if blocked else 0, idle_seconds))
+
+    def _report_missing(self, gang: Gang, now: float, actions: list[Action]) -> None:
+        """Says once that some wait because others have not come."""
+        waiting = [member for member in self._members(gang.members) if member[0].state is ClientState.WAITING]
+        if not gang.expected or gang.reported or not waiting:
+            return
+        since = min(client.since for client, _ in waiting)
+        if now < since + MISSING_SECONDS:
+            waiting[0][1].wake(since + MISSING_SECONDS)
+            return
+        gang.reported = True
+        actions.append(ReportMissing(gang.members, gang.name, gang.come, gang.expected, now - since))
 
 
 def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:

@@ -89,12 +89,15 @@ class GangSnapshot:
     """In all, as far as that is known."""
     apart: bool
     """On one device there is no room for all of its members there: each takes the lock by itself."""
+    come: int = 0
+    expected: int = 0
+    """Processes that have come of those that must before any may hold; 0: nobody is waited for."""
 
     @classmethod
     def of(cls, gang: Gang) -> GangSnapshot:
         """What can be seen of a gang."""
         members = len(gang.members)
-        return cls(gang.number, gang.name, members, members + gang.elsewhere, gang.apart)
+        return cls(gang.number, gang.name, members, members + gang.elsewhere, gang.apart, gang.come, gang.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,9 @@ class GangWait:
     """Where it can't come in. Empty: it has not stopped everywhere since its last turn."""
     client: int
     """Who holds there, or has not stopped; 0: others are before it there."""
+    come: int = 0
+    expected: int = 0
+    """As in GangSnapshot: where this is not 0 nothing else is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "protocol/gang.h"
 #include "process/digest.h"
 #include "process/log.h"
 #include "process/on_missing.h"
@@ -114,6 +115,29 @@ static void find_sockets(void)
 			 (unsigned int)getuid());
 }
 
+/*
+ * How many processes a gang has, as the text behind the last colon of its name says. 0: there is no
+ * colon, or that is no such text, which is said.
+ */
+static uint32_t gang_size(const char *name)
+{
+	const char *colon = strrchr(name, ':');
+	unsigned long size = 0;
+	char *end = NULL;
+
+	if (!colon)
+		return 0;
+	/* strtoul takes signs as well. */
+	if (colon > name && colon[1] >= '0' && colon[1] <= '9')
+		size = strtoul(colon + 1, &end, 10);
+	if (end && !*end && size >= 2 && size <= NVS_GANG_SLOTS)
+		return (uint32_t)size;
+	nvs_log("%s=%.200s is not NAME:SIZE with 2 to %d processes; all of it is taken as a name, "
+		"without a size",
+		GANG, name, NVS_GANG_SLOTS);
+	return 0;
+}
+
 /* A short name can be read where keys are shown, so nothing in it may be an order to a terminal. */
 static void read_gang(void)
 {
@@ -131,6 +155,9 @@ static void read_gang(void)
 			return;
 		}
 	settings.gang = strcmp(name, "0") ? NVS_GANG_NAMED : NVS_GANG_NONE;
+	settings.gang_size = gang_size(name);
+	if (settings.gang_size)
+		length = (size_t)(strrchr(name, ':') - name);
 	if (length < sizeof(settings.gang_key))
 		memcpy(settings.gang_key, name, length);
 	else

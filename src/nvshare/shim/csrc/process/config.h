@@ -38,6 +38,7 @@ struct nvs_config {
 	int on_missing;			      /* enum nvs_on_missing */
 	int gang;			      /* enum nvs_gang_setting */
 	uint8_t gang_key[NVS_WIRE_KEY_BYTES]; /* the name, or the digest of a long one */
+	uint32_t gang_size;		      /* processes of that name on this node; 0: not said */
 	bool debug;	     /* says at once what it says otherwise when it lasts */
 	bool single_oversub; /* one process may allocate more than the device has */
 };

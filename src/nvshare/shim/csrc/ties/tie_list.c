@@ -71,6 +71,7 @@ bool nvs_tie_list_say(struct nvs_tie_list *list, struct nvs_frame *frame)
 	frame->type = NVS_JOIN;
 	frame->request = entry->request;
 	frame->gang.size = entry->size;
+	frame->gang.was_complete = entry->tie == NVS_TIE_NAME && entry->size && entry->was_complete;
 	return true;
 }
 
@@ -80,8 +81,10 @@ bool nvs_tie_list_heard(struct nvs_tie_list *list, uint32_t request)
 		return false;
 	/* It may have ended since, or been told again. */
 	for (uint32_t i = 0; i < list->count; i++)
-		if (list->ties[i].state == NVS_TIE_TOLD && list->ties[i].request == request)
+		if (list->ties[i].state == NVS_TIE_TOLD && list->ties[i].request == request) {
 			list->ties[i].state = NVS_TIE_JOINED;
+			list->ties[i].was_complete = true;
+		}
 	return true;
 }
 

@@ -26,7 +26,8 @@ struct nvs_tie {
 	uint32_t size;	/* how many belong together; 0: not known */
 	uint32_t holds; /* 0: LEAVE is to be sent */
 	uint32_t request;
-	int state; /* enum nvs_tie_state */
+	int state;	   /* enum nvs_tie_state */
+	bool was_complete; /* it was in effect, maybe by another scheduler's word */
 };
 
 struct nvs_tie_list {

@@ -155,7 +155,7 @@ void nvs_ties_begin(struct nvs_device *device)
 	devices[device->ordinal].link = NVS_TIES_LINK_TRYING;
 	if (nvs_config()->gang == NVS_GANG_NAMED)
 		nvs_tie_list_add(&devices[device->ordinal].list, nvs_config()->gang_key,
-				 NVS_TIE_NAME, 0);
+				 NVS_TIE_NAME, nvs_config()->gang_size);
 	leave();
 }
 

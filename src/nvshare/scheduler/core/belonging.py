@@ -1,0 +1,115 @@
+"""Which clients are one gang, by the keys that they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from nvshare.scheduler.core.actions import GangReport, ReportSize
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import GangJoined, GangLeft
+from nvshare.scheduler.core.gang import Gang
+from nvshare.scheduler.core.ties import MOST_KEYS, Ties
+
+Member = tuple[Client, Device]
+
+
+class Belonging:
+    """The gangs of all devices, and who is in them. What is illegal raises IllegalEvent and changes nothing."""
+
+    def __init__(self, clients: Mapping[int, Member]) -> None:
+        """``clients``: all that are registered, as they are at any time."""
+        self._clients = clients
+        self._ties = Ties()
+        self._last_gang = 0
+        self.touched: dict[str, Device] = {}
+        """Devices where something changed because of a client elsewhere."""
+        self.reports: list[GangReport] = []
+        """What there is to say of that."""
+
+    def join(self, event: GangJoined, client: Client, device: Device, now: float) -> None:
+        """A client says a key."""
+        if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
+            raise IllegalEvent(f"client {event.client} is tied by {MOST_KEYS} keys and can't be by more", event)
+        self._ties.join(event)
+        device.ganged[event.client] = None
+        self._rebuild(client)
+        size = self._ties.size_said(event.key)
+        if size != event.processes:
+            self.reports.append(ReportSize(event.client, event.name, event.processes, size))
+        if event.process and not size and client.tied is not None and len(client.tied.members) == 1:
+            client.tied.lost_at = now
+
+    def leave(self, event: GangLeft, client: Client) -> None:
+        """A client does not say a key any more."""
+        if not self._ties.has(event.client, event.key):
+            raise IllegalEvent(f"client {event.client} is not tied by this key", event)
+        self._ties.leave(event.client, event.key)
+        self._rebuild(client)
+
+    def gone(self, client: Client, now: float) -> None:
+        """A client that says keys is about to be gone."""
+        members = () if client.tied is None else client.tied.members
+        self._ties.leave_all(client.number)
+        self._rebuild(client)
+        for other, _ in self.members(members):
+            if other.tied is not None and other.tied.may_lack:
+                other.tied.lost_at = now
+
+    def lacks(self, key: str) -> bool:
+        """Whether those who say a key wait for more processes that say it."""
+        return self._ties.lacks(key)
+
+    def members(self, numbers: Iterable[int]) -> list[Member]:
+        """These clients."""
+        return [self._clients[number] for number in numbers]
+
+    def gangs_on(self, devices: list[Device]) -> list[Gang]:
+        """All that have members on one of these devices."""
+        clients = [self._clients[number][0] for device in devices for number in device.ganged]
+        return list(dict.fromkeys(client.tied for client in clients if client.tied is not None))
+
+    def connected(self, device: Device) -> list[Device]:
+        """A device, and all on which something may change when it does."""
+        found = {device.uuid: device} | self.touched
+        open_ends = list(found.values())
+        while open_ends:
+            for gang in self.gangs_on([open_ends.pop()]):
+                for _, other in self.members(gang.members):
+                    if other.uuid not in found:
+                        found[other.uuid] = other
+                        open_ends.append(other)
+        return list(found.values())
+
+    def _rebuild(self, client: Client) -> None:
+        """The gang of a client anew, and all that were, or are, in one with it."""
+        affected = {client.number}
+        affected.update(() if client.tied is None else client.tied.members, self._ties.together(client.number))
+        found: set[Gang] = set()
+        done: set[int] = set()
+        for number in sorted(affected):
+            if number in done:
+                continue
+            members = self._ties.together(number) if self._ties.count(number) else [number]
+            done.update(members)
+            gang = self._gang_for(members, found) if self._ties.count(number) else None
+            for member, device in self.members(members):
+                member.tied = gang
+                self.touched[device.uuid] = device
+            if gang is not None:
+                found.add(gang)
+                self._describe(gang, members)
+
+    def _describe(self, gang: Gang, members: list[int]) -> None:
+        gang.members, gang.name = tuple(members), self._ties.name(members)
+        gang.elsewhere, gang.may_lack = self._ties.elsewhere(members), self._ties.may_lack(members)
+        gang.in_part = self._ties.are_uncounted(members)
+        gang.come, gang.expected = self._ties.missing(members)
+
+    def _gang_for(self, members: list[int], taken: set[Gang]) -> Gang:
+        for client, _ in self.members(members):
+            if client.tied is not None and client.tied not in taken:
+                return client.tied
+        self._last_gang += 1
+        return Gang(self._last_gang)

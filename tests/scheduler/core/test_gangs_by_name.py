@@ -1,0 +1,194 @@
+"""Gangs by name, with and without a size, step by step. Quantum 30 s, policy ``exclusive`` where none is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvshare.scheduler.core.events import ClientGone, GangLeft, Policy, PolicySet
+from tests.scheduler.core.test_gangs import Node, number
+
+
+def test_nobody_begins_before_all_have_come() -> None:
+    """Who comes first waits, however long; when the last one has come all are told, and begin in one step."""
+    node = Node()
+    node.comes("a1", "b1", "c1")
+    assert node.calls_itself("a1", 3) == ""
+    assert node.asks("a1") == ""
+    node.now = 5.0
+    assert node.calls_itself("b1", 3) == ""
+    assert node.asks("b1") == ""
+    assert node.has_come("a1") == (2, 3)
+    assert node.calls_itself("c1", 3) == (
+        "gang a1+b1+c1, joined a1, joined b1, joined c1, grant a1, grant b1, grant c1"
+    )
+    assert node.has_come("a1") == (0, 0)
+
+
+def test_two_jobs_that_begin_crosswise() -> None:
+    """Each has one device's member first and the other one's seconds later: neither holds one device for itself."""
+    node = Node()
+    node.comes("a1", "b2")
+    for name, job in (("a1", "first"), ("b2", "second")):
+        node.calls_itself(name, 2, job=job)
+        assert node.asks(name) == ""
+    node.now = 3.0
+    node.comes("b1", "a2")
+    assert node.calls_itself("b1", 2, job="first") == "gang a1+b1, joined a1, joined b1, grant a1, grant b1"
+    joined = node.calls_itself("a2", 2, job="second")
+    assert joined == "gang a2+b2, joined a2, joined b2, waiters a1 1, waiters b1 1"
+    assert node.wait(33.0) == "revoke a1, revoke b1"
+
+
+def test_others_are_not_held_up() -> None:
+    """A gang whose members never come is passed by all, for ever; it is said once that it waits."""
+    node = Node()
+    node.comes("a1", "a8", "a9")
+    node.calls_itself("a1", 2)
+    node.asks("a1")
+    assert node.asks("a8") == "grant a8"
+    assert node.wait(10.0) == "a1 of job: 1 of 2 after 10 s"
+    assert node.core.deadline() is None
+    assert node.asks("a9") == "waiters a8 1"
+    assert node.releases("a8") == "grant a9"
+    assert node.releases("a9") == ""
+
+
+def test_it_is_said_again_of_another_gang() -> None:
+    """A gang that was complete and is one of others later is said once more."""
+    node = Node()
+    node.comes("a1")
+    node.calls_itself("a1", 2)
+    node.asks("a1")
+    assert node.core.client(number("a1"), 4.0).wait is not None
+    node.wait(10.0)
+    node.tell(GangLeft(number("a1"), "job"))
+    node.releases("a1")
+    node.calls_itself("a1", 2)
+    node.asks("a1")
+    assert node.wait(20.0) == "a1 of job: 1 of 2 after 10 s"
+
+
+def test_processes_count_and_not_clients() -> None:
+    """One that uses two devices is one of those that must come."""
+    node = Node()
+    node.comes("a1", "b1", "c2")
+    assert node.calls_itself("a1", 2, process=7) == ""
+    assert node.calls_itself("b1", 2, process=7) == ""
+    assert node.asks("a1") == ""
+    assert node.has_come("b1") == (1, 2)
+    assert "grant a1, grant b1, grant c2" in node.calls_itself("c2", 2, process=8)
+
+
+def test_once_complete_it_is_complete() -> None:
+    """Members that have done their work leave; the others go on, also the last one."""
+    node = Node()
+    node.comes("a1", "b1")
+    node.calls_itself("a1", 2)
+    node.calls_itself("b1", 2)
+    node.tell(ClientGone(number("b1")))
+    node.now = 5.0
+    assert node.asks("a1") == "grant a1"
+    assert node.has_come("a1") == (0, 0)
+
+
+def test_the_next_gang_of_the_name_is_another_one() -> None:
+    """When all have left, those that come must be complete again."""
+    node = Node()
+    node.comes("a1", "b1")
+    for name in ("a1", "b1"):
+        node.calls_itself(name, 2)
+    for name in ("a1", "b1"):
+        node.tell(GangLeft(number(name), "job"))
+    node.calls_itself("a1", 2)
+    assert node.asks("a1") == ""
+
+
+def test_who_left_before_it_was_complete_does_not_count() -> None:
+    """One that ended early is missing, until another one comes."""
+    node = Node()
+    node.comes("a1", "b1", "c1")
+    node.calls_itself("a1", 3)
+    node.asks("a1")
+    node.calls_itself("b1", 3)
+    assert node.has_come("a1") == (2, 3)
+    node.tell(ClientGone(number("b1")))
+    assert node.has_come("a1") == (1, 3)
+    node.now = 5.0
+    assert node.calls_itself("c1", 3) == ""
+    node.comes("b2")
+    assert node.calls_itself("b2", 3).endswith("grant a1, grant b2, grant c1")
+
+
+def test_a_scheduler_after_this_one_hears_that_it_was_complete() -> None:
+    """Who is left of a gang that was complete says so, and does not wait for those that have ended."""
+    node = Node()
+    node.comes("a1")
+    assert node.calls_itself("a1", 4, was_complete=True) == "joined a1"
+    assert node.asks("a1") == "grant a1"
+
+
+@pytest.mark.parametrize("said", [3, 0])
+def test_the_first_size_counts(said: int) -> None:
+    """Who says another one, or none, is one of the gang, and that is said."""
+    node = Node()
+    node.comes("a1", "b1")
+    node.calls_itself("a1", 2)
+    assert node.calls_itself("b1", said) == f"b1 of job says {said}, not 2, gang a1+b1, joined a1, joined b1"
+
+
+def test_who_holds_leaves_until_all_have_come() -> None:
+    """It came back holding, and nobody knows that its gang was complete: it is asked to leave, and waits."""
+    node = Node()
+    node.comes("a1", "b1")
+    node.asks("a1")
+    assert node.calls_itself("a1", 2) == "revoke a1"
+    assert node.releases("a1") == ""
+    assert node.asks("a1") == ""
+    assert "grant a1, grant b1" in node.calls_itself("b1", 2)
+
+
+def test_all_or_none_of_a_complete_gang() -> None:
+    """One of its processes uses one more device: those that hold leave, and all come in together."""
+    node = Node()
+    node.comes("a1", "b2", "c2")
+    node.calls_itself("a1", 2)
+    node.calls_itself("b2", 2)
+    assert node.asks("a1") == "grant a1, grant b2"
+    assert node.calls_itself("c2", 2, process=number("b2")) == "revoke a1, revoke b2"
+    node.asks("c2")
+    node.releases("a1")
+    assert "grant a1, grant b2, grant c2" in node.releases("b2")
+
+
+def test_off_means_that_nobody_waits() -> None:
+    """Everyone runs; when that ends those that are not complete leave."""
+    node = Node(Policy.OFF)
+    node.comes("a1")
+    node.calls_itself("a1", 2)
+    assert node.asks("a1") == "grant a1"
+    assert node.tell(PolicySet(Policy.AUTO)) == "revoke a1"
+
+
+def test_without_a_size_who_holds_keeps_it() -> None:
+    """The first one waits for others for a moment; who comes later waits for the device that it lacks."""
+    node = Node()
+    node.comes("a1")
+    assert node.calls_itself("a1") == "joined a1"
+    assert node.asks("a1") == ""
+    assert node.wait(1.0) == "grant a1"
+    node.comes("b1")
+    assert node.calls_itself("b1") == "gang a1+b1, joined b1"
+    assert node.asks("b1") == "grant b1"
+
+
+def test_a_lost_member_comes_back() -> None:
+    """The others of a gang that was complete wait for it a moment."""
+    node = Node()
+    node.comes("a1", "b1")
+    for name in ("a1", "b1"):
+        node.calls_itself(name, 2)
+    node.tell(ClientGone(number("b1")))
+    assert node.asks("a1") == ""
+    node.comes("b2")
+    assert node.calls_itself("b2", 2, was_complete=True) == "gang a1+b2, joined b2"
+    assert node.wait(1.0) == "grant a1, grant b2"
