@@ -135,6 +135,21 @@ def test_size_is_told() -> None:
     assert ties.say().gang.size == 8
 
 
+@pytest.mark.parametrize(("tie", "size", "told"), [(1, 4, True), (1, 0, False), (2, 4, False)])
+def test_what_was_complete_is_told(tie: int, size: int, told: bool) -> None:
+    """JOIN by a name with a size says to the next scheduler that it was answered before, and only then."""
+    ties = Ties()
+    key = (bytes(32), tie)
+    ties.add(key, size)
+    assert not ties.say().gang.was_complete
+    lib.nvs_tie_list_forget(ties.list)
+    again = ties.say()
+    assert not again.gang.was_complete
+    assert lib.nvs_tie_list_heard(ties.list, again.request)
+    lib.nvs_tie_list_forget(ties.list)
+    assert bool(ties.say().gang.was_complete) == told
+
+
 @given(st.binary(max_size=300))
 def test_digest(data: bytes) -> None:
     """It is SHA-256."""

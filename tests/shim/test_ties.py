@@ -132,6 +132,48 @@ def test_a_name(start: Start, fake_scheduler: FakeScheduler, name: str, key: byt
         assert peer.expect(wire.Join) == wire.Join(1, key, wire.Tie.NAME)
 
 
+@pytest.mark.parametrize(
+    ("value", "name", "size"),
+    [("job:2", b"job", 2), ("job:64", b"job", 64), ("a:b:3", b"a:b", 3), ("x" * 32 + ":4", b"", 4), ("0:2", b"0", 2)],
+)
+def test_a_name_with_a_size(start: Start, fake_scheduler: FakeScheduler, value: str, name: bytes, size: int) -> None:
+    """NAME:SIZE ties by the name alone, and says how many processes there are."""
+    program = start(**{paths.GANG: value})
+    join = use(program, fake_scheduler).expect(wire.Join)
+    key = name.ljust(32, b"\0") if name else hashlib.sha256(b"x" * 32).digest()
+    assert join == wire.Join(1, key, wire.Tie.NAME, size)
+    assert not program.errors
+
+
+@pytest.mark.parametrize(
+    "value", ["job:0", "job:1", "job:65", "job:x", "job:", ":4", "job:+4", "job:4x", "job:18446744073709551620"]
+)
+def test_a_wrong_size(start: Start, fake_scheduler: FakeScheduler, value: str) -> None:
+    """What is no size is said in one line, and all of it is a name."""
+    program = start(**{paths.GANG: value})
+    join = use(program, fake_scheduler).expect(wire.Join)
+    assert join == wire.Join(1, value.encode().ljust(32, b"\0"), wire.Tie.NAME)
+    program.said(f"{paths.GANG}={value} is not NAME:SIZE with 2 to 64 processes; all of it is taken as a name")
+    assert len(program.errors) == 1
+
+
+def test_the_next_scheduler_hears_that_the_gang_was_complete(start: Start, fake_scheduler: FakeScheduler) -> None:
+    """JOINED says that all have come: a later scheduler need not wait for those that have ended since."""
+    program = start(**{paths.GANG: "job:3"})
+    peer = use(program, fake_scheduler)
+    for epoch, answered in enumerate([False, True, True], start=1):
+        join = peer.expect(wire.Join)
+        assert (join.size, join.was_complete) == (3, epoch == 3)
+        if answered:
+            peer.send(wire.Joined(join.request))
+            assert silent(peer, 0.1)
+        fake_scheduler.die()
+        program.said("lost the scheduler")
+        program.errors.clear()
+        fake_scheduler.listen()
+        peer = fake_scheduler.register(epoch=epoch + 1)
+
+
 def test_no_ties_are_wanted(start: Start, fake_scheduler: FakeScheduler) -> None:
     """With NVSHARE_GANG=0 nothing is told, and nobody waits."""
     program = start(**{paths.GANG: "0"})
