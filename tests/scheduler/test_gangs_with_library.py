@@ -26,10 +26,10 @@ DEVICES = "2x1GiB/32MiB"
 
 @pytest.fixture
 def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    """Starts a job of two ranks, each in a process and on a device of its own; the name is its gang's."""
+    """Starts these ranks of a job of two, each in a process and on a device of its own; the name is its gang's."""
     jobs: list[Job] = []
 
-    def begin(name: str, memory: str = "native") -> Job:
+    def begin(name: str, memory: str = "native", ranks: tuple[int, ...] = (0, 1)) -> Job:
         folder = tmp_path / name
         folder.mkdir()
         environment = simgpu.environment(tmp_path / "simgpu", DEVICES, dict(os.environ)) | {
@@ -40,8 +40,8 @@ def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Cal
             "PYTHONPATH": f"{SOURCE_ROOT.parent}:{SOURCE_ROOT}",
         }
         jobs.append(Job(environment, folder, 2))
-        jobs[-1].start("0:0")
-        jobs[-1].start("1:1")
+        for rank in ranks:
+            jobs[-1].start(f"{rank}:{rank}")
         return jobs[-1]
 
     yield begin
@@ -63,6 +63,30 @@ def test_two_jobs_take_turns(serve: Serve, start: Callable[..., Job], tmp_path: 
     poll_until(lambda: had_turns(scheduler, jobs, 10), "each has had ten turns", timeout=60)
     for device in scheduler.status().devices:
         assert {client.gang.name for client in device.clients} == {"first", "second"}
+    for job in jobs:
+        job.finish()
+    for ordinal in (0, 1):
+        assert overlaps(record.read(tmp_path / "simgpu", ordinal)) == []
+
+
+def test_members_that_begin_crosswise(serve: Serve, start: Callable[..., Job], tmp_path: Path) -> None:
+    """Of each of two jobs one rank begins long before the other, on different devices: neither holds what it has alone.
+
+    Without sizes each would hold one device, whose kernel waits for that of the other one, for as long as ``--grace``.
+    """
+    options = ("--quantum", "0.2", "--grace", "3600")
+    scheduler = serve(*options, environment=simgpu.environment(tmp_path / "simgpu", DEVICES))
+    jobs = [start("first:2", ranks=(0,)), start("second:2", ranks=(1,))]
+
+    def wait_alone() -> bool:
+        clients = [client for device in scheduler.status().devices for client in device.clients]
+        seen = [(client.state, client.gang.come, client.gang.expected) for client in clients]
+        return seen == [("waiting", 1, 2)] * 2 and min(client.waited_seconds for client in clients) > 1.5
+
+    poll_until(wait_alone, "both wait for longer than those without a size would", timeout=60)
+    jobs[0].start("1:1")
+    jobs[1].start("0:0")
+    poll_until(lambda: had_turns(scheduler, jobs, 3), "each has had three turns", timeout=60)
     for job in jobs:
         job.finish()
     for ordinal in (0, 1):
