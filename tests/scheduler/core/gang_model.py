@@ -23,6 +23,7 @@ from nvshare.scheduler.core.actions import (
     FormGang,
     Grant,
     LeaveGang,
+    ReportMissing,
     ReportUnresponsive,
     Revoke,
     TellWaiters,
@@ -73,6 +74,8 @@ class Program:
     dies_at: float | None = None
     lost_at: float | None = None
     """Its first process loses its connection then."""
+    delays: tuple[float, ...] = ()
+    """It is a gang by name with a size, whose processes come so long after its start; none, or one for each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +95,7 @@ class Process:
     joined: bool = False
     busy_until: float = 0.0
     since: float = 0.0
-    """When it began to wait."""
+    """When it began to wait, or all of its gang were there that it waited for."""
     connected: bool = False
     ended: bool = False
     page: int = 0
@@ -118,6 +121,11 @@ class Job:
         return min(process.submitted for process in self.processes)
 
     @property
+    def is_named(self) -> bool:
+        """Whether its processes say its name, and how many there are, as soon as they come."""
+        return len(self.processes) > 1 and bool(self.program.delays)
+
+    @property
     def runs(self) -> bool:
         """Whether it makes collectives."""
         return len(self.processes) > 1 and not self.over and all(process.joined for process in self.processes)
@@ -134,6 +142,7 @@ class Model:
         self.goes_on_until = 0.0
         """So long more programs may come when all have ended."""
         self.stuck: list[ReportUnresponsive] = []
+        self.missing: list[ReportMissing] = []
         self.jobs: list[Job] = []
         self.clients: dict[int, Process] = {}
         self.answers: list[tuple[float, Action]] = []
@@ -141,6 +150,8 @@ class Model:
         self.completed = 0
         self._keys: dict[int, set[str]] = {}
         """By client: the keys that the core was told."""
+        self._complete: set[str] = set()
+        """The keys that all processes of their program have said at one time."""
         self._numbers = itertools.count(1)
         self._order = itertools.count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -179,8 +190,8 @@ class Model:
         self.jobs.append(job)
         for device in program.devices:
             job.processes.append(Process(job, self._devices[device], alone=program.alone_steps))
-        for process in job.processes:
-            self.after(program.start, lambda process=process: self._connect(process, None))  # type: ignore[misc]
+        for process, delay in zip(job.processes, program.delays or (0.0,) * len(job.processes), strict=True):
+            self.after(program.start + delay, lambda process=process: self._connect(process, None))  # type: ignore[misc]
         if program.dies_at is not None:
             self.after(program.start + program.dies_at, lambda: self._die(job.processes[0]))
         if program.lost_at is not None:
@@ -196,17 +207,26 @@ class Model:
         self.clients[process.number] = process
         self._keys[process.number] = set()
         footprint = process.job.program.footprint_bytes
-        claimed, grant = process.state, process.grant
+        # Who waits is in line when it has said with whom.
+        waits = process.state is ClaimedState.WAITING
+        claimed, grant = ClaimedState.IDLE if waits else process.state, process.grant
         event = ClientRegistered(process.number, process.device, footprint, claimed, grant, recorded)
         self._obey(self.core.handle(event, self.now))
-        if process.joined or (not process.alone and len(process.job.processes) > 1):
+        job = process.job
+        if process.joined or (len(job.processes) > 1 and (job.is_named or not process.alone)):
             self._join(process)
+        if waits:
+            self._say(process, LockRequested)
         if recorded is None and not process.joined:
             self._tick(process)
 
     def _join(self, process: Process) -> None:
-        size = len(process.job.processes)
-        self._say(process, lambda number: GangJoined(number, process.job.key, size, 1))
+        job, size, was_complete = process.job, len(process.job.processes), process.joined
+        if job.is_named:
+            place = job.processes.index(process) + 1
+            self._say(process, lambda number: GangJoined(number, job.key, 0, 1, job.key, place, size, was_complete))
+        else:
+            self._say(process, lambda number: GangJoined(number, job.key, size, 1))
 
     def _tick(self, process: Process) -> None:
         """Looks what there is to do, all the time."""
@@ -300,11 +320,19 @@ class Model:
         if process.ended or not process.connected:
             return
         process.state = ClaimedState.IDLE
-        process.job.over = True
+        job = process.job
+        if job.is_named and not all(each.joined for each in job.processes):
+            # Whoever started it ends those that wait for the others.
+            for each in job.processes:
+                if each.connected and not each.ended:
+                    self._end(each)
+                each.ended = True
+            return
+        job.over = True
         self._end(process)
-        for other in process.job.processes:
+        for other in job.processes:
             other.alone = 0
-        self._completed(process.job)
+        self._completed(job)
 
     def _lose(self, process: Process) -> None:
         if process.ended or not process.connected:
@@ -346,7 +374,7 @@ class Model:
             return
         self.answers += ((self.now, action) for action in actions)
         devices = {number: process.device for number, process in self.clients.items()}
-        check(self.core.snapshot(self.now), devices, self._keys, actions)
+        check(self.core.snapshot(self.now), devices, self._keys, actions, self._incomplete())
         for action in actions:
             self.after(MESSAGE_SECONDS, lambda action=action: self._receive(action))  # type: ignore[misc]
 
@@ -358,6 +386,9 @@ class Model:
             return
         if isinstance(action, ReportUnresponsive):
             self.stuck.append(action)
+            return
+        if isinstance(action, ReportMissing):
+            self.missing.append(action)
             return
         process = self.clients.get(action.client)
         if process is None:
@@ -377,11 +408,20 @@ class Model:
             case TellWaiters(_, waiters, idle_seconds):
                 process.told = idle_seconds if waiters else 0.0
             case ConfirmJoin():
-                process.joined = True
+                process.joined, process.since = True, self.now
             case LeaveGang():
                 process.page = 0
             case _:
                 raise AssertionError(f"{action} is not expected")
+
+    def _incomplete(self) -> set[int]:
+        """Clients of gangs by name of which not all have ever been there."""
+        for job in self.jobs:
+            self._complete |= (
+                {job.key} if all(job.key in self._keys.get(each.number, ()) for each in job.processes) else set()
+            )
+        waiting = {job.key for job in self.jobs if job.is_named} - self._complete
+        return {number for number, keys in self._keys.items() if keys & waiting}
 
     def _stuck(self) -> list[str]:
         return [

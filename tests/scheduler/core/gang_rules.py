@@ -23,11 +23,20 @@ def gangs(keys: Mapping[int, set[str]]) -> list[set[int]]:
 
 
 def check(
-    seen: tuple[DeviceSnapshot, ...], devices: Mapping[int, str], keys: Mapping[int, set[str]], actions: list[Action]
+    seen: tuple[DeviceSnapshot, ...],
+    devices: Mapping[int, str],
+    keys: Mapping[int, set[str]],
+    actions: list[Action],
+    incomplete: set[int],
 ) -> None:
-    """AssertionError where a rule does not hold; ``devices`` and ``keys`` are those of each client."""
+    """AssertionError where a rule does not hold; ``devices`` and ``keys`` are those of each client.
+
+    ``incomplete``: clients of gangs with a size of which not all were ever there.
+    """
     states = {client.client: client.state for device in seen for client in device.clients}
     granted = {action.client for action in actions if isinstance(action, Grant)}
+    hold = {number for number in incomplete if states[number] not in RESTS}
+    assert not hold | granted & incomplete, f"{hold} have a device, but not all of their gang have come"
     for gang in gangs(keys):
         holding = {number for number in gang if states[number] is ShownState.HOLDING}
         # One that can't stop may need the others for that.

@@ -80,15 +80,19 @@ def test_processes_count_and_not_clients() -> None:
 
 
 def test_once_complete_it_is_complete() -> None:
-    """Members that have done their work leave; the others go on, also the last one."""
+    """Members that have done their work leave; the others go on, also the last one, and one that comes after it."""
     node = Node()
-    node.comes("a1", "b1")
-    node.calls_itself("a1", 2)
-    node.calls_itself("b1", 2)
+    node.comes("a1", "b1", "c1")
+    for name in ("a1", "b1", "c1"):
+        node.calls_itself(name, 3)
     node.tell(ClientGone(number("b1")))
+    node.tell(ClientGone(number("c1")))
     node.now = 5.0
     assert node.asks("a1") == "grant a1"
-    assert node.has_come("a1") == (0, 0)
+    node.releases("a1")
+    node.comes("b1")
+    assert node.calls_itself("b1", 3) == "gang a1+b1, joined b1"
+    assert node.asks("a1") == "grant a1, grant b1"
 
 
 def test_the_next_gang_of_the_name_is_another_one() -> None:

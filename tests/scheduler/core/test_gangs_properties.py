@@ -26,6 +26,7 @@ PROGRAMS = st.builds(
     leaves=st.booleans(),
     dies_at=st.none() | MOMENTS,
     lost_at=st.none() | MOMENTS,
+    delays=st.just(()) | st.lists(st.sampled_from((0.0, 0.4, 1.3, 4.0, 23.0)), min_size=8, max_size=8).map(tuple),
 )
 
 
@@ -44,6 +45,7 @@ def spread(program: Program, devices: int) -> Program:
         program.leaves,
         program.dies_at,
         program.lost_at,
+        program.delays[: len(program.devices)],
     )
 
 
@@ -89,6 +91,7 @@ def hour(seed: int, seconds: float) -> Model:
             pause_seconds=chance.choice((0.5, 5.0)),
             dies_at=chance.uniform(0, 60) if chance.random() < 0.05 else None,
             lost_at=chance.uniform(0, 60) if chance.random() < 0.1 else None,
+            delays=tuple(chance.uniform(0, 40) for _ in range(size)) if chance.random() < 0.3 else (),
         )
         model.start(program)
         if model.now < seconds:
@@ -105,6 +108,7 @@ def test_an_hour() -> None:
     """Random gangs and single clients on eight devices for an hour of virtual time: never does it stand still."""
     model = hour(1, 3600.0)
     assert model.now >= 3600.0
+    assert model.missing
     assert not model.stuck
     assert all(process.ended for job in model.jobs for process in job.processes)
 
