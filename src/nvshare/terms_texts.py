@@ -16,6 +16,8 @@ _WEIGHT = re.compile(_NUMBER)
 _PERCENT = re.compile(f"{_NUMBER}%?")
 _SIZE = re.compile(rf"{_NUMBER}(?:([KMGT])(?:i|iB)?)?")
 _CONTAINER = re.compile(r"[A-Za-z0-9._-]{1,47}")
+_GANG = re.compile(r"[!-9;-~]+|[!-~]+:([0-9]{1,9})")
+_MOST_PROCESSES = 64
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 1000.0
 _LEAST_PERCENT = 0.1
 _UNITS: Final = {None: 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -60,4 +62,12 @@ def container_of(text: str) -> str:
     """The name of a container that a text means, which is that text."""
     if not _CONTAINER.fullmatch(text):
         raise ValueError(f"{text!r} is no name; 1 to 47 letters, digits, dots, - and _ are")
+    return text
+
+
+def gang_of(text: str) -> str:
+    """The name of a gang, with or without how many processes it has, that a text means; which is that text."""
+    match = _GANG.fullmatch(text)
+    if match is None or not (match[1] is None or 2 <= int(match[1]) <= _MOST_PROCESSES):
+        raise ValueError(f"{text!r} is neither NAME nor NAME:SIZE with 2 to {_MOST_PROCESSES} processes")
     return text

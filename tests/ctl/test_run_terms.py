@@ -39,11 +39,11 @@ def test_each_option_is_a_variable(run_dir: RunDir) -> None:
     found = environment_of(
         run_dir,
         *("--weight", "2.5", "--priority", "low", "--compute-limit", "30%", "--memory-limit", "2G"),
-        *("--memory-request", "512MiB", "--name", "train"),
+        *("--memory-request", "512MiB", "--name", "train", "--gang", "job:4"),
         **{paths.WEIGHT: "7", paths.CONTAINER: "other"},
     )
     assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB"]
-    assert found[paths.CONTAINER] == "train"
+    assert (found[paths.CONTAINER], found[paths.GANG]) == ("train", "job:4")
 
 
 def test_what_is_not_said_stays(run_dir: RunDir) -> None:
@@ -71,6 +71,11 @@ def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
         ("--memory-limit", "2GB", "'2GB' is no size"),
         ("--memory-request", "-1", "'-1' is no size"),
         ("--name", "a b", "'a b' is no name"),
+        ("--gang", "job:1", "'job:1' is neither NAME nor NAME:SIZE with 2 to 64 processes"),
+        ("--gang", "job:65", "'job:65' is neither"),
+        ("--gang", "job:x", "'job:x' is neither"),
+        ("--gang", ":4", "':4' is neither"),
+        ("--gang", "a b", "'a b' is neither"),
     ],
 )
 def test_usage(run_dir: RunDir, option: str, value: str, said: str) -> None:

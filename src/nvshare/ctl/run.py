@@ -19,6 +19,7 @@ from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, named_run_dir, run_dirs, seconds
 from nvshare.ctl.terms_options import (
     ComputeLimitOption,
+    GangOption,
     MemoryLimitOption,
     MemoryRequestOption,
     NameOption,
@@ -69,6 +70,7 @@ def run(
     memory_limit: MemoryLimitOption = None,
     memory_request: MemoryRequestOption = None,
     name: NameOption = None,
+    gang: GangOption = None,
     run_dir: RunDirOption = None,
 ) -> None:
     """Never returns: the process becomes the command."""
@@ -81,6 +83,7 @@ def run(
         paths.MEMORY_LIMIT: memory_limit,
         paths.MEMORY_REQUEST: memory_request,
         paths.CONTAINER: container(name, environment, command[0]),
+        paths.GANG: gang,
     }
     candidates = run_dirs(context, run_dir)
     try:

@@ -58,8 +58,13 @@ def _to_mix(document: Document) -> admin_pb2.Mix:
 
 def _to_client(document: Document) -> admin_pb2.Client:
     return admin_pb2.Client(
-        **_fields(admin_pb2.Client, document, swap=_to_swap, terms=_to_terms), identity=_to_identity(document)
+        **_fields(admin_pb2.Client, document, swap=_to_swap, terms=_to_terms, gang=_to_gang),
+        identity=_to_identity(document),
     )
+
+
+def _to_gang(document: Document) -> admin_pb2.Gang:
+    return admin_pb2.Gang(**_fields(admin_pb2.Gang, document))
 
 
 def _to_terms(document: Document) -> admin_pb2.Terms:

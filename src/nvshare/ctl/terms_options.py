@@ -88,6 +88,18 @@ NameOption = Annotated[
     ),
 ]
 
+GangOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gang",
+        metavar="NAME[:SIZE]",
+        parser=checked(terms_texts.gang_of),
+        show_default=False,
+        help="Its processes hold their GPUs together, with all others of that name; with SIZE none begins before so "
+        "many processes are there, on this machine. 0: it is of no gang. Default: $NVSHARE_GANG, else what is found.",
+    ),
+]
+
 
 def container(name: str | None, environment: Mapping[str, str], command: str) -> str:
     """What the processes of a command are called: as the option or the environment says, else a name of their own."""
