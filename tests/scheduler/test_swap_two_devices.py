@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.admin import admin_pb2
 from nvshare.simgpu import record
 from nvshare.simgpu.turns import Kind, overlaps
 from tests.polling import poll_until
@@ -84,6 +85,28 @@ def test_opposite_orders(start_both: Start, tmp_path: Path) -> None:
         is_right(program, last, 21)
         is_right(program, 1 - last, 20)
     take_turns(tmp_path / "simgpu")
+
+
+def test_devices_that_reach_each_other_are_held_together(scheduler: Scheduler, start_calling: Start) -> None:
+    """From the call on that lets them, and those of another process are another gang: work on one takes both locks."""
+    programs = [start_calling(), start_calling()]
+    for program in programs:
+        for ordinal in (0, 1):
+            opens(program, ordinal)
+        assert not any(found.HasField("gang") for found in on_both(scheduler, program))
+        calls(program, "cuCtxEnablePeerAccess primary0 0")
+        assert [found.gang.members for found in on_both(scheduler, program)] == [2, 2]
+    gangs = [{found.gang.name for found in on_both(scheduler, program)} for program in programs]
+    assert len(gangs[0]) == len(gangs[1]) == 1
+    assert gangs[0] != gangs[1]
+    before = [found.grants for found in on_both(scheduler, programs[0])]
+    calls(programs[0], "spin 1", "cuCtxSynchronize")
+    assert [found.grants for found in on_both(scheduler, programs[0])] == [grants + 1 for grants in before]
+
+
+def on_both(scheduler: Scheduler, program: ControlledProgram) -> list[admin_pb2.Client]:
+    """What the status says of a program on both devices."""
+    return [found for ordinal in (0, 1) if (found := client(scheduler, program, ordinal)) is not None]
 
 
 def test_kernels_that_need_both(start_both: Start, tmp_path: Path) -> None:
