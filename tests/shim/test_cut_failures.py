@@ -94,6 +94,24 @@ def test_the_scheduler_is_replaced_in_the_middle(
     job.finish()
 
 
+def test_what_comes_behind_the_order_to_leave(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """Members that hear right behind DROP_LOCK that they are in no gang any more leave by the page that they had.
+
+    That is heard before the drain begins; and by itself none of them could end what waits for the other one.
+    """
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    start_two(job, gang, "hold=101")
+    poll_until(lambda: job.submitted[0] == 100 and job.submitted[1] >= 145, "one runs ahead", timeout=30)
+    for peer in gang.peers:
+        peer.connection.sendall(wire.encode(wire.DropLock(peer.grants)) + wire.encode(wire.Gang()))
+    poll_until(lambda: entered(gang, 0) and entered(gang, 1), "both stop")
+    job.words[gang_member.HELD] = 1
+    gang.expect_released()
+    gang.form()
+    gang.grant()
+    job.finish()
+
+
 def test_put_off_together(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler, tmp_path: Path) -> None:
     """Work that waits for what nobody in the gang can do: all hold again, and all leave at a later attempt."""
     job, gang = start_job(3), GangScheduler(fake_scheduler)
