@@ -10,19 +10,22 @@ The rules, which hold after every event:
 - Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
   alone, is passed over until then. *First* below is the first of the others.
 - When the first waiter does not fit, some holders are *blocking*: they are told so, and are revoked together when all
-  of them have had their quantum. Which ones: (1) The waiter comes in as early as it can when nobody leaves before its
-  quantum is over. That is at the end of the quantum of one certain holder: of the last of the fewest longest holders
-  without which it fits. (2) Of those that have had their quantum by then, the fewest leave that make enough room, and
-  of several choices the one with the longest holders.
+  of them have had their turn: a quantum where all clients are alike, else what turns.py says. Which ones: (1) The
+  waiter comes in as early as it can when nobody leaves before its turn is over. That is at the end of the turn of one
+  certain holder: of the last of the fewest holders, in the order in which their turns end, without which it fits.
+  (2) Of those that have had their turn by then, the fewest leave that make enough room, and of several choices the one
+  with those whose turns ended first.
 - A waiter behind the first may pass it when that delays nobody before it (as long as holders stay until they are asked
   to leave): it fits beside all holders, and beside the first waiter and those who stay when that comes in, and each one
   in between either (1) still fits there too, or (2) can't come in with them, nor beside the one before it even if
-  nobody else held. The latter comes in a quantum later at the earliest, and then the one that passed has had its own.
-  Only the first PASSING_WAITERS are looked at, so that an event costs the same however many wait.
-- The one case in which a holder is revoked though nobody waits: holders have outgrown the device by more than a slack,
-  because footprints or others' memory grew, or the policy changed or a client came back holding. Then those whose
-  leaving frees something are revoked, the most recent first, until the rest fit. Assumed memory does not count here: an
-  assumption alone takes no lock away.
+  nobody else held. The latter comes in a quantum later at the earliest, and then the one that passed has had its own:
+  so where weights make quanta differ nobody passes such a one. Only the first PASSING_WAITERS are looked at, so that
+  an event costs the same however many wait.
+- Though nobody waits, a holder is revoked in two cases beside those of gangs. Its container has used up its compute
+  limit (turns.py). Or holders have outgrown the device by more than a slack, because footprints or others' memory grew,
+  or the policy changed or a client came back holding: then those whose leaving frees something are revoked, those of
+  low classes and the most recent ones first, until the rest fit. Assumed memory does not count here: an assumption
+  alone takes no lock away.
 - A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
   leave for the first in the queue are killed.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
