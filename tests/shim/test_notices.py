@@ -12,7 +12,7 @@ from nvshare import paths
 from nvshare.protocol import wire
 from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
-from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.fake_scheduler import FakeScheduler, silent
 
 PEER_ACCESS = wire.Notice("peer access is on: kernels of one GPU may use another GPU without its lock")
 
@@ -77,3 +77,18 @@ def test_a_forked_child_says_what_it_does_itself(program: ControlledProgram, sch
         child.take_back()
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("access", "said"), [("1,1,3", True), ("1,0,3", False), ("1,1,0", False), ("2,1,3", False), ("1,0,3,1,1,1", True)]
+)
+def test_access_to_pools(program: ControlledProgram, scheduler: FakeScheduler, access: str, said: bool) -> None:
+    """Another device may use a pool's memory: that is the same. Its own may, the host may, or no more: that is not."""
+    assert program.do("use") == "0"
+    peer = scheduler.register()
+    assert program.do(f"symbol cuMemPoolSetAccess 5 *{access} {access.count(',') // 2}") == "0"
+    if said:
+        assert peer.expect(wire.Notice) == PEER_ACCESS
+    else:
+        assert silent(peer, 0.1)
+        assert not program.errors

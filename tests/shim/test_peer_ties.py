@@ -16,6 +16,7 @@ from tests.shim.lock_server import readable
 from tests.shim.memory_peer import MemoryPeer
 
 Start = Callable[..., ControlledProgram]
+SIZE = 64 << 20
 
 
 @pytest.fixture
@@ -135,3 +136,40 @@ def test_memory_that_stays_ties_nobody(start: Start, fake_scheduler: FakeSchedul
         peers.append(MemoryPeer(fake_scheduler.register()))
     assert not reaches(program, 0, 1, [])
     assert all(joins_nobody(peer) for peer in peers)
+
+
+@pytest.fixture
+def mapped(start: Start, fake_scheduler: FakeScheduler) -> tuple[ControlledProgram, list[MemoryPeer]]:
+    """A program on two devices with a mapping of memory of the first one, without access yet."""
+    program = start()
+    peers = [use(program, fake_scheduler, ordinal) for ordinal in range(2)]
+    assert program.do("cuCtxSetCurrent primary0") == "0"
+    program.do("describe 0")
+    assert program.do(f"cuMemAddressReserve &address {SIZE} 0 0 0") == "0"
+    program.begin(f"cuMemCreate &handle {SIZE} allocation 0")
+    peers[0].grow()
+    assert program.answer() == "0"
+    assert program.do(f"cuMemMap address {SIZE} 0 handle 0") == "0"
+    return program, peers
+
+
+def test_memory_that_is_mapped_for_another_device(mapped: tuple[ControlledProgram, list[MemoryPeer]]) -> None:
+    """Access that another device is given to a mapping ties both, as peer access does."""
+    program, peers = mapped
+    program.do("describe 1")
+    program.begin(f"cuMemSetAccess address {SIZE} access 1")
+    joins = [hear_join(peer) for peer in peers]
+    assert joins[0] == joins[1]
+    for peer in peers:
+        peer.peer.send(wire.Joined(1))
+    assert program.answer() == "0"
+
+
+@pytest.mark.parametrize("access", ["0", "1 1 0"])
+def test_access_that_reaches_nobody(mapped: tuple[ControlledProgram, list[MemoryPeer]], access: str) -> None:
+    """Its own device's access, and that which is taken away, tie nobody, and nothing is said of them."""
+    program, peers = mapped
+    program.do(f"describe {access}")
+    assert program.do(f"cuMemSetAccess address {SIZE} access 1") == "0"
+    assert all(joins_nobody(peer) for peer in peers)
+    assert not program.errors

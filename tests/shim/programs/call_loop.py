@@ -121,11 +121,14 @@ def held(size: str, seed: str) -> bool:
     return all(word == at * ODD & WORD ^ number(seed) for at, word in enumerate(found))
 
 
-def describe(ordinal: str) -> None:
-    """Fills ``allocation`` and ``access`` for memory of a device that this device may read and write."""
+def describe(ordinal: str, kind: str = "1", flags: str = "3") -> None:
+    """Fills ``allocation`` and ``access`` for memory of a device that this device may read and write.
+
+    ``kind``: of the place, CUmemLocationType; ``flags``: what it may do, CUmemAccess_flags.
+    """
     device = number(ordinal)
     ALLOCATION.from_address(variable("allocation").value).words[:] = [1, 0, 1, device, 0, 0, 0, 0]
-    ACCESS.from_address(variable("access").value).words[:] = [1, device, 3]
+    ACCESS.from_address(variable("access").value).words[:] = [number(kind), device, number(flags)]
 
 
 def value(name: str) -> int:
