@@ -94,9 +94,9 @@ def test_members_that_begin_crosswise(serve: Serve, start: Callable[..., Job], t
 
 
 def test_the_scheduler_is_killed(serve: Serve, start: Callable[..., Job], tmp_path: Path) -> None:
-    """Whatever the jobs are doing when it dies, they go on with the next one and compute the same."""
+    """Whatever the jobs, with a size and without, are doing when it dies, they go on with the next one and are right."""
     seen = simgpu.environment(tmp_path / "simgpu", DEVICES)
-    jobs = [start("first"), start("second")]
+    jobs = [start("first"), start("second:2")]
     for _ in range(3):
         scheduler = serve("--quantum", "0.2", environment=seen)
         poll_until(partial(had_turns, scheduler, jobs, 3), "each has had three turns", timeout=60)
