@@ -94,7 +94,7 @@ def test_members_that_begin_crosswise(serve: Serve, start: Callable[..., Job], t
 
 
 def test_the_scheduler_is_killed(serve: Serve, start: Callable[..., Job], tmp_path: Path) -> None:
-    """Whatever the jobs, with a size and without, are doing when it dies, they go on with the next one and are right."""
+    """Whatever the jobs, with a size and without, are doing when it dies, they go on with the next one, rightly."""
     seen = simgpu.environment(tmp_path / "simgpu", DEVICES)
     jobs = [start("first"), start("second:2")]
     for _ in range(3):

@@ -228,6 +228,41 @@ def test_a_call_that_goes_on(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
     assert peer.expect(wire.Leave).key == join.key
 
 
+def test_an_end_that_fails(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
+    """A communicator that could not be ended is one still, and so is its tie."""
+    library = nccl.library()
+    program = nccl.start("local", nccl.plugin("plugin.so", library, rpath(library)))
+    peer = use(program, fake_scheduler)
+    join, _ = joins(program, peer, "nccl rank 0 0 1")
+    program.do("returns 5")
+    assert program.do("nccl destroy 0 0 0") == "5 nccl Destroy 1"
+    assert silent(peer, 0.1)
+    program.do("returns 0")
+    assert program.do("nccl destroy 0 0 0") == "0 nccl Destroy 1"
+    assert peer.expect(wire.Leave).key == join.key
+
+
+def test_a_handle_that_comes_again(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
+    """A new communicator has the handle of an older one, which has ended without the library: so has its tie."""
+    library = nccl.library()
+    program = nccl.start("local", nccl.plugin("plugin.so", library, rpath(library)), NCCL_SAME="1")
+    peer = use(program, fake_scheduler)
+    first, _ = joins(program, peer, "nccl rank 0 0 1")
+    second, _ = joins(program, peer, "nccl rank 1 0 2")
+    assert peer.expect(wire.Leave).key == first.key
+    assert program.do("nccl destroy 1 0 0") == "0 nccl Destroy 1"
+    assert peer.expect(wire.Leave).key == second.key
+
+
+def test_colors(nccl: Nccl, fake_scheduler: FakeScheduler) -> None:
+    """Ranks that give one split different colors are of different communicators."""
+    told = []
+    for color in range(2):
+        program = linked(nccl)
+        told += children_of(program, use(program, fake_scheduler), f"split 1 {color} 0")
+    assert told[0].key != told[1].key
+
+
 def test_no_context_is_current(program: ControlledProgram, fake_scheduler: FakeScheduler) -> None:
     """Where the runtime has not made a context current yet, NCCL says which device it is, and the tie is told then."""
     program.do("open")

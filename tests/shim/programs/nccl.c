@@ -2,7 +2,8 @@
 /*
  * An NCCL that makes communicators of nothing and says what it was called with: nccl_saw() is the
  * last call, with its arguments; of a unique id, it is every byte's sum, and whether the bytes
- * count up as the programs make them. NCCL_RESULT is what every call then returns.
+ * count up as the programs make them. NCCL_RESULT is what every call then returns. With NCCL_SAME
+ * all communicators have one handle.
  */
 #define _GNU_SOURCE
 #include "nccl_calls.h"
@@ -29,7 +30,7 @@ static ncclResult_t made(ncclComm_t *comm)
 
 	if (result && atoi(result) != ncclInProgress)
 		return atoi(result);
-	*comm = malloc(1);
+	*comm = getenv("NCCL_SAME") ? saw : malloc(1);
 	return result ? atoi(result) : ncclSuccess;
 }
 

@@ -31,7 +31,11 @@ def main() -> None:
     def nccl(*words: str) -> str:
         return str(caller.use_nccl(" ".join(words).encode()).decode())
 
-    serve(COMMANDS | {"nccl": nccl})
+    def returns(result: str) -> None:
+        """From now on NCCL's calls have that result."""
+        os.environ["NCCL_RESULT"] = result
+
+    serve(COMMANDS | {"nccl": nccl, "returns": returns})
 
 
 if __name__ == "__main__":
