@@ -86,9 +86,15 @@ void nvs_driver_load(void)
 #define CALL(symbol, parameters)                       \
 	address = nvs_object_symbol(&driver, #symbol); \
 	__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, __ATOMIC_RELAXED);
-#define HOOK(symbol, parameters) \
-	CALL(symbol, parameters) \
-	__atomic_store_n(&addresses[i++], address, __ATOMIC_RELAXED);
+/* Another thread may have come further, and have redirected the driver: then all is there. */
+#define HOOK(symbol, parameters)                                                         \
+	address = nvs_object_symbol(&driver, #symbol);                                   \
+	if (address != (void *)nvs_hook_##symbol) {                                      \
+		__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, \
+				 __ATOMIC_RELAXED);                                      \
+		__atomic_store_n(&addresses[i], address, __ATOMIC_RELAXED);              \
+	}                                                                                \
+	i++;
 #define GATE(symbol, parameters, arguments, stream) HOOK(symbol, parameters)
 #include "hooks.def"
 	index_addresses();
