@@ -20,7 +20,7 @@ from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.gang_job import Job, check_stopped, ends_drain, entered, reached, start_two, stop
-from tests.shim.gang_scheduler import GangScheduler, page_file, send_page
+from tests.shim.gang_scheduler import SEALS, GangScheduler, page_file, send_page
 from tests.shim.programs import gang_member
 
 
@@ -226,16 +226,23 @@ def test_an_end_that_is_none(start_job: Callable[[int], Job], fake_scheduler: Fa
     job.finish()
 
 
+def begun(size: int = gang_layout.PAGE_BYTES, seals: int = SEALS) -> int:
+    """The descriptor of a page that begins as one should."""
+    descriptor = page_file(size, seals)
+    os.pwrite(descriptor, gang_layout.head(2), 0)
+    return descriptor
+
+
 BAD = {
     "no descriptor": lambda peer: peer.send(wire.Gang(0, 2, gang_layout.PAGE_BYTES)),
-    "not sealed": lambda peer: send_page(peer, page_file(seals=0), 0, 2),
-    "too short": lambda peer: send_page(peer, page_file(4096), 0, 2),
-    "too short for what is said": lambda peer: send_page(peer, page_file(4096), 0, 2, 4096),
-    "too long": lambda peer: send_page(peer, page_file(1 << 30), 0, 2, 1 << 30),
+    "not sealed": lambda peer: send_page(peer, begun(seals=0), 0, 2),
+    "too short": lambda peer: send_page(peer, begun(4096), 0, 2),
+    "too short for what is said": lambda peer: send_page(peer, begun(4096), 0, 2, 4096),
+    "too long": lambda peer: send_page(peer, begun(1 << 30), 0, 2, 1 << 30),
     "no page": lambda peer: send_page(peer, page_file(), 0, 2),
-    "no such slot": lambda peer: send_page(peer, page_file(), 2, 2),
-    "too many slots": lambda peer: send_page(peer, page_file(), 0, 65),
-    "a page for none": lambda peer: send_page(peer, page_file(), 0, 0),
+    "no such slot": lambda peer: send_page(peer, begun(), 2, 2),
+    "too many slots": lambda peer: send_page(peer, begun(), 0, 65),
+    "a page for none": lambda peer: send_page(peer, begun(), 0, 0),
 }
 
 

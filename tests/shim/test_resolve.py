@@ -130,8 +130,10 @@ def test_deep_binding_keeps_its_meaning(
         assert children.run(opener, how, path, "own") == bare_children.run(opener, how, path, "own") == expected + "\n"
 
 
-def test_a_thread_that_comes_late(children: Children, compile_c: Callable[..., Path], plugin: Callable[..., Path]) -> None:
-    """One that reads the driver's symbols when another one has just changed them does not take hooks for functions."""
+def test_a_thread_that_comes_late(
+    children: Children, compile_c: Callable[..., Path], plugin: Callable[..., Path]
+) -> None:
+    """One that reads the driver's symbols when another one has just changed them takes no hooks for functions."""
     program = compile_c("programs/late_thread.c", "late_thread", "-rdynamic", "-pthread", "-ldl")
     assert children.run(program, plugin(linked=False)) == f"{SHIM}\nanswered\n"
 

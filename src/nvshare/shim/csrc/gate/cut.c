@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "gate/capture.h"
@@ -29,7 +30,8 @@
 #define SECOND_NS 1000000000ull
 #define STUCK_NS (10 * SECOND_NS)
 #define SILENCE_NS (11 * SECOND_NS) /* of the leader, which puts off itself after ten */
-#define DONE_NS (60 * SECOND_NS)    /* the longest that a member waits which is complete itself */
+/* the longest that a member waits which is complete itself, or keeps threads at its gate */
+#define LONGEST_NS (60 * SECOND_NS)
 #define FIRST_PAUSE_NS 20000u
 #define LONGEST_PAUSE_NS 1000000u
 #define MOST_STEPS 4096u /* at once */
@@ -80,9 +82,9 @@ static void freeze(struct cut *cut)
 
 static void allow(struct cut *cut, const struct nvs_gang_command *command)
 {
-	uint64_t more = command->allowed - cut->given;
+	uint64_t more = command->allowed - cut->given; /* very many where that is less */
 
-	if (command->allowed < cut->given || more > MOST_STEPS)
+	if (more > MOST_STEPS)
 		more = 0;
 	cut->allowed = cut->given + more;
 }
@@ -256,6 +258,18 @@ static bool hear_leader(struct cut *cut, uint32_t leader)
 	return cut->now - cut->heard_at <= SILENCE_NS;
 }
 
+/*
+ * A leader lets whoever waits at a gate step, and puts off ten seconds after the first step; so of
+ * all that is true in the page nothing makes a thread wait for longer.
+ */
+static bool waited_long(const struct cut *cut)
+{
+	uint64_t since =
+		atomic_load(&cut->device->gate.waiting) ? cut->began_at : cut->completed_at;
+
+	return since && cut->now - since > LONGEST_NS;
+}
+
 static void attend(struct cut *cut)
 {
 	uint64_t present = nvs_gang_present(cut->gang);
@@ -266,8 +280,7 @@ static void attend(struct cut *cut)
 		cut->completed_at = 0;
 	else if (!cut->completed_at)
 		cut->completed_at = cut->now;
-	if (!(present >> cut->gang->slot & 1) ||
-	    (cut->completed_at && cut->now - cut->completed_at > DONE_NS))
+	if (!(present >> cut->gang->slot & 1) || waited_long(cut))
 		cut->outcome = PUT_OFF;
 	else if (leader == cut->gang->slot)
 		lead(cut, present);
@@ -305,6 +318,8 @@ bool nvs_cut(struct nvs_device *device, struct nvs_gang *gang, void (*stepping)(
 		.leader = NVS_GANG_SLOTS,
 	};
 
+	/* A sleep is 50 us longer otherwise, and each step is waited for by several. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
 	cut.began_at = cut.changed_at = cut.now = nvs_now_ns();
 	gang->status.entry++;
 	for (;;) {
@@ -319,6 +334,7 @@ bool nvs_cut(struct nvs_device *device, struct nvs_gang *gang, void (*stepping)(
 		nap(&cut);
 		cut.now = nvs_now_ns();
 	}
+	prctl(PR_SET_TIMERSLACK, 0UL); /* as it was */
 	/* Whoever takes a step now has its mark set, and the gate is about to open. */
 	freeze(&cut);
 	nvs_debug("device %d: its gang %s after %llu us, and %llu submissions that passed",
