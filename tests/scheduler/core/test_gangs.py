@@ -355,6 +355,25 @@ def test_one_that_can_not_stop_is_joined_by_the_others() -> None:
     assert node.releases("a1") == "revoke b1, grant a9"
 
 
+@pytest.mark.parametrize("name", ["", "job"])
+def test_those_that_joined_one_that_can_not_stop_leave_with_it(name: str) -> None:
+    """Nobody waits that could get their device, since that one's is not free; and it only stops when they do."""
+    node = Node()
+    node.comes("a1", "b1")
+    for member in ("a1", "b1"):
+        node.tell(GangJoined(number(member), "k", 2, 1, name))
+    node.gang("a8", "b8", key="other")
+    node.asks("a1")
+    node.asks("a8")
+    node.wait(30.0)
+    node.releases("b1")
+    node.asks("b1")
+    assert node.wait(40.0) == "unresponsive a1, grant b1"
+    assert node.wait(41.0) == "revoke b1"
+    assert node.releases("b1") == ""
+    assert node.releases("a1") == "grant a8, grant b8"
+
+
 def test_what_belongs_to_it_elsewhere_is_shown() -> None:
     """A gang of four of which two are on this node."""
     node = Node()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from nvshare.scheduler.core.terms import Priority
+
+REJOIN_SECONDS: Final = 1.0
+"""For how long after a holder is back it may say to whom it is tied, which it does right after REGISTER; and for how
+long a gang that waits waits for a member whose connection ended."""
 
 
 class Standing(Enum):
@@ -63,3 +68,8 @@ class Gang:
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
         return self.wide and self.standing is Standing.PASSED_OVER
+
+
+def is_short(gang: Gang | None, now: float) -> bool:
+    """Whether a member of it may soon be here."""
+    return gang is not None and gang.may_lack and now < gang.lost_at + REJOIN_SECONDS

@@ -18,7 +18,8 @@ hold and wait as one:
 - A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
   all its members there, or too many of them, does not hold together anywhere.
-- One that does not stop within the grace time may wait for work of the others: then they are in line without it.
+- One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
+  leave a moment after they came in, since it can only stop together with them.
 - A gang of which a user said how many processes it has gets nothing before all of them have come, and holds up nobody.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
@@ -36,7 +37,7 @@ from nvshare.scheduler.core.belonging import Belonging, Member
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import GangJoined, GangLeft
-from nvshare.scheduler.core.gang import Gang, Standing
+from nvshare.scheduler.core.gang import REJOIN_SECONDS, Gang, Standing, is_short
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState
@@ -45,14 +46,11 @@ MOST_MEMBERS: Final = 64
 """Of a gang that holds together: what its page has places for."""
 
 IDLE_SECONDS: Final = 0.25
-"""How old what a member said of its idleness may be, or twice the time between two such words if that is more.
+"""How old what a member said of its idleness may be, or twice the time between two such words if that is more: each
+says it every 20 ms, and a thread that comes late on a busy machine is not to keep the gang busy."""
 
-Each says it every 20 ms; a thread that comes late on a busy machine is not to keep the gang busy.
-"""
-
-REJOIN_SECONDS: Final = 1.0
-"""For how long after a holder is back it may say to whom it is tied, which it does right after REGISTER; and for how
-long a gang that waits waits for a member whose connection ended."""
+HELPING_SECONDS: Final = 1.0
+"""For how long members hold the lock whose work one that can't stop may wait for."""
 
 MISSING_SECONDS: Final = 10.0
 """After so long it is said that clients wait because not all processes of their gang have come."""
@@ -150,9 +148,14 @@ class Gangs:
                 if each.lock.frozen:
                     each.wake(self._frozen_until)
         for gang in gangs:
-            if _is_short(gang, now):
+            if is_short(gang, now):
                 self._clients[gang.members[0]][1].wake(gang.lost_at + REJOIN_SECONDS)
             self._report_missing(gang, now, actions)
+            members = self._members(gang.together)
+            stuck = any(client.state is ClientState.UNRESPONSIVE for client, _ in members)
+            for client, device in members if stuck else ():
+                if client.state is ClientState.HOLDING:
+                    device.wake(client.since + HELPING_SECONDS)
         return devices
 
     def wait(self, client: Client) -> GangWait | None:
@@ -213,7 +216,7 @@ class Gangs:
             if client.gang is not None:
                 continue
             lacks = client.tied is not None and client.tied.expected > 0 and not device.lock.is_off
-            waits = client.state is ClientState.WAITING and not lacks and not _is_short(client.tied, now)
+            waits = client.state is ClientState.WAITING and not lacks and not is_short(client.tied, now)
             device.lock.turns.line_up(client, waits, ())
             if lacks and client.state is ClientState.HOLDING:
                 device.lock.revoke(client, now, actions)
@@ -231,8 +234,9 @@ class Gangs:
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
-        if len(holding) + stuck < len(members) and not gang.in_part:
-            for client, device in holding:
+        lacking = len(holding) + stuck < len(members) and not gang.in_part
+        for client, device in holding:
+            if lacking or (stuck and now >= client.since + HELPING_SECONDS):
                 device.lock.revoke(client, now, actions)
         tickets = [client.ticket for client, _ in members if client.state is ClientState.WAITING]
         summoned = False
@@ -243,7 +247,7 @@ class Gangs:
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
                 device.lock.turns.line_up(client, leads=False, beside=())
                 client.ticket = min(tickets)
-        in_line = _can_be_in_line(members, in_part=gang.in_part) and not _is_short(gang, now)
+        in_line = _can_be_in_line(members, in_part=gang.in_part) and not is_short(gang, now)
         leaders: dict[str, Client] = {}
         for client, device in members:
             waits = client.state is ClientState.WAITING
@@ -348,10 +352,6 @@ def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:
             client.gang = gang
 
         device.lock.resize(client, change)
-
-
-def _is_short(gang: Gang | None, now: float) -> bool:  # a member may soon be here
-    return gang is not None and gang.may_lack and now < gang.lost_at + REJOIN_SECONDS
 
 
 def _can_be_in_line(members: list[Member], *, in_part: bool) -> bool:
