@@ -21,12 +21,15 @@ import build_native
 from nvshare import paths, scheduler_process, shim, simgpu
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.simgpu import record, transfers, turns
-from tests.chaos import programs
+from tests.chaos import gangs, programs
+from tests.chaos.gangs import Gang
 from tests.chaos.programs import Program
 from tests.polling import poll_until
 from tests.programs.compiler import compiled
 
 DEVICES = 2
+GANGS = 2
+"""Each has a rank on both devices."""
 DEVICE = "1GiB/32MiB"
 """Nine programs of up to 200 MiB have nearly twice the memory that their contexts leave of it."""
 SERVED = ("--policy", "exclusive", "--host-memory", "4GiB", "--reserve", "32MiB")
@@ -45,6 +48,7 @@ class Chaos:
     run_dir: paths.RunDir = field(init=False)
     environment: dict[str, str] = field(init=False)
     programs: list[Program] = field(default_factory=list)
+    gangs: list[Gang] = field(default_factory=list)
     scheduler: subprocess.Popen[bytes] = field(init=False)
     done: dict[str, int] = field(default_factory=dict)
     """How often each deed was done."""
@@ -94,6 +98,8 @@ class Chaos:
         """Nothing that went on so far was wrong."""
         for place in self.programs:
             assert not (text := place.failed()), text
+        for gang in self.gangs:
+            assert not (text := gang.failed()), text
         for device in range(DEVICES):
             found = turns.overlaps(transfers.work(record.read(self.folder / "gpus", device)))
             assert not found, f"{len(found)} overlaps on device {device}, the first: {found[0]}"
@@ -103,7 +109,7 @@ class Chaos:
 
     def calm_down(self) -> None:
         """Every program makes progress when nothing more is done to it, and ends well."""
-        for place in self.programs:
+        for place in (*self.programs, *self.gangs):
             place.resume()
         before = {place.name: place.rounds for place in self.programs}
         for place in self.programs:
@@ -113,11 +119,19 @@ class Chaos:
                 return place.rounds > before[place.name]
 
             _poll(goes_on, "goes on", place, self)
+        for gang in self.gangs:
+            gang.goes_on(PATIENCE_SECONDS)
         for place in self.programs:
             place.ask_to_end()
         for place in self.programs:
             _poll(lambda place=place: place.process.poll() is not None, "ends", place, self)  # type: ignore[misc]
             assert not (text := place.failed()), text
+        for gang in self.gangs:
+            gang.job.finish(200)
+        self.gangs.clear()
+        poll_until(
+            lambda: not gangs.pages(self.scheduler.pid), "the scheduler keeps no page of a gang", PATIENCE_SECONDS
+        )
 
 
 def _poll(condition: Callable[[], bool], what: str, place: Program, chaos: Chaos) -> None:
@@ -142,9 +156,10 @@ def running(folder: Path, seed: int) -> Iterator[Chaos]:
     try:
         chaos.start_scheduler()
         chaos.programs = programs.programs(executable, folder, chaos.environment, chaos.random)
+        chaos.gangs = gangs.gangs(folder, chaos.environment, GANGS)
         yield chaos
     finally:
-        for place in chaos.programs:
+        for place in (*chaos.programs, *chaos.gangs):
             place.kill()
         chaos.scheduler.kill()
         chaos.scheduler.wait()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
-from tests.chaos import floods
+from tests.chaos import floods, gang_deeds
 from tests.chaos.chaos import QUANTUM_SECONDS, Chaos
 from tests.chaos.programs import Program
 
@@ -126,6 +126,11 @@ DEEDS: Mapping[Callable[[Chaos], None], int] = {
     floods.flood_with_memory: 2,
     floods.claim_to_hold: 3,
     floods.claim_arenas: 2,
+    gang_deeds.kill_rank: 3,
+    gang_deeds.kill_stopped_rank: 2,
+    gang_deeds.stop_rank: 2,
+    gang_deeds.resume_ranks: 6,
+    gang_deeds.kill_scheduler_in_cut: 2,
 }
 """How often each is done beside the others."""
 

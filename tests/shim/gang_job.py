@@ -65,9 +65,9 @@ class Job:
             timeout=30,
         )
 
-    def finish(self) -> None:
-        """Lets it end, and compares what it has computed."""
-        last = self.words[gang_member.LAST] = max(self.submitted) + 1500
+    def finish(self, rounds: int = 1500) -> None:
+        """Lets it end after so many more, and compares what it has computed."""
+        last = self.words[gang_member.LAST] = max(self.submitted) + rounds
         found = {}
         for process in self.processes:
             output = process.communicate(timeout=60)[0]
@@ -84,7 +84,9 @@ class Job:
         """Ends what still runs."""
         for process in self.processes:
             process.kill()
-            process.communicate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def check_stopped(folder: Path, devices: int, stopped: list[tuple[int, int]]) -> None:

@@ -8,6 +8,7 @@ many it has submitted.
     think=N    microseconds of each round in which nothing is submitted
     hold=N     stops before round N until the file's word ``HELD`` is not zero
     threads=1  a thread for each rank
+    fill=N     so many MiB of device memory, by four, looked at and written anew every ``SYNCED_EVERY`` rounds
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ MOST_RANKS = 8
 LAST, HELD, SUBMITTED = MOST_RANKS * 4, MOST_RANKS * 4 + 1, MOST_RANKS * 4 + 2
 FILE_BYTES = 4096
 PORTABLE, SYNCED_EVERY = 1, 50
+PART = 4
+"""MiB that are filled alike."""
 
 
 def driver() -> ctypes.CDLL:
@@ -52,6 +55,8 @@ class Rank:
     total: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
     """Device memory."""
     kernels: dict[str, ctypes.c_void_p] = field(default_factory=dict)
+    mebibytes: int = 0
+    memory: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
 
     def open(self) -> None:
         """Makes its context, which is current then."""
@@ -64,11 +69,14 @@ class Rank:
             call("cuModuleGetFunction", ctypes.byref(kernel), module, name.encode())
         call("cuStreamCreate", ctypes.byref(self.stream), 1)
         call("cuMemAlloc_v2", ctypes.byref(self.total), ctypes.c_size_t(8))
+        if self.mebibytes:
+            call("cuMemAlloc_v2", ctypes.byref(self.memory), ctypes.c_size_t(self.mebibytes << 20))
 
     def begin(self) -> None:
         """Begins with nothing: the first that needs the lock."""
         self.use()
         call("cuMemsetD32_v2", self.total, 0, ctypes.c_size_t(2))
+        self.write(0)
         call("cuCtxSynchronize")
 
     def use(self) -> None:
@@ -100,6 +108,22 @@ class Rank:
         """Until all that it submitted has completed."""
         self.use()
         call("cuStreamSynchronize", self.stream)
+
+    def write(self, round_number: int) -> None:
+        """Fills its memory, each part with a value of its own."""
+        self.use()
+        for part in range(0, self.mebibytes, PART):
+            place = ctypes.c_uint64(self.memory.value + (part << 20))
+            call("cuMemsetD32_v2", place, self.number << 24 | part + round_number, ctypes.c_size_t(PART << 18))
+
+    def check(self, round_number: int) -> None:
+        """Its memory is as it was filled after that round."""
+        self.use()
+        found = (ctypes.c_uint32 * 2)()
+        for part in range(0, self.mebibytes, PART):
+            place = ctypes.c_uint64(self.memory.value + (part << 20))
+            call("cuMemcpyDtoH_v2", ctypes.byref(found), place, ctypes.c_size_t(8))
+            assert list(found) == [self.number << 24 | part + round_number] * 2, (part, round_number, list(found))
 
     def result(self) -> int:
         """What it has computed."""
@@ -143,8 +167,11 @@ def run(rank: Rank, words: memoryview, options: dict[str, int], others: tuple[Ra
         if number % SYNCED_EVERY == 0:
             for each in (rank, *others):
                 each.wait()
+                each.check(number - SYNCED_EVERY)
+                each.write(number)
     for each in (rank, *others):
         each.wait()
+        each.check(number - number % SYNCED_EVERY)
 
 
 def main() -> None:
@@ -157,7 +184,7 @@ def main() -> None:
     page = ctypes.addressof(ctypes.c_char.from_buffer(shared))
     call("cuInit", 0)
     mine = [
-        Rank(int(number), int(ranks), int(device), page)
+        Rank(int(number), int(ranks), int(device), page, mebibytes=options.get("fill", 0))
         for number, _, device in (word.partition(":") for word in rest if "=" not in word)
     ]
     for rank in mine:
