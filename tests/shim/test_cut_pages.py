@@ -199,3 +199,14 @@ def test_a_leader_that_only_speaks(start_job: Callable[[int], Job], fake_schedul
         expect_late(peer, wire.LockReleased)
     gang.grant()
     job.finish()
+
+
+def test_a_member_without_the_lock(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
+    """Nothing of it can run, so nobody waits for it, as soon as it has said so in the page."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    for rank in range(2):
+        job.start(f"{rank}:{rank}", "hold=1")
+    gang.gather(2)
+    gang.peers[0].grant()
+    gang.peers[0].revoke()
+    assert ends_drain(gang.peers[0])
