@@ -206,6 +206,30 @@ def test_what_is_clear_takes_no_more_turns() -> None:
     assert max(alone) < 0.2
 
 
+@pytest.mark.parametrize("total", [1.6, 2.0])
+def test_what_is_clear_costs_little(total: float) -> None:
+    """Two launch-bound programs lose less than half a percent of a minute by the search."""
+    simulation = MixSimulation(alike(total), noise=0.0)
+    for _ in range(2):
+        simulation.add("a", rate=80000.0, queue_seconds=0.002)
+    simulation.run(60)
+    assert simulation.normalized() / total >= 60 * 0.997
+
+
+@pytest.mark.parametrize("total", [0.85, 0.98, 1.1, 1.3])
+def test_what_is_not_clear_takes_as_many_turns_as_ever(total: float) -> None:
+    """The first short turns only tell what is clear: other decisions rest on whole turns alone."""
+    simulation = MixSimulation(alike(total), noise=0.0)
+    for _ in range(2):
+        simulation.add("a", rate=80000.0, queue_seconds=0.002)
+    simulation.run(20)
+    ended = sorted(turn for program in simulation.programs for turn in program.turns if turn[0] > 1)
+    lengths = [end - begin for begin, end in ended if end - begin < 0.4]
+    assert max(lengths[:2]) < 0.15
+    whole = [length for length in lengths[2:] if length > 0.2]
+    assert len(whole) >= (2 if total == 1.3 else 6)
+
+
 def test_what_is_queued_at_first_is_no_work() -> None:
     """Programs fill long queues when they get the GPU: what they do together is measured when these are full."""
     simulation = MixSimulation(alike(0.92), seed=2)

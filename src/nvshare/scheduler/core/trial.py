@@ -18,6 +18,8 @@ from nvshare.scheduler.core.transitions import ClientState
 
 SLICE_SECONDS: Final = 0.25
 """A turn in the first rounds, of up to four clients; of more it is shorter, so that a round is not longer."""
+FIRST_SLICE_SECONDS: Final = 0.1
+"""A turn in the round before these, which only finds what is clear: most of what that costs is the turns' time."""
 SHORTEST_SLICE_SECONDS: Final = 0.05
 LONGEST_SLICE_SECONDS: Final = 2.0
 SLICE_SUBMISSIONS: Final = 20
@@ -31,6 +33,8 @@ FEWEST_TURNS: Final = 6
 MOST_ROUNDS: Final = 8
 CLEAR_BY: Final = 0.25
 """What differs by so much needs no more turns than one of each."""
+FIRST_CLEAR_BY: Final = 0.4
+"""And by so much no more than one of FIRST_SLICE_SECONDS, whose rates vary more."""
 MOST_SPOILED: Final = 3
 """Rounds in which a client had nothing to do."""
 CONFIDENCE: Final = 2.0
@@ -106,6 +110,8 @@ class Trial:
         """Rates together, before the turns of this round."""
         self._alone: dict[int, float] = {}
         self._ratios: list[float] = []
+        self._is_first = together is not None
+        """The present round only finds what is clear."""
         self._spoiled = 0
         self._settled_at: float | None = None
         """TOGETHER: since when all hold, with full queues."""
@@ -136,13 +142,19 @@ class Trial:
             meter.opened, meter.awaits_opening = None, False
             meter.counted, meter.seconds = 0, 0.0
         if stage is Stage.APART:
-            slowest = min(self._before.values())
-            least = max(SHORTEST_SLICE_SECONDS, SLICE_SECONDS * min(1.0, 4 / len(self._meters)))
-            length = max(least, SLICE_SUBMISSIONS / slowest) * 2 ** (len(self._ratios) // ROUNDS_A_LENGTH)
-            self.slice_seconds = min(length, LONGEST_SLICE_SECONDS)
+            first_seconds = self._slice_seconds(FIRST_SLICE_SECONDS)
+            length = self._slice_seconds(SLICE_SECONDS)
+            self._is_first = self._is_first and first_seconds < length
+            length *= 2 ** (len(self._ratios) // ROUNDS_A_LENGTH)
+            self.slice_seconds = first_seconds if self._is_first else min(length, LONGEST_SLICE_SECONDS)
             self.until = now + 2.0 + len(self._meters) * (self.slice_seconds + 1.0)
         else:
             self.until = now + 4.0 + 4 * self.slice_seconds
+
+    def _slice_seconds(self, usual_seconds: float) -> float:
+        """How long a turn is that lasts so long where there are few clients, and all are fast."""
+        least = max(SHORTEST_SLICE_SECONDS, usual_seconds * min(1.0, 4 / len(self._meters)))
+        return max(least, SLICE_SUBMISSIONS / min(self._before.values()))
 
     def _end_turns(self, quantum_seconds: float, now: float) -> Outcome | None:
         measured = [meter for meter in self._meters if meter.seconds >= self.slice_seconds / 2 and meter.counted]
@@ -153,9 +165,9 @@ class Trial:
             outcome = self._judge(shares, quantum_seconds, now)
             if outcome is None:
                 self._ratios.pop()
-                self._end_stage(Stage.TOGETHER, now)
+                self._end_stage(Stage.APART if self._is_first else Stage.TOGETHER, now)
             return outcome
-        if len(measured) > 1 and sum(shares.values()) > 1 + CLEAR_BY:
+        if len(measured) > 1 and sum(shares.values()) > 1 + self._clear_by:
             # However little the others do.
             return self._conclude(False, sum(shares.values()) * len(self._meters) / len(measured), now)
         return self._spoil(now) if now >= self.until else None
@@ -170,8 +182,13 @@ class Trial:
             self._end_stage(Stage.APART, now)
         return outcome
 
+    @property
+    def _clear_by(self) -> float:
+        return FIRST_CLEAR_BY if self._is_first else CLEAR_BY
+
     def _end_stage(self, following: Stage, now: float) -> None:
         self._seconds[self.stage] += now - self._stage_at
+        self._is_first = self._is_first and self.stage is not Stage.APART
         self._enter(following, now)
 
     def _spoil(self, now: float) -> Outcome | None:
@@ -189,7 +206,7 @@ class Trial:
         found = estimate(self._ratios, tuple(shares.values()))
         bound = 1 + MARGIN if self._turns else 1 - MARGIN
         difference, rounds = abs(found.ratio - bound), len(self._ratios)
-        enough = difference > CLEAR_BY or rounds * len(shares) >= FEWEST_TURNS
+        enough = difference > self._clear_by or (rounds * len(shares) >= FEWEST_TURNS and not self._is_first)
         known = enough and difference > CONFIDENCE * found.error
         return self._conclude(found.ratio < bound, found.ratio, now) if known or rounds >= MOST_ROUNDS else None
 
