@@ -74,7 +74,7 @@ FRAMES = st.one_of(
     st.builds(wire.Joined, U32),
     st.builds(wire.Gang, U32, U32, U64),
     st.just(wire.Idle()),
-    st.builds(wire.Watch, U32),
+    st.builds(wire.Watch, U32, U32),
     st.builds(wire.Progress, U64, U64, U64, U64),
     st.builds(wire.Limit, U64, U64),
     st.builds(wire.Share, KEY),

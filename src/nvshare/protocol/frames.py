@@ -292,6 +292,8 @@ class Watch:
     """Scheduler: say Progress every ``idle_microseconds`` while you hold; 0: no more."""
 
     idle_microseconds: int
+    together: int = 0
+    """1: all hold at the same time until further notice, whoever had to wait before."""
 
 
 @dataclass(frozen=True, slots=True)

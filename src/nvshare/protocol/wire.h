@@ -59,7 +59,7 @@ enum nvs_wire_type {
 	/* client of a gang, holding, WAITERS: all has completed that I submitted, and no more comes
 	 */
 	NVS_IDLE = 27,
-	/* scheduler: say PROGRESS each idle_microseconds while you hold; 0: no more */
+	/* scheduler: say PROGRESS each idle_microseconds while you hold; 0: no more; `watch` */
 	NVS_WATCH = 28,
 	NVS_PROGRESS = 29, /* client: how far my work is */
 	NVS_LIMIT = 30,	   /* scheduler: what your container may allocate on the device */
@@ -162,6 +162,11 @@ struct nvs_wire_progress {
 	uint64_t empty_looks;	  /* of them, those that found nothing left to do */
 };
 
+struct nvs_wire_watch {
+	/* 1: all hold at the same time until further notice, whoever had to wait before */
+	uint32_t together;
+};
+
 struct nvs_wire_limit {
 	uint64_t limit_bytes;  /* on this device; 0: none */
 	uint64_t others_bytes; /* what other processes of the container have allocated of it */
@@ -218,6 +223,7 @@ struct nvs_frame {
 		struct nvs_wire_terms terms;
 		struct nvs_wire_gang gang;	   /* JOIN, LEAVE, GANG */
 		struct nvs_wire_progress progress; /* PROGRESS */
+		struct nvs_wire_watch watch;
 		struct nvs_wire_limit limit;
 		struct nvs_wire_shared shared;
 	};

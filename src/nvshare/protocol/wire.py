@@ -304,6 +304,7 @@ _PARTS = {
     Leave: "gang",
     Gang: "gang",
     Progress: "progress",
+    Watch: "watch",
     Limit: "limit",
     Share: "shared",
     Unshare: "shared",

@@ -72,6 +72,7 @@ class Program:
     """How long it is to be idle before it gives way; 0: nobody waits."""
     idle_since: float | None = None
     watched: float = 0.0
+    told_together: bool = False
     report_at: float = float("inf")
     noise: float = 1.0
     stuck: bool = False
@@ -195,8 +196,8 @@ class MixSimulation:
                 program.leaving = True
             case TellWaiters(_, _, idle_seconds):
                 program.waited_for = idle_seconds
-            case Watch(_, interval_seconds):
-                program.watched = interval_seconds
+            case Watch(_, interval_seconds, together):
+                program.watched, program.told_together = interval_seconds, together
                 program.report_at = self.now + interval_seconds if interval_seconds else float("inf")
                 if program.held:
                     self._report(program)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nvshare.scheduler.core.actions import Action, Grant, Revoke, Watch
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
@@ -70,6 +72,25 @@ def test_from_the_second_one_on() -> None:
     assert watched(actions) == {1: True, 2: True}
     assert isinstance(actions[-1], Grant)
     assert watched(made.handle(ClientGone(2), 1.0)) == {1: False}
+
+
+@pytest.mark.parametrize("total", [0.9, 1.9])
+def test_who_holds_together_is_told(total: float) -> None:
+    """As long as it is not known better, and when it is; not in a trial, nor where turns are better."""
+    simulation = MixSimulation(half(total))
+    simulation.add("a")
+    simulation.add("b")
+    seen = set()
+    while simulation.now < 20:
+        simulation.run(0.05)
+        shown = simulation.core.snapshot(simulation.now)[0].mix
+        if shown is not None:
+            measured = shown.ratio is not None and not shown.measuring
+            seen |= {(measured, program.told_together) for program in simulation.programs}
+    assert seen == {(False, True), (False, False), (True, total > 1)}
+    simulation.end(simulation.programs[1])
+    simulation.run(0.1)
+    assert not simulation.programs[0].told_together
 
 
 def test_what_does_not_fit_together() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
+from nvshare.protocol import wire
 from tests.shim.lock_server import LockServer
 from tests.shim.programs.driver_calls import (
     DRIVER,
@@ -26,6 +27,8 @@ FIRST_WINDOW = 8
 """Launches that may be queued before any of them has completed."""
 SHORT_WINDOW = 2
 """And when the device has to be shared."""
+SELDOM = 600_000_000
+"""Microseconds: not in a case."""
 
 
 def launch_many() -> int:
@@ -68,6 +71,45 @@ def held_back_sooner_by_who_has_to_share(server: LockServer) -> None:
     assert 0 < count("cuLaunchKernel") - before <= SHORT_WINDOW
     DRIVER.spy_busy(ctypes.c_bool(False))
     assert launching.result() == 0
+
+
+def queued_at_most() -> int:
+    """How many launches pass while none completes."""
+    DRIVER.spy_busy(ctypes.c_bool(True))
+    before = count("cuLaunchKernel")
+    launching = start(launch_many)
+    launching.waits()
+    passed = count("cuLaunchKernel") - before
+    DRIVER.spy_busy(ctypes.c_bool(False))
+    assert launching.result() == 0
+    return passed
+
+
+def told_while_it_waits_that_all_run_together(server: LockServer) -> None:
+    """Who had to share, and is told that all hold at the same time now, queues as much as one alone."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.take_back()
+    again = start(lambda: launch(STREAM))
+    peer.expect_wanting()
+    peer.send(wire.Watch(SELDOM, together=1))
+    peer.grant()
+    assert again.result() == 0
+    assert SHORT_WINDOW < queued_at_most() <= FIRST_WINDOW
+
+
+def told_while_it_holds_that_all_run_together(server: LockServer) -> None:
+    """The same of one that holds already."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.take_back()
+    again = start(lambda: launch(STREAM))
+    peer.expect_wanting()
+    peer.grant()
+    assert again.result() == 0
+    peer.send(wire.Watch(SELDOM, together=1))
+    peer.expect(wire.Progress)
+    assert SHORT_WINDOW < queued_at_most() <= FIRST_WINDOW
 
 
 def events_are_kept_when_other_contexts_end(server: LockServer) -> None:

@@ -202,8 +202,8 @@ def frame_of(action: ClientAction) -> wire.SchedulerFrame:
             return wire.RefuseGrowth(request, reason)
         case TellLimit(_, limit_bytes, others_bytes):
             return wire.Limit(limit_bytes, others_bytes)
-        case Watch(_, interval_seconds):
-            return wire.Watch(round(interval_seconds * 1e6))
+        case Watch(_, interval_seconds, together):
+            return wire.Watch(round(interval_seconds * 1e6), int(together))
         case ConfirmJoin(_, request):
             return wire.Joined(request)
         case LeaveGang():

@@ -119,6 +119,8 @@ class Watch:
 
     client: int
     interval_seconds: float
+    together: bool = False
+    """All hold at the same time, and will as long as nothing changes: nobody has to leave soon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class Meter:
     holds: bool = False
     interval_seconds: float = 0.0
     """How often it was asked to report while it holds; 0: not at all."""
+    together: bool = False
+    """It was told that all hold at the same time."""
     last: Point = (0, 0.0)
     """By its newest report."""
     reported: bool = False

@@ -210,16 +210,20 @@ class Mix:
             meter.forget_rates()
 
     def _watch(self, wanted: set[int], actions: list[Action]) -> None:
-        """Asks those to report that are wanted, if there are several."""
+        """Asks those to report that are wanted, if there are several; and tells whether they hold together.
+
+        Who has had to wait keeps its queue short for a while, which costs what is launch-bound some of its speed.
+        """
         if len(wanted) < 2:
             wanted = set()
         interval_seconds = SELDOM_SECONDS if self._trial is None else OFTEN_SECONDS
         for number in sorted(wanted | self._watched):
             meter = self._meters.get(number)
             asked = interval_seconds if number in wanted else 0.0
-            if meter is not None and meter.interval_seconds != asked:
-                meter.interval_seconds = asked
-                actions.append(Watch(number, asked))
+            together = number in wanted and self._trial is None and not self._turns
+            if meter is not None and (meter.interval_seconds, meter.together) != (asked, together):
+                meter.interval_seconds, meter.together = asked, together
+                actions.append(Watch(number, asked, together))
         self._watched = wanted
 
     def _compare(self, meter: Meter, now: float) -> None:

@@ -98,6 +98,15 @@ static void post_progress(struct nvs_client *client)
 		post(client, &frame);
 }
 
+static void tell_others(struct nvs_client *client)
+{
+	const struct nvs_lock_state *state = &client->state;
+
+	nvs_device_tell_others(
+		client->device, state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
+		state->lock == NVS_LOCK_WAITING, client->progress.together, nvs_now_ns());
+}
+
 static void post_ties(struct nvs_client *client)
 {
 	struct nvs_frame frame;
@@ -125,8 +134,10 @@ static bool read_frame(struct nvs_client *client)
 			return true;
 		if (heard == NVS_HEARD_OTHER &&
 		    nvs_progress_heard(&client->progress, &client->state, &client->connection.input,
-				       nvs_now_us()))
+				       nvs_now_us())) {
+			tell_others(client);
 			return true;
+		}
 		event = nvs_lock_event_of(&client->connection.input);
 		if (heard == NVS_HEARD_WRONG || !feed(client, &event))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
@@ -260,9 +271,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	nvs_gang_follow(client->device, state);
 	nvs_join_follow(client->device, state);
 	nvs_share_follow(&client->share, state);
-	nvs_device_tell_others(client->device,
-			       state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
-			       state->lock == NVS_LOCK_WAITING, nvs_now_ns());
+	tell_others(client);
 	/* Before a request for the lock: whether it is for a whole gang; the terms say that this is
 	 * all. */
 	if (state->link != link && state->link == NVS_LINK_UP) {

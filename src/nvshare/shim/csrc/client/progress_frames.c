@@ -25,13 +25,16 @@ bool nvs_progress_heard(struct nvs_progress_frames *progress, const struct nvs_l
 	if (progress->interval_us && progress->interval_us < LEAST_INTERVAL_US)
 		progress->interval_us = LEAST_INTERVAL_US;
 	progress->next_at = now;
+	progress->together = frame->watch.together != 0;
 	return true;
 }
 
 void nvs_progress_follow(struct nvs_progress_frames *progress, const struct nvs_lock_state *state)
 {
-	if (state->link != NVS_LINK_UP)
+	if (state->link != NVS_LINK_UP) {
 		progress->interval_us = 0;
+		progress->together = false;
+	}
 }
 
 uint64_t nvs_progress_deadline(const struct nvs_progress_frames *progress, bool open)

@@ -19,6 +19,7 @@ struct nvs_progress_frames {
 	struct nvs_device *device;
 	uint32_t interval_us; /* 0: nobody watches */
 	uint64_t next_at;     /* if the gate is open then */
+	bool together;	      /* all hold at the same time, and are to go on so */
 };
 
 /* A frame came. True: it is WATCH, from a scheduler that may send it. */

@@ -33,13 +33,15 @@ struct nvs_device *nvs_device_known(int ordinal)
 										 : NULL;
 }
 
-void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits,
+void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits, bool together,
 			    uint64_t now_ns)
 {
 	uint64_t before = atomic_load(&device->contended_until_ns);
 
 	if (others_wait || (waits && before))
 		atomic_store(&device->contended_until_ns, UINT64_MAX);
+	else if (together)
+		atomic_store(&device->contended_until_ns, 0);
 	else if (before == UINT64_MAX)
 		atomic_store(&device->contended_until_ns, now_ns + CONTENDED_NS);
 }

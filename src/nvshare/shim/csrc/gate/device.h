@@ -88,9 +88,10 @@ struct nvs_device *nvs_device_known(int ordinal);
 void nvs_device_start(struct nvs_device *device);
 /*
  * Whether others wait for the device, or this process waits for those that it had to give it to.
- * Who has had to share it lately will have to again, so it counts for a minute longer.
+ * Who has had to share it lately will have to again, so it counts for a minute longer; but not
+ * for who was told that all use it `together` now.
  */
-void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits,
+void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits, bool together,
 			    uint64_t now_ns);
 static inline bool nvs_device_contended(const struct nvs_device *device, uint64_t now_ns)
 {
