@@ -119,6 +119,23 @@ def test_each_gets_its_share() -> None:
     assert all(5.0 <= seconds <= 5.2 for seconds in ended)
 
 
+@pytest.mark.parametrize("rate", [20.0, 100.0, 5000.0])
+def test_rates_that_never_settle(rate: float) -> None:
+    """Rates that change again and again lead to trials that cost less than 1 % all the same, also long ones."""
+    simulation = MixSimulation(alike(1.9))
+    programs = [simulation.add("a", rate=rate) for _ in range(2)]
+    while simulation.now < 600:
+        simulation.run(7.0)
+        for program in programs:
+            program.rate = 1.6 * rate if program.rate == rate else rate
+    changes = sorted(change for each in programs for begin, end in each.turns for change in ((begin, 1), (end, -1)))
+    holding, alone, before = 0, 0.0, 0.0
+    for moment, more in changes:
+        alone += moment - before if holding == 1 else 0.0
+        holding, before = holding + more, moment
+    assert 0 < alone * (1 - 1 / 1.9) < 0.01 * 600
+
+
 def test_a_third_one_comes() -> None:
     """Who comes to two that take turns runs at once beside them, and what is best for the three is found in seconds."""
     parts = {1: 1.0, 2: 0.45, 3: 0.5}

@@ -257,6 +257,8 @@ class Mix:
         if former is not None:
             rest_seconds = min(2 * former.rest_seconds, LONGEST_REST_SECONDS)
             recovery_seconds = min(2 * former.recovery_seconds, LONGEST_RECOVERY_SECONDS)
+            # Also where rates change again and again; only the first change of all is answered sooner.
+            recovery_seconds = max(recovery_seconds, REST_COSTS * outcome.cost_seconds)
         gaps = [meter.finds_gaps() for meter in self._member_meters]
         next_at = now + max(rest_seconds, REST_COSTS * outcome.cost_seconds) * (GAPS_REST if all(gaps) else 1)
         self._verdicts[self._members] = _Verdict(outcome, now, rest_seconds, recovery_seconds, next_at)
