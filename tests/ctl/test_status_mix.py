@@ -24,6 +24,8 @@ def status_of(mix: admin_pb2.Mix) -> admin_pb2.Status:
         (admin_pb2.Mix(measuring=True), "together: measuring"),
         (admin_pb2.Mix(), "together: not known, so together"),
         (admin_pb2.Mix(turns=True, ratio=0.918), "together: 0.92 of turns, so turns"),
+        (admin_pb2.Mix(turns=True, bursts=1.37), "together: bursts take 1.37 times as long as in turns, so turns"),
+        (admin_pb2.Mix(bursts=0.22), "together: bursts take 0.22 times as long as in turns, so together"),
         (admin_pb2.Mix(ratio=1.72), "together: 1.72 of turns, so together"),
         (admin_pb2.Mix(ratio=1.72, measuring=True), "together: 1.72 of turns, so together, measuring again"),
     ],
@@ -38,15 +40,17 @@ def test_in_json(run_dir: RunDir, answers: Answers) -> None:
     """Scripts rely on these names; what is not known is null."""
     answers.status = status_of(admin_pb2.Mix(turns=True, ratio=0.918, measured_seconds=12.5))
     [device] = json.loads(ctl(run_dir, "status", "-o", "json").stdout)["devices"]
-    assert device["mix"] == {"turns": True, "measuring": False, "ratio": 0.918, "measured_seconds": 12.5}
+    known = {"turns": True, "measuring": False, "ratio": 0.918, "measured_seconds": 12.5, "bursts": None}
+    assert device["mix"] == known
     answers.status = status_of(admin_pb2.Mix(measuring=True))
     [device] = json.loads(ctl(run_dir, "status", "-o", "json").stdout)["devices"]
-    assert device["mix"] == {"turns": False, "measuring": True, "ratio": None, "measured_seconds": None}
+    unknown = {"turns": False, "measuring": True, "ratio": None, "measured_seconds": None, "bursts": None}
+    assert device["mix"] == unknown
 
 
 def test_document_and_back() -> None:
     """``kubectl nvshare status`` shows what the nodes' documents say."""
-    status = status_of(admin_pb2.Mix(turns=True, ratio=0.918, measured_seconds=12.5))
+    status = status_of(admin_pb2.Mix(turns=True, ratio=0.918, measured_seconds=12.5, bursts=1.5))
     assert status_document.to_status(status_document.from_status(status)).devices[0].mix == status.devices[0].mix
 
 

@@ -440,6 +440,7 @@ class Mix(_message.Message):
     MEASURING_FIELD_NUMBER: _builtins.int
     RATIO_FIELD_NUMBER: _builtins.int
     MEASURED_SECONDS_FIELD_NUMBER: _builtins.int
+    BURSTS_FIELD_NUMBER: _builtins.int
     turns: _builtins.bool
     """They take turns because that is better."""
     measuring: _builtins.bool
@@ -448,6 +449,10 @@ class Mix(_message.Message):
     """What they do together, measured by what they do in turns. Absent: not known."""
     measured_seconds: _builtins.float
     """How long ago that was measured. Absent: never."""
+    bursts: _builtins.float
+    """How many times as long as in turns what clients do at a time takes together, of those that pause again and again:
+    that decides then, and there is no ratio. Absent: nobody pauses, or it is not known.
+    """
     def __init__(
         self,
         *,
@@ -455,15 +460,20 @@ class Mix(_message.Message):
         measuring: _builtins.bool = ...,
         ratio: _builtins.float | None = ...,
         measured_seconds: _builtins.float | None = ...,
+        bursts: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "measured_seconds", b"measured_seconds", "ratio", b"ratio"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bursts", b"_bursts", "_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "bursts", b"bursts", "measured_seconds", b"measured_seconds", "ratio", b"ratio"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "measured_seconds", b"measured_seconds", "measuring", b"measuring", "ratio", b"ratio", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bursts", b"_bursts", "_measured_seconds", b"_measured_seconds", "_ratio", b"_ratio", "bursts", b"bursts", "measured_seconds", b"measured_seconds", "measuring", b"measuring", "ratio", b"ratio", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bursts: _TypeAlias = _typing.Literal["bursts"]  # noqa: Y015
+    _WhichOneofArgType__bursts: _TypeAlias = _typing.Literal["_bursts", b"_bursts"]  # noqa: Y015
     _WhichOneofReturnType__measured_seconds: _TypeAlias = _typing.Literal["measured_seconds"]  # noqa: Y015
     _WhichOneofArgType__measured_seconds: _TypeAlias = _typing.Literal["_measured_seconds", b"_measured_seconds"]  # noqa: Y015
     _WhichOneofReturnType__ratio: _TypeAlias = _typing.Literal["ratio"]  # noqa: Y015
     _WhichOneofArgType__ratio: _TypeAlias = _typing.Literal["_ratio", b"_ratio"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bursts) -> _WhichOneofReturnType__bursts | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__measured_seconds) -> _WhichOneofReturnType__measured_seconds | None: ...
     @_typing.overload

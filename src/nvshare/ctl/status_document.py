@@ -125,6 +125,7 @@ def _of_mix(mix: admin_pb2.Mix) -> Document:
         "measuring": mix.measuring,
         "ratio": _seconds(mix.ratio) if mix.HasField("ratio") else None,
         "measured_seconds": _seconds(mix.measured_seconds) if mix.HasField("measured_seconds") else None,
+        "bursts": _seconds(mix.bursts) if mix.HasField("bursts") else None,
     }
 
 

@@ -92,10 +92,14 @@ def _turns(device: admin_pb2.Device) -> str:
 
 
 def _mix(mix: admin_pb2.Mix) -> str:
-    if not mix.HasField("ratio"):
+    if mix.HasField("ratio"):
+        found = f"{mix.ratio:.2f} of turns"
+    elif mix.HasField("bursts"):
+        found = f"bursts take {mix.bursts:.2f} times as long as in turns"
+    else:
         return "measuring" if mix.measuring else "not known, so together"
     better = "turns" if mix.turns else "together"
-    return f"{mix.ratio:.2f} of turns, so {better}" + (", measuring again" if mix.measuring else "")
+    return f"{found}, so {better}" + (", measuring again" if mix.measuring else "")
 
 
 def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:

@@ -55,6 +55,17 @@ class Program:
     """How long what it has queued takes, alone."""
     pause: tuple[float, float] = (0.0, 0.0)
     """It works for so long, then it does nothing for so long; 0: it always works."""
+    burst: tuple[float, float] = (0.0, 0.0)
+    """It has so many seconds of work, alone, at a time, and rests so long when all is done; 0: it always works."""
+    burst_left: float = 0.0
+    """What is left to submit of the present one."""
+    burst_began: float = 0.0
+    burst_at: float = 0.0
+    """When the next one begins."""
+    working: bool = False
+    """A burst is not done yet."""
+    took: list[float] = field(default_factory=list)
+    """How long each took."""
     gaps: float = 0.0
     """Which part of pacing's looks find nothing left to do."""
     started: float = 0.0
@@ -82,6 +93,8 @@ class Program:
 
     def works(self, now: float) -> bool:
         """Whether it has something to submit."""
+        if self.burst[1]:
+            return self.burst_left > 0
         busy, idle = self.pause
         return not idle or (now - self.started) % (busy + idle) < busy
 
@@ -98,8 +111,12 @@ class MixSimulation:
         seed: int = 1,
         policy: Policy = Policy.AUTO,
         step_seconds: float = 0.005,
+        burst_seconds: float = 0.0,
     ) -> None:
-        self.core = Core(Settings(policy=policy, quantum_seconds=quantum_seconds, assumed_pinned_bytes=0))
+        settings = Settings(
+            policy=policy, quantum_seconds=quantum_seconds, assumed_pinned_bytes=0, burst_seconds=burst_seconds
+        )
+        self.core = Core(settings)
         self.now = 0.0
         self.programs: list[Program] = []
         self.changes: list[tuple[float, bool]] = []
@@ -121,6 +138,12 @@ class MixSimulation:
         self.programs.append(program)
         self._feed(ClientRegistered(program.number, DEVICE, GIB, ClaimedState.IDLE, backend=Backend.NATIVE))
         self._feed(ProgressOffered(program.number))
+        return program
+
+    def add_bursts(self, kind: str, work_seconds: float, rest_seconds: float) -> Program:
+        """A program that has something to do now and then starts now."""
+        program = self.add(kind, queue_seconds=min(0.01, work_seconds / 10))
+        program.burst = work_seconds, rest_seconds
         return program
 
     def end(self, program: Program) -> None:
@@ -216,12 +239,26 @@ class MixSimulation:
             self._noise_until = self.now + NOISE_SECONDS
             for program in self.programs:
                 program.noise = max(0.5, self._random.gauss(1.0, self._noise))
+        for program in self.programs:
+            self._go_on(program)
         running = [program for program in self.programs if program.held and self._has_work(program)]
         parts = self._rates(tuple(program.kind for program in running)) if running else ()
         for program, part in zip(running, parts, strict=True):
             self._complete(program, part, seconds)
         for program in self.programs:
             self._follow(program, program in running)
+
+    def _go_on(self, program: Program) -> None:
+        """A burst may be over, or begin."""
+        work_seconds, rest_seconds = program.burst
+        if not rest_seconds or program.burst_left or program.queued:
+            return
+        if program.working:
+            program.working, program.burst_at = False, self.now + rest_seconds
+            program.took.append(self.now - program.burst_began)
+        if self.now >= program.burst_at:
+            program.working, program.burst_began = True, self.now
+            program.burst_left = work_seconds * program.rate
 
     def _has_work(self, program: Program) -> bool:
         if program.stuck:
@@ -233,6 +270,9 @@ class MixSimulation:
         if program.works(self.now) and not program.leaving:
             room = program.rate * program.queue_seconds + program.rate * seconds - program.queued
         more = max(0.0, room)
+        if program.burst[1]:
+            more = min(more, program.burst_left)
+            program.burst_left -= more
         program.submitted += more
         program.queued += more
         completed = min(program.queued, program.rate * part * program.noise * seconds)

@@ -69,9 +69,11 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         "nvshare_turns_are_better", "1: clients that fit take turns all the same.", labels=["gpu"]
     )
     for device in snapshot.devices:
-        if device.mix is not None and device.mix.ratio is not None:
+        if device.mix is None or device.mix.measured_seconds is None:
+            continue
+        turns.add_metric([device.device], device.mix.turns)
+        if device.mix.ratio is not None:
             ratio.add_metric([device.device], device.mix.ratio)
-            turns.add_metric([device.device], device.mix.turns)
     yield from (clients, policy, missing, ratio, turns)
 
 

@@ -55,7 +55,11 @@ def device_message(
 
 def _mix_message(mix: MixSnapshot) -> admin_pb2.Mix:
     return admin_pb2.Mix(
-        turns=mix.turns, measuring=mix.measuring, ratio=mix.ratio, measured_seconds=mix.measured_seconds
+        turns=mix.turns,
+        measuring=mix.measuring,
+        ratio=mix.ratio,
+        measured_seconds=mix.measured_seconds,
+        bursts=mix.bursts,
     )
 
 

@@ -65,7 +65,7 @@ class Blocking:
             return
         idle_seconds = self.idle_seconds
         for client in moved:
-            leaves = client.blocking or self._turns.is_limited(client)
+            leaves = client.blocking or client.yields or self._turns.is_limited(client)
             # Gangs are told as one.
             if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves

@@ -36,6 +36,8 @@ class Client:
     revoked_at: float = 0.0
     blocking: bool = False
     """It holds, and must leave for the first waiter."""
+    yields: bool = False
+    """It is to give way when it is idle though nobody waits, so that what it does at a time is seen."""
     told: bool = False
     """The last TellWaiters to it said that somebody waits for it."""
     killed: bool = False

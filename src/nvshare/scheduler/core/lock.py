@@ -69,7 +69,7 @@ class Lock:
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self.turns = Turns(settings)
         """Who waits, in the order of their turns."""
-        self.mix = Mix()
+        self.mix = Mix(bursts=settings.burst_seconds > 0)
         """Whether those that may hold together do."""
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
@@ -119,6 +119,7 @@ class Lock:
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
+        idle_seconds = self.blocking.idle_seconds if client.state is ClientState.HOLDING else 0.0
         self.turns.give_back(client, now)
         self.holders.take_out(client)
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
@@ -127,7 +128,7 @@ class Lock:
         client.borrowed = ()
         client.held_seconds += now - client.since
         client.since = now
-        self.mix.released(client, now)
+        self.mix.released(client, idle_seconds, now)
         self._vacate(now)
 
     def resize(self, client: Client, resize: Callable[[], None]) -> None:
@@ -180,7 +181,8 @@ class Lock:
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
-        if self.holders.has_gangs or (not self.turns.is_alike and self.turns.tells_limited()):
+        tells = self.holders.has_gangs or self.mix.tells_yielding()
+        if tells or (not self.turns.is_alike and self.turns.tells_limited()):
             moved = (*moved, *self.holders.holding())
         self.blocking.tell(moved, max(1, len(self.turns)), actions)
         if self.holders.unresponsive.count and not self.awaited:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 NOISE: Final = 0.05
@@ -17,6 +17,59 @@ Point = tuple[int, float]
 """Submissions, and when they were counted, by the client's clock."""
 Looks = tuple[int, int]
 """At how far the device had come, and of them those that found nothing left to do."""
+
+
+@dataclass(slots=True, eq=False)
+class Bursts:
+    """What one client has done since ``begin``: each time from its wish until it gave the lock back unasked."""
+
+    wanted_at: float | None = None
+    """When the present one began; None: there is none, or it began before."""
+    came_at: float | None = None
+    """It holds since then."""
+    count: int = 0
+    work: int = 0
+    """Submissions."""
+    seconds: float = 0.0
+    """How long they took, waits included."""
+    alone_seconds: float = 0.0
+    """How long it held for them."""
+    held_seconds: float = 0.0
+    """How long it held in all, until it gave it back."""
+
+    def begin(self, now: float, *, holds: bool) -> None:
+        """Counts anew."""
+        self.wanted_at, self.came_at = None, now if holds else None
+        self.count, self.work = 0, 0
+        self.seconds = self.alone_seconds = self.held_seconds = 0.0
+
+    def wanted(self, now: float) -> None:
+        """It wants the lock; it may go on with what was cut."""
+        if self.wanted_at is None:
+            self.wanted_at = now
+
+    def released(self, work: int, idle_seconds: float, now: float) -> None:
+        """It gave the lock back. ``idle_seconds``: of these it had nothing to do; 0: it was asked to leave."""
+        turn_seconds = 0.0 if self.came_at is None else now - self.came_at
+        self.held_seconds += turn_seconds
+        self.came_at = None
+        if self.wanted_at is None:
+            return
+        self.work += work
+        self.alone_seconds += turn_seconds - idle_seconds
+        if idle_seconds:
+            self.count += 1
+            self.seconds += now - self.wanted_at - idle_seconds
+            self.wanted_at = None
+
+    def held(self, now: float) -> float:
+        """How long it has held in all."""
+        return self.held_seconds + (0.0 if self.came_at is None else now - self.came_at)
+
+    @property
+    def mean_seconds(self) -> float:
+        """How long one submission took, waits included."""
+        return self.seconds / self.work
 
 
 @dataclass(slots=True, eq=False)
@@ -55,18 +108,33 @@ class Meter:
     """What it submitted in whole turns."""
     seconds: float = 0.0
     """How long these were."""
+    gave_up: int = 0
+    """How often it gave the lock back unasked: it had nothing to do."""
+    bursts: Bursts = field(default_factory=Bursts)
+
+    def wanted(self, now: float) -> None:
+        """It wants the lock."""
+        self.active_at = now
+        self.bursts.wanted(now)
 
     def granted(self, now: float) -> None:
         """It got the lock; what it reports next is how far it was."""
         self.holds, self.active_at = True, now
         self.awaits_opening = self.interval_seconds > 0
         self.opened = self.begin = None
+        self.bursts.came_at = now
 
-    def released(self, now: float) -> None:
-        """It gave the lock back. What it reported last is how far it was when all had completed."""
+    def released(self, idle_seconds: float, now: float) -> None:
+        """It gave the lock back. What it reported last is how far it was when all had completed.
+
+        ``idle_seconds``: because it was idle for so long; 0: it was asked to leave.
+        """
+        work = 0 if self.opened is None else self.last[0] - self.opened[0]
         if self.opened is not None:
-            self.counted += self.last[0] - self.opened[0]
+            self.counted += work
             self.seconds += self.last[1] - self.opened[1]
+        self.gave_up += idle_seconds > 0
+        self.bursts.released(work, idle_seconds, now)
         self.opened = self.begin = None
         self.holds, self.awaits_opening, self.active_at = False, False, now
 

@@ -17,7 +17,7 @@ in turns it would wait for others' quanta each time that it has something to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Watch
@@ -25,6 +25,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ProgressOffered, ProgressReported
 from nvshare.scheduler.core.meters import Meter, is_near
+from nvshare.scheduler.core.pauses import PauseTrial, is_worse, waits_until
 from nvshare.scheduler.core.snapshot import MixSnapshot
 from nvshare.scheduler.core.transitions import ClientState
 from nvshare.scheduler.core.trial import HandOvers, Outcome, Stage, Trial
@@ -80,7 +81,9 @@ class _Verdict:
 class Mix:
     """The mix of one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bursts: bool) -> None:
+        self._bursts = bursts
+        """Who asks after a pause is let in at once where there are turns."""
         self._meters: dict[int, Meter] = {}
         """Of all clients that can report."""
         self._recent: dict[int, Meter] = {}
@@ -92,8 +95,10 @@ class Mix:
         """When they last changed, or a trial ended."""
         self._verdicts: dict[frozenset[int], _Verdict] = {}
         """Of the last mixes, the newest last."""
-        self._trial: Trial | None = None
+        self._trial: Trial | PauseTrial | None = None
         self._hand_overs = HandOvers()
+        self._yielding: list[Client] = []
+        self._told_yielding = False
 
     # What happened.
 
@@ -114,25 +119,25 @@ class Mix:
             self._hand_overs.came(now)
         if not meter.holds or client.number not in self._members:
             return
-        if self._trial is not None:
+        if isinstance(self._trial, Trial):
             self._trial.reported(meter, now)
-        elif meter.measure(RATE_SECONDS):
+        elif self._trial is None and meter.measure(RATE_SECONDS):
             self._compare(meter, now)
 
     def wanted(self, client: Client, now: float) -> None:
         """A client wants the lock."""
         if (meter := self._meters.get(client.number)) is not None:
-            meter.active_at = now
+            meter.wanted(now)
 
     def granted(self, client: Client, now: float) -> None:
         """A client got the lock."""
         if (meter := self._meters.get(client.number)) is not None:
             meter.granted(now)
 
-    def released(self, client: Client, now: float) -> None:
-        """A client gave the lock back."""
+    def released(self, client: Client, idle_seconds: float, now: float) -> None:
+        """A client gave the lock back, because it was idle for so long; 0: it was asked to."""
         if (meter := self._meters.get(client.number)) is not None:
-            meter.released(now)
+            meter.released(idle_seconds, now)
             if self.apart:
                 self._hand_overs.left(now)
 
@@ -161,7 +166,10 @@ class Mix:
     @property
     def deadline(self) -> float | None:
         """When ``look`` has something to do if nothing happens before; None: never."""
-        return None if self._trial is None else self._trial.until
+        if self._trial is None:
+            late_at = waits_until(self._pausing_in_turns)
+            return None if late_at == float("inf") else late_at
+        return self._trial.until
 
     def look(self, users: Sequence[Client] | None, quantum_seconds: float, now: float, actions: list[Action]) -> None:
         """Decides anew. ``users`` hold the lock or wait for it, and may hold it together; None: they may not."""
@@ -177,12 +185,14 @@ class Mix:
         if self._members != self._recent.keys():
             self._change(frozenset(self._recent), now)
         if self._trial is None:
+            self._check_bursts(now)
             self._try(now)
         else:
             outcome = self._trial.advance(users, quantum_seconds, now)
             if outcome is not None:
                 self._conclude(outcome, now)
         self._watch({user.number for user in users} | self._members, actions)
+        self._ask(users)
 
     def snapshot(self, now: float) -> MixSnapshot | None:
         """What can be seen of it at ``now``; None: fewer than two clients use the device."""
@@ -191,7 +201,8 @@ class Mix:
         verdict = self._verdicts.get(self._members)
         if verdict is None:
             return MixSnapshot(turns=False, measuring=True)
-        return MixSnapshot(self._turns, self._trial is not None, verdict.outcome.ratio, now - verdict.at)
+        outcome, measuring = verdict.outcome, self._trial is not None
+        return MixSnapshot(self._turns, measuring, outcome.ratio, now - verdict.at, outcome.bursts)
 
     @property
     def _turns(self) -> bool:
@@ -202,6 +213,22 @@ class Mix:
     @property
     def _member_meters(self) -> list[Meter]:
         return [self._meters[number] for number in sorted(self._members)]
+
+    @property
+    def _pausing_in_turns(self) -> list[Meter]:
+        """Those that pause, where turns are known to be better for them."""
+        verdict = self._verdicts.get(self._members)
+        if verdict is None or not verdict.outcome.turns:
+            return []
+        return [self._meters[number] for number in verdict.outcome.together]
+
+    def _check_bursts(self, now: float) -> None:
+        """Ends turns that are not better any more for those that pause."""
+        pausing = self._pausing_in_turns
+        if pausing:
+            verdict = self._verdicts[self._members]
+            if is_worse(pausing, verdict.outcome.together, now):
+                verdict.outcome = replace(verdict.outcome, turns=False, bursts=None)
 
     def _change(self, members: frozenset[int], now: float) -> None:
         self._members, self._since = members, now
@@ -225,6 +252,21 @@ class Mix:
                 meter.interval_seconds, meter.together = asked, together
                 actions.append(Watch(number, asked, together))
         self._watched = wanted
+
+    def tells_yielding(self) -> bool:
+        """Whether holders may have to be told that they give way when they are idle, or that they need not."""
+        told, self._told_yielding = self._told_yielding, bool(self._yielding)
+        return told or self._told_yielding
+
+    def _ask(self, users: Sequence[Client]) -> None:
+        """Asks those to give way when they are idle whose bursts are measured, and nobody else any more."""
+        trial = self._trial if isinstance(self._trial, PauseTrial) else None
+        yielding = [] if trial is None else [user for user in users if trial.yields(user)]
+        for client in self._yielding:
+            client.yields = False
+        for client in yielding:
+            client.yields = True
+        self._yielding = yielding
 
     def _compare(self, meter: Meter, now: float) -> None:
         """A rate was measured where no trial goes on: one that has changed brings the next trial."""
@@ -252,6 +294,9 @@ class Mix:
             self._trial = Trial(meters, self._hand_overs, rates, now)
 
     def _conclude(self, outcome: Outcome, now: float) -> None:
+        if self._bursts and outcome.pausing and outcome.pausing != self._members:
+            self._trial = PauseTrial(self._member_meters, outcome.pausing, now, turns=self._turns)
+            return
         former = self._verdicts.pop(self._members, None)
         rest_seconds, recovery_seconds = REST_SECONDS, RECOVERY_SECONDS
         if former is not None:
@@ -267,3 +312,4 @@ class Mix:
         self._trial, self._since = None, now
         for meter in self._member_meters:
             meter.forget_rates()
+            meter.bursts.begin(now, holds=meter.holds)

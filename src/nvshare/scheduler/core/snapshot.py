@@ -212,6 +212,9 @@ class MixSnapshot:
     """What they do together, measured by what they do in turns; None: not known yet."""
     measured_seconds: float | None = None
     """How long ago that was."""
+    bursts: float | None = None
+    """How many times as long as in turns the bursts take together of those that pause, which decides then; None: nobody
+    pauses, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

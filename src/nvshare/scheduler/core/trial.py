@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -37,6 +37,10 @@ FIRST_CLEAR_BY: Final = 0.4
 """And by so much no more than one of FIRST_SLICE_SECONDS, whose rates vary more."""
 MOST_SPOILED: Final = 3
 """Rounds in which a client had nothing to do."""
+PAUSES: Final = 2
+"""Who gives its turns back so often in a round, or once in a whole one, and needs less than PAUSING_SHARE, pauses."""
+PAUSING_SHARE: Final = 0.8
+"""Of its fair share."""
 CONFIDENCE: Final = 2.0
 """Standard errors."""
 MARGIN: Final = 0.015
@@ -63,6 +67,12 @@ class Outcome:
     """Each client's: while it holds alone if turns are better, else together."""
     cost_seconds: float
     """The work that was lost, as time."""
+    bursts: float | None = None
+    """How many times as long as in turns the bursts take together of those that pause; None: not known."""
+    together: dict[int, float] = field(default_factory=dict)
+    """Of each that pauses: how long a submission takes together, waits included."""
+    pausing: frozenset[int] = frozenset()
+    """Those that were found to pause, so that nothing else is known."""
 
 
 class HandOvers:
@@ -140,7 +150,7 @@ class Trial:
             meter.forget_rates()
             # Whoever holds now did not hold alone.
             meter.opened, meter.awaits_opening = None, False
-            meter.counted, meter.seconds = 0, 0.0
+            meter.counted, meter.seconds, meter.gave_up = 0, 0.0, 0
         if stage is Stage.APART:
             first_seconds = self._slice_seconds(FIRST_SLICE_SECONDS)
             length = self._slice_seconds(SLICE_SECONDS)
@@ -159,6 +169,10 @@ class Trial:
     def _end_turns(self, quantum_seconds: float, now: float) -> Outcome | None:
         measured = [meter for meter in self._meters if meter.seconds >= self.slice_seconds / 2 and meter.counted]
         shares = {meter.number: self._before[meter.number] * meter.seconds / meter.counted for meter in measured}
+        least = 1 if len(measured) == len(self._meters) else PAUSES
+        pausing = frozenset(meter.number for meter in self._meters if self._pauses(meter, least))
+        if pausing:
+            return self._found_pausing(pausing, now)
         if len(measured) == len(self._meters):
             self._alone = {meter.number: meter.counted / meter.seconds for meter in measured}
             # What they do together now is not known yet, but often it is clear without.
@@ -171,6 +185,12 @@ class Trial:
             # However little the others do.
             return self._conclude(False, sum(shares.values()) * len(self._meters) / len(measured), now)
         return self._spoil(now) if now >= self.until else None
+
+    def _pauses(self, meter: Meter, least: int) -> bool:
+        """Whether it had nothing to do so often at least, and all that it does takes less than its share."""
+        if meter.gave_up < least or not meter.counted:
+            return False
+        return self._before[meter.number] * meter.seconds / meter.counted < PAUSING_SHARE / len(self._meters)
 
     def _end_together(self, quantum_seconds: float, now: float) -> Outcome | None:
         if not all(meter.rate for meter in self._meters):
@@ -198,7 +218,14 @@ class Trial:
         if self._spoiled < MOST_SPOILED:
             self._end_stage(Stage.TOGETHER, now)
             return None
+        pausing = frozenset(meter.number for meter in self._meters if meter.gave_up)
+        if pausing:
+            return self._found_pausing(pausing, now)
         return self._conclude(self._turns, estimate(self._ratios, ()).ratio if self._ratios else None, now)
+
+    def _found_pausing(self, pausing: frozenset[int], now: float) -> Outcome:
+        """What these do is bounded by what they have to do."""
+        return replace(self._conclude(False, None, now), pausing=pausing)
 
     def _judge(self, shares: dict[int, float], quantum_seconds: float, now: float) -> Outcome | None:
         """Whether the rounds, with one of these shares, are enough."""
