@@ -20,7 +20,7 @@ from experiments import Experiment
 EXPERIMENTS = {
     "pairs": Experiment(mixes.pairs, 900),
     "weights": Experiment(mixes.weights, 180),
-    "bursts": Experiment(mixes.bursts, 120),
+    "bursts": Experiment(mixes.bursts, 300),
     "limits": Experiment(limits.limits, 120),
     "gangs": Experiment(mixes.gangs, 300, devices=2),
     "serve": Experiment(serving.serving, 120, devices=2),

@@ -29,6 +29,10 @@ ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 6.0
 TURNS_SECONDS = 6 * QUANTUM + 2 * EDGE_SECONDS
 AUTO_SECONDS = 60.0
+BURSTS = ((0.1, 0.9), (0.005, 0.045))
+"""Seconds of work and of rest."""
+LEARNING_SECONDS = 40.0
+"""So long under ``auto`` before bursts are measured."""
 WEIGHTS_SECONDS = 40.0
 ALONE_STEPS = 2000
 GANG_SECONDS = 8 * QUANTUM
@@ -160,27 +164,36 @@ def weights(place: Place, table: Table) -> None:
 
 
 def bursts(place: Place, table: Table) -> None:
-    """Bursts of 100 ms a second beside a program that saturates the GPU."""
+    """Bursts of 100 ms a second, and small requests, beside a program that saturates the GPU."""
+    for work, rest in BURSTS:
+        bursts_of(place, table, work, rest)
+        place.stack.close()
+
+
+def bursts_of(place: Place, table: Table, work: float, rest: float) -> None:
+    """Seconds of work, and of rest; under ``auto`` from when it is known what is better."""
     scheduler = place.scheduler(QUANTUM, "exclusive")
     burster, busy = prepare(place, scheduler, ("matmul", "matmul"))
     seconds = seconds_of(place, 20.0)
-    single = burster.ask("bursts", seconds=seconds / 4, work=0.1, rest=0.9, steps=0)
+    single = burster.ask("bursts", seconds=seconds / 4, work=work, rest=rest, steps=0)
     rate = run([busy], seconds_of(place, ALONE_SECONDS))[0]
     for policy in ("exclusive", "auto"):
         scheduler.set_policy(policy)
-        busy.send("run", seconds=seconds)
-        beside = burster.ask("bursts", seconds=seconds - 2, work=0.1, rest=0.9, steps=single["steps"])
-        kept = rates([busy.answer()])[0]
+        for length in (seconds,) if policy == "exclusive" else (seconds_of(place, LEARNING_SECONDS), seconds):
+            busy.send("run", seconds=length)
+            beside = burster.ask("bursts", seconds=length - 2, work=work, rest=rest, steps=single["steps"])
+            found = f"; {scheduler.mix()}" if policy == "auto" else ""
+            kept = rates([busy.answer()])[0]
         alone95, beside95 = (p95(each["took"]) for each in (single, beside))
-        busy_share = 1 - sum(beside["took"]) / len(beside["took"]) / (0.9 + statistics.mean(beside["took"]))
-        rest = 1 - statistics.mean(single["took"]) / (0.9 + statistics.mean(beside["took"]))
+        cycle = rest + statistics.mean(beside["took"])
+        left = 1 - statistics.mean(single["took"]) / cycle
         table.row(
             "bursts",
-            f"bursts of {1000 * statistics.mean(single['took']):.0f} ms a second, {policy}",
-            f"p95 {beside95 / alone95:.2f} x alone; the other {kept / rate / rest:.3f} of the rest",
+            f"bursts of {1000 * statistics.mean(single['took']):.0f} ms, {1000 * rest:.0f} ms of rest, {policy}",
+            f"p95 {beside95 / alone95:.2f} x alone; the other {kept / rate / left:.3f} of the rest",
             "<= 2; >= 0.85",
             f"{len(beside['took'])} bursts, p95 {1000 * alone95:.0f} and {1000 * beside95:.0f} ms, "
-            f"{busy_share:.2f} of the time without a burst",
+            f"{1 - statistics.mean(beside['took']) / cycle:.2f} of the time without a burst{found}",
             {"alone": single["took"], "beside": beside["took"], "rate": rate, "kept": kept},
         )
 

@@ -101,11 +101,13 @@ class Scheduler:
 
     def mix(self) -> str:
         """What its devices' clients do better, as far as it knows."""
-        return "; ".join(
-            f"{device.mix.ratio:.3f} of turns" if device.mix.HasField("ratio") else "not known"
-            for device in self.status().devices
-            if device.HasField("mix")
-        )
+        found = []
+        for mix in (device.mix for device in self.status().devices if device.HasField("mix")):
+            if mix.HasField("bursts"):
+                found.append(f"bursts {mix.bursts:.3f} of turns")
+            else:
+                found.append(f"{mix.ratio:.3f} of turns" if mix.HasField("ratio") else "not known")
+        return "; ".join(found)
 
     def moved(self) -> Moved:
         """What was swapped so far, on all devices."""

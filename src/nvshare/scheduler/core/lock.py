@@ -69,7 +69,7 @@ class Lock:
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
         self.turns = Turns(settings)
         """Who waits, in the order of their turns."""
-        self.mix = Mix(bursts=settings.burst_seconds > 0)
+        self.mix = Mix()
         """Whether those that may hold together do."""
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""

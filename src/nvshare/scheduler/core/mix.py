@@ -10,8 +10,11 @@ be above or below that, with what a change has to be worth as a margin.
 It is repeated after times that grow, and that are at least a hundred times as long as what it cost; sooner when a rate
 is not any more what it was. A mix that was measured before goes on with what is known of it.
 
-A client that pauses again and again spoils the rounds, so that nothing is found out: then they stay together, because
-in turns it would wait for others' quanta each time that it has something to do.
+A client that pauses again and again, and needs less than its share, can do no more than it has to do, so sums of rates
+say little. Then it counts how long its bursts take in each of the two ways (pauses.py): turns are better if it is let in
+at once each time, and the hand-overs leave the others most of the rest. As soon as bursts in turns take longer than
+they did together, or wait long, turns end. Where nothing was found out all stay together, because in turns it could wait
+for others' quanta each time that it has something to do.
 """
 
 from __future__ import annotations
@@ -81,9 +84,7 @@ class _Verdict:
 class Mix:
     """The mix of one device."""
 
-    def __init__(self, *, bursts: bool) -> None:
-        self._bursts = bursts
-        """Who asks after a pause is let in at once where there are turns."""
+    def __init__(self) -> None:
         self._meters: dict[int, Meter] = {}
         """Of all clients that can report."""
         self._recent: dict[int, Meter] = {}
@@ -294,8 +295,8 @@ class Mix:
             self._trial = Trial(meters, self._hand_overs, rates, now)
 
     def _conclude(self, outcome: Outcome, now: float) -> None:
-        if self._bursts and outcome.pausing and outcome.pausing != self._members:
-            self._trial = PauseTrial(self._member_meters, outcome.pausing, now, turns=self._turns)
+        if outcome.pausing:
+            self._trial = PauseTrial(self._member_meters, outcome.pausing, now)
             return
         former = self._verdicts.pop(self._members, None)
         rest_seconds, recovery_seconds = REST_SECONDS, RECOVERY_SECONDS

@@ -22,7 +22,7 @@ STAGE_SECONDS: Final = 10.0
 LONGEST_WAIT_SECONDS: Final = 1.0
 """Who has to wait so long is not let in at once: its credit is used up."""
 WORTH_BY: Final = 1.2
-"""Turns are worth it where bursts take so many times as long together; where there are turns they stay for less."""
+"""Turns are worth it where bursts take so many times as long together."""
 LEAST_KEPT: Final = 0.85
 """And where the others keep so much of the time that the bursts leave."""
 CHECKED_BURSTS: Final = 8
@@ -32,13 +32,11 @@ CHECKED_BURSTS: Final = 8
 class PauseTrial:
     """A trial of a mix in which some pause; ``advance`` ends it."""
 
-    def __init__(self, meters: Sequence[Meter], pausing: frozenset[int], now: float, *, turns: bool) -> None:
-        """``turns``: these were better until now."""
+    def __init__(self, meters: Sequence[Meter], pausing: frozenset[int], now: float) -> None:
         self.slice_seconds: float | None = None
         """A turn is as long as always."""
         self._pausing = [meter for meter in meters if meter.number in pausing]
         self._others = [meter for meter in meters if meter.number not in pausing]
-        self._least = 1.0 if turns else WORTH_BY
         self._together: dict[int, float] = {}
         """How long what each submits takes together, for each submission."""
         self.stage, self._stage_at = Stage.TOGETHER, now
@@ -77,7 +75,7 @@ class PauseTrial:
         if self.stage is Stage.APART:
             rest = now - self._stage_at - sum(meter.bursts.alone_seconds for meter in self._pausing)
             lost = max(0.0, rest - sum(meter.bursts.held(now) for meter in self._others))
-        turns = bursts is not None and bursts >= self._least and lost <= (1 - LEAST_KEPT) * rest
+        turns = bursts is not None and bursts >= WORTH_BY and lost <= (1 - LEAST_KEPT) * rest
         return Outcome(turns, None, {}, 0.0 if turns else lost, bursts, dict(self._together))
 
 
