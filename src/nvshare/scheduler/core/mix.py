@@ -11,10 +11,10 @@ It is repeated after times that grow, and that are at least a hundred times as l
 is not any more what it was. A mix that was measured before goes on with what is known of it.
 
 A client that pauses again and again, and needs less than its share, can do no more than it has to do, so sums of rates
-say little. Then it counts how long its bursts take in each of the two ways (pauses.py): turns are better if it is let in
-at once each time, and the hand-overs leave the others most of the rest. As soon as bursts in turns take longer than
-they did together, or wait long, turns end. Where nothing was found out all stay together, because in turns it could wait
-for others' quanta each time that it has something to do.
+say little. Then it counts how long its bursts take in each of the two ways (pauses.py): turns are better where it is
+let in at once each time, and where the hand-overs leave the others most of the rest. As soon as bursts in turns take
+longer than they did together, or wait long, turns end. Where nothing was found out all stay together, because in turns
+it could wait for others' quanta each time that it has something to do.
 """
 
 from __future__ import annotations
