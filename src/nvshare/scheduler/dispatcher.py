@@ -18,6 +18,7 @@ from nvshare.scheduler.core.actions import (
     LeaveGang,
     Measure,
     ReportMissing,
+    ReportShort,
     ReportSize,
     ReportUnresponsive,
 )
@@ -324,6 +325,10 @@ class Dispatcher:
                         grant=grant,
                         overdue_seconds=round(overdue_seconds, 3),
                     )
+                case ReportShort():
+                    told = {"container": action.container, "device": action.device}
+                    sizes = {"requested_bytes": action.requested_bytes, "kept_bytes": action.kept_bytes}
+                    self._log.warning("a memory request is not kept in full: others have too much", **told, **sizes)
                 case Kill(number, grant):
                     self._kill(number, grant)
                 case GrowArena() | Measure():

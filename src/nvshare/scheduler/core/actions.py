@@ -45,6 +45,18 @@ class ReportUnresponsive:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportShort:
+    """Say that a container's memory request is not granted in full on a device, because others have too much there."""
+
+    client: int
+    """One of the container's."""
+    device: str
+    container: str
+    requested_bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """End the process of an unresponsive holder: somebody waits who can't be admitted otherwise."""
 
@@ -175,4 +187,4 @@ GangReport = ReportMissing | ReportSize
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | Kill | GrowArena | Measure | FormGang | GangReport
+Action = ClientAction | ReportUnresponsive | ReportShort | Kill | GrowArena | Measure | FormGang | GangReport

@@ -4,6 +4,7 @@
   may still come.
 - Unmovable memory, a context included, is admitted when the footprint that each client was admitted still fits beside
   it. A context may count on the reserve for that, and on the memory of contexts that wait as it does: it comes first.
+- What is granted of memory requests (requests.py) counts as not there for the clients of other containers.
 - What a context takes that was made lately is only assumed; what others may allocate without asking and have not can be
   taken back; what clients had that are gone will be free. Where nothing else is in the way a growth waits: only what is
   certain refuses.
@@ -22,6 +23,7 @@ from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.limits import Limits
+from nvshare.scheduler.core.requests import Requests
 from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
 
 SLACK_BYTES: Final = 64 << 20
@@ -34,9 +36,12 @@ MIB: Final = 1 << 20
 class Admission:
     """The admissions of one device."""
 
-    def __init__(self, ledger: Ledger, host: Host, estates: Estates, grace_seconds: float, limits: Limits) -> None:
+    def __init__(
+        self, ledger: Ledger, host: Host, estates: Estates, grace_seconds: float, limits: Limits, requests: Requests
+    ) -> None:
         self._ledger = ledger
         self._limits = limits
+        self._requests = requests
         self._host = host
         self._estates = estates
         self._grace_seconds = grace_seconds
@@ -45,7 +50,8 @@ class Admission:
 
     def capacity_bytes(self, swap: Swap) -> int:
         """The most that a client's footprint could be admitted now."""
-        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes())
+        kept_bytes = self._requests.others_bytes([swap.number])
+        return max(swap.admitted_bytes, self._ledger.left_bytes - self._ledger.headroom_bytes() - kept_bytes)
 
     def refusal(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> str | None:
         """Why a growth is not possible; None: it is, maybe not at once."""
@@ -57,17 +63,24 @@ class Admission:
         left = self._left(swap, growth, clients) + self._ledger.departed_bytes + hoped
         most = self._most(swap, growth, left, hoped)
         if most < growth.footprint_bytes:
-            return f"{growth.footprint_bytes // MIB} MiB do not fit the device, {max(0, most) // MIB} MiB would"
+            return self._requests.refusal(swap.number, growth.footprint_bytes, most)
+        left_for_requests = left
         left += self._reserve(swap, growth)
         for other in clients if _takes_from_others(swap, growth) else ():
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
             if max(needed, growth.footprint_bytes if other is swap else 0) > left:
                 owner = "its own" if other is swap else f"client {other.number}'s"
                 return f"{owner} {needed // MIB} MiB would not fit the device any more"
+            fixed = _more_fixed(swap, growth)
+            if reason := self._requests.takes(swap.number, fixed, other.number, needed, left_for_requests):
+                return reason
         arenas, lacking = self._arenas(swap, growth, left, clients, coming=True)
         own = sum(arena.bytes for arena in arenas)
-        if lacking > 0 and can_leave(fill(arenas, self._host.available_bytes + own)) < lacking:
+        arenas = fill(arenas, self._host.available_bytes + own)
+        if lacking > 0 and can_leave(arenas) < lacking:
             return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
+        if self._crowds(swap, growth, clients, arenas, left_for_requests):
+            return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
         return None
 
     def limit_refusal(self, swap: Swap, now: float) -> str | None:
@@ -83,12 +96,16 @@ class Admission:
             return True
         if _is_more(swap, growth) and not self._limits.is_left(swap, growth):
             return False
-        left = self._left(swap, growth, clients)
+        left = left_for_requests = self._left(swap, growth, clients)
         if self._most(swap, growth, left) < growth.footprint_bytes:
             return False
         left += self._reserve(swap, growth)
         if _takes_from_others(swap, growth):
             if any(other.pledged_bytes > left for other in clients):
+                return False
+            fixed = _more_fixed(swap, growth)
+            pledged = ((other.number, other.pledged_bytes) for other in clients)
+            if any(self._requests.takes(swap.number, fixed, *each, left_for_requests) for each in pledged):
                 return False
             # Who comes back has not said yet what it has that can't move.
             if any(not other.reported and not self._is_stuck(other, now) for other in clients):
@@ -96,7 +113,9 @@ class Admission:
             if any(estate.pledged_bytes > left + estate.charge_bytes for estate in self._estates):
                 return False
         arenas, lacking = self._arenas(swap, growth, left, clients, estates=self._estates)
-        return lacking <= 0 or can_leave(arenas) >= lacking
+        if lacking > 0 and can_leave(arenas) < lacking:
+            return False
+        return not self._crowds(swap, growth, clients, arenas, left_for_requests)
 
     def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
         """When a growth that is not ready may be refused if nothing happens before; None: never."""
@@ -115,6 +134,8 @@ class Admission:
         slack = min(slack, self.capacity_bytes(swap) - wanted) // GRANULE_BYTES * GRANULE_BYTES
         if growth.footprint_bytes <= swap.admitted_bytes or slack <= 0 or self._limits.is_limited(swap.number):
             return wanted
+        if self._requests.is_pressed(swap.number):
+            return wanted
         more = GrowthRequested(swap.number, growth.request, wanted + slack, growth.fixed_bytes)
         return wanted + slack if self.is_ready(swap, more, clients, now) else wanted
 
@@ -125,7 +146,8 @@ class Admission:
         growth that was granted.
         """
         asked = max(swap.footprint_bytes, 0 if swap.growth is None else swap.growth.footprint_bytes)
-        if swap.going_by >= swap.grown_order and self._limits.is_pressed(swap.number):
+        pressed = self._limits.is_pressed(swap.number) or self._requests.is_pressed(swap.number)
+        if swap.going_by >= swap.grown_order and pressed:
             return asked
         return max(asked, left_bytes)
 
@@ -134,6 +156,7 @@ class Admission:
         if self._host.awaited:
             return []
         lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
+        lacking += self._requests.unused_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
@@ -182,7 +205,15 @@ class Admission:
         """How large its footprint may become where so much is left; of what is pinned ``hoped`` may turn out free."""
         if growth.footprint_bytes <= swap.admitted_bytes:
             return swap.admitted_bytes
+        left -= self._requests.others_bytes([swap.number])
         return left - self._ledger.headroom_bytes(_more_fixed(swap, growth) - hoped)
+
+    def _crowds(
+        self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], arenas: Collection[Arena], left: int
+    ) -> bool:
+        """Whether what a request keeps would not be beside all, with all arenas; the first ones are the clients'."""
+        numbers = [client.number for client in clients] + [0] * (len(arenas) - len(clients))
+        return self._requests.crowd(swap.number, _more_fixed(swap, growth), zip(numbers, arenas, strict=True), left)
 
     def _reserve(self, swap: Swap, growth: GrowthRequested) -> int:
         """What of the reserve counts for a growth: all of it if that is nothing but a context."""

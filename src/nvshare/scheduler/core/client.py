@@ -83,8 +83,11 @@ class Client:
         """Its class while it holds and waits: its container's, or the highest of its gang's."""
         return self.container.terms.priority if self.gang is None else self.gang.priority
 
-    def snapshot(self, now: float, line: Line | None = None, wait: GangWait | None = None) -> ClientSnapshot:
-        """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for."""
+    def snapshot(
+        self, now: float, line: Line | None = None, wait: GangWait | None = None, kept_bytes: int = 0
+    ) -> ClientSnapshot:
+        """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for; ``kept_bytes``: what is
+        granted of its container's memory request."""
         elapsed = now - self.since
         return ClientSnapshot(
             client=self.number,
@@ -101,4 +104,5 @@ class Client:
             terms=self.container.terms,
             gang=None if (tied := self.tied) is None else GangSnapshot.of(tied),
             wait=wait,
+            kept_bytes=kept_bytes,
         )

@@ -332,6 +332,7 @@ class Core:
         for number in container.clients:
             client, device = self._clients[number]
             device.limits.update(client)
+            device.requests.update(client)
             used.add(device.uuid)
         return self._reconcile_each([device for uuid, device in self._devices.items() if uuid in used], now)
 

@@ -29,6 +29,7 @@ class Device:
         self.ledger = Ledger(settings.reserve_bytes)
         self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
         self.limits = self.residency.limits
+        self.requests = self.residency.requests
         self.lock = Lock(policy, quantum_seconds, settings, self.ledger, self.residency)
         self.deadline: float | None = None
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
@@ -63,6 +64,7 @@ class Device:
         self.lock.remove(client, now)
         self.ledger.close(client.account)
         self.limits.remove(client)
+        self.requests.remove(client)
         del self._clients[client.number]
 
     def request(self, client: Client, now: float) -> None:
@@ -120,6 +122,7 @@ class Device:
     def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
         """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
+        self.requests.settle()
         self.lock.arbitrate(now, new_grant, actions)
         for _ in range(ROUNDS if self.residency.clients else 0):
             actions += self.residency.plan(self.lock.comers(), self.lock.holders.paging_bytes, now)
@@ -129,6 +132,7 @@ class Device:
                 break
             self.lock.arbitrate(now, new_grant, actions)
         actions += self.limits.tell()
+        actions += self.requests.tell(self.uuid)
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]
         self.deadline = min(deadlines, default=None)
         return actions
@@ -141,7 +145,11 @@ class Device:
         """The device and its clients at ``now``."""
         lock = self.lock
         lines = {client.number: line for client, line in lock.lines(now)}
-        clients = tuple(client.snapshot(now, lines.get(client.number)) for client in self._clients.values())
+        kept = self.requests.kept_bytes
+        clients = tuple(
+            client.snapshot(now, lines.get(client.number), kept_bytes=kept(client.number))
+            for client in self._clients.values()
+        )
         return DeviceSnapshot(
             device=self.uuid,
             total_bytes=self.ledger.total_bytes,

@@ -9,6 +9,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gang import Gang
 from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.requests import Requests
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -83,7 +84,7 @@ class Group:
 class Holders:
     """Every holder is in one of four groups; the longest ones followed by the others are in the order of the grants."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, requests: Requests) -> None:
         self.longest = Group()
         """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
         self.others = Group()
@@ -96,6 +97,7 @@ class Holders:
         self.squeezed: tuple[Client, int] | None = None
         """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
         self._ledger = ledger
+        self._requests = requests
 
     def group(self, client: Client) -> Group:
         """The group of a holder."""
@@ -213,7 +215,7 @@ class Holders:
         """Whether all of these could hold at the same time, if nobody else did."""
         if len(clients) == 1:
             return True
-        left_bytes = self._ledger.left_bytes
+        left_bytes = self._ledger.left_bytes - self._requests.others_bytes([client.number for client in clients])
         if all(client.state is ClientState.HOLDING for client in clients):
             left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
         known = all(client.account.is_known for client in clients)

@@ -74,7 +74,7 @@ class Lock:
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
         self.grants = self.revokes = 0
-        self.holders = Holders(ledger)
+        self.holders = Holders(ledger, residency.requests)
         """Who holds."""
         self.stuck = Stuck(self.holders, self.turns, ledger, settings)
         self._ledger = ledger

@@ -11,7 +11,8 @@ for the clients whose memory swaps:
   behind the first one come in when all before them are in, from free room or that of idle clients.
 - For what lacks still, others leave: unused allotments first, then idle clients, least recently used first, then
   holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
-  farthest. Never a holder. Only as many bytes as lack, one client at a time, and no more than its host memory takes.
+  farthest. Never a holder, nor what a memory request keeps (requests.py). Only as many bytes as lack, one client at a
+  time, and no more than its host memory takes.
 - One client at a time comes in.
 - A client beside which no other can leave any more may use the reserve: it is alone but for what the host has no memory
   for.
@@ -34,6 +35,7 @@ from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.ledger import Ledger
 from nvshare.scheduler.core.limits import Limits
+from nvshare.scheduler.core.requests import Requests
 from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
@@ -61,11 +63,12 @@ class Residency:
         """Whose growth the last plan refused, or found possible at last."""
         self.estates = Estates(ledger, host)
         self.limits = Limits(self.estates)
+        self.requests = Requests(ledger, self.estates, self.clients)
         self._device, self._ledger, self._host = device, ledger, host
         self._kept = False
         """What room there is, is for a growth."""
         self._grace_seconds = grace_seconds
-        self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits)
+        self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits, self.requests)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
@@ -162,7 +165,8 @@ class Residency:
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
         that can be had."""
-        account, left = client.account, max(0, self._ledger.left_bytes)
+        account, kept = client.account, self.requests.others_bytes([client.number])
+        left = max(0, self._ledger.left_bytes - kept)
         return min(account.movable_bytes, left) if account.is_known else left
 
     def is_late(self, swap: Swap, now: float) -> bool:
@@ -202,13 +206,13 @@ class Residency:
                 self._allot(client, client.swap.resident_bytes)
         lacking = -self._room
         if lacking > 0:
-            movers = self._movers()
+            movers = self._movers(None)
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting) and not self._paging_bytes:
                 lacking -= self._ledger.reserve_bytes
         if lacking > 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(lacking, next(contexts, None), reversed(self._waiting))
-        left = self._ledger.left_bytes - max((_more_fixed(client) for client in self.growing.values()), default=0)
+        left = self._ledger.left_bytes - max((swap.more_fixed_bytes for swap in self._swaps()), default=0)
         for client in self.clients.values():
             swap = client.swap
             assert swap is not None
@@ -250,7 +254,7 @@ class Residency:
             return True
         holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
         more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
-        fixed = max(0, growth.fixed_bytes - swap.fixed_bytes)
+        fixed = swap.more_fixed_bytes
         lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
         if (more or fixed or not swap.has_context) and lacking > 0:
             self._make_room(lacking, client, reversed(self._waiting))
@@ -259,6 +263,7 @@ class Residency:
         admitted = self._admission.admitted_bytes(swap, growth, self._swaps(), self._now)
         swap.grow(admitted, growth.fixed_bytes, self._now)
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
+        self.requests.settle()
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
         spare = admitted if self._nobody_lacks() else wanted
@@ -332,10 +337,11 @@ class Residency:
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
-        return not self._paging_bytes and all(mover is client for mover in self._movers())
+        return not self._paging_bytes and all(mover is client for mover in self._movers(client))
 
-    def _movers(self) -> list[Client]:
-        return [client for client in self.clients.values() if client.swap is not None and client.swap.can_leave]
+    def _movers(self, for_client: Client | None) -> list[Client]:
+        able = (client for client in self.clients.values() if client.swap is not None and client.swap.can_leave)
+        return [client for client in able if client is for_client or self.requests.may_leave(client, for_client)]
 
     def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
         swap = client.swap
@@ -383,7 +389,8 @@ class Residency:
             swap = client.swap
             if swap is None or client is for_client:
                 continue
-            goal = max(swap.least_bytes, swap.allotted_bytes - lacking)
+            spare = self.requests.spare_bytes(client, for_client)
+            goal = max(swap.least_bytes, swap.allotted_bytes - min(lacking, spare))
             if goal < swap.allotted_bytes and not self._is_stuck(swap):
                 if self._mover in (None, client):
                     self._evict(swap, goal)
@@ -391,9 +398,3 @@ class Residency:
                 return
         if for_client is not None and not self._pending:
             self.short = for_client, lacking
-
-
-def _more_fixed(client: Client) -> int:
-    """Unmovable memory that it asked for."""
-    swap = client.swap
-    return 0 if swap is None or swap.growth is None else max(0, swap.growth.fixed_bytes - swap.fixed_bytes)

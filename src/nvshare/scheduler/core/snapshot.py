@@ -153,6 +153,8 @@ class ClientSnapshot:
     """None: it is in none."""
     wait: GangWait | None = None
     """None: it does not wait with a gang, or nobody asked."""
+    kept_bytes: int = 0
+    """What is granted on the device of its container's memory request."""
 
     @property
     def allocated_bytes(self) -> int | None:

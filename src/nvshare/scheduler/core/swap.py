@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
-from nvshare.scheduler.core.arenas import CHUNK_BYTES, Arena
+from nvshare.scheduler.core.arenas import CHUNK_BYTES, GRANULE_BYTES, Arena
 from nvshare.scheduler.core.estates import Estate
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.ledger import Account
@@ -172,6 +172,11 @@ class Swap:
         return self.account.footprint_bytes or 0
 
     @property
+    def useful_bytes(self) -> int:
+        """The most that host memory can be of use to it; whatever it still goes by, in whole granules."""
+        return -(-max(self.pledged_bytes, self.footprint_bytes) // GRANULE_BYTES) * GRANULE_BYTES
+
+    @property
     def may_be_in(self) -> bool:
         """Whether it goes by nothing that keeps some of it out."""
         return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes, _ in self._told)
@@ -187,13 +192,17 @@ class Swap:
         return Estate(self.account.fixed_bytes, self.charge_bytes, arena_bytes, self.pledged_bytes)
 
     @property
+    def more_fixed_bytes(self) -> int:
+        """Of what it asks for, what can't move."""
+        return 0 if self.growth is None else max(0, self.growth.fixed_bytes - self.fixed_bytes)
+
+    @property
     def wanted_bytes(self) -> int:
         """What the growth that is not answered yet asks for, a first context included."""
         if self.growth is None:
             return 0
         more = max(0, self.growth.footprint_bytes - self.footprint_bytes)
-        fixed = max(0, self.growth.fixed_bytes - self.fixed_bytes)
-        return more + fixed + (0 if self.has_context else self.account.pinned_bytes)
+        return more + self.more_fixed_bytes + (0 if self.has_context else self.account.pinned_bytes)
 
     def snapshot(self, now: float) -> SwapSnapshot:
         """What can be seen of it at ``now``."""

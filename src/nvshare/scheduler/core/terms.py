@@ -35,6 +35,12 @@ class Terms:
     memory_request_bytes: int = 0
     """How much of its memory stays on a device while others use that."""
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much of its memory is to stay on a device: its request, but no more than its limit."""
+        limit_bytes = self.memory_limit_bytes
+        return self.memory_request_bytes if limit_bytes is None else min(self.memory_request_bytes, limit_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class SomeTerms:

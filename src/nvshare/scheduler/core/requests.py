@@ -1,0 +1,309 @@
+"""What stays on one device of containers with a memory request, while others borrow the rest of it.
+
+- A request counts for all processes of its container on the device together, and for what they allocated: contexts are
+  on the device anyway. So are memory that can't move and native memory: they are the first part of a request, and the
+  rest of it, of what moves, is *wanted*. Managed memory is the driver's to page, and is never kept.
+- *Granted* is as much of it as leaves every client of another container room to be wholly in, with what it was
+  admitted, beside all that is granted and all that can't leave for want of host memory. So nobody who was admitted
+  before is kept out. What was granted comes first, then who asked first; of a later request there may be only a part
+  left. It grows when others have less, and what others were admitted and don't use they lose where a request lacks it.
+- Clients of other containers are admitted nothing of what is granted, whether it is used or not: neither memory that
+  moves, nor such that does not, nor a context. What takes memory without asking (other programs, contexts that are
+  larger than assumed, native memory) makes less of it where there is no other room.
+- Of a container's memory on the device nothing leaves below what is granted, or below all if that is less: not for
+  growths, waiters, or holders. Among its own processes it moves: what makes way for one of them is replaced by that.
+  What was out when the request came, comes in with the next turn, and stays then.
+- Gangs that hold as one on the device are not parted by a request that comes later, but may not outgrow what it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from nvshare.scheduler.core.actions import ReportShort
+from nvshare.scheduler.core.arenas import Arena
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.containers import Container
+from nvshare.scheduler.core.estates import Estates
+from nvshare.scheduler.core.events import Backend
+from nvshare.scheduler.core.gang import Gang
+from nvshare.scheduler.core.ledger import Ledger
+
+MIB = 1 << 20
+
+
+@dataclass(slots=True)
+class _Side:
+    """What clients of one container, or of all containers without a request, may have that moves."""
+
+    stuck_bytes: int = 0
+    """What can't leave for want of host memory."""
+    lift_bytes: int = 0
+    """How much more there is while one of them is wholly in."""
+    gang_lift_bytes: int = 0
+    """The same, while those of a gang are."""
+    pledged_bytes: int = 0
+
+    def add(self, pledged_bytes: int, takes_bytes: int, gang_lift_bytes: int = 0) -> None:
+        """Counts one more client; so much of it host memory takes."""
+        takes_bytes = min(takes_bytes, pledged_bytes)
+        self.pledged_bytes += pledged_bytes
+        self.stuck_bytes += pledged_bytes - takes_bytes
+        self.lift_bytes = max(self.lift_bytes, takes_bytes)
+        self.gang_lift_bytes = max(self.gang_lift_bytes, takes_bytes, gang_lift_bytes)
+
+
+@dataclass(slots=True)
+class _Request:
+    """One container's request on the device."""
+
+    clients: dict[int, Client] = field(default_factory=dict)
+    wanted_bytes: int = 0
+    """Of what moves."""
+    granted_bytes: int = 0
+    unmovable_bytes: int = 0
+    """What its clients have allocated that is on the device anyway."""
+    said_bytes: int = 0
+    """The request for which it was said that it is not granted in full; 0: for none."""
+
+
+class Requests:
+    """The containers with a request that have clients on one device. After something changed, call ``settle``."""
+
+    def __init__(self, ledger: Ledger, estates: Estates, clients: Mapping[int, Client]) -> None:
+        """``estates``: of clients that are gone; ``clients``: those whose memory swaps; all of the same device."""
+        self._ledger, self._estates, self._clients = ledger, estates, clients
+        self._requests: dict[Container, _Request] = {}
+        """In the order in which they came."""
+        self._of: dict[int, Container] = {}
+        self._granted_bytes = 0
+        """All together."""
+
+    def update(self, client: Client) -> None:
+        """A client is in another container than before, or its container's terms changed."""
+        container, before = client.container, self._of.get(client.number)
+        counts = client.swap is not None or client.account.backend is Backend.NATIVE
+        asks = counts and container.terms.kept_bytes > 0
+        if before is not None and (before is not container or not asks):
+            self.remove(client)
+        if asks:
+            self._requests.setdefault(container, _Request()).clients[client.number] = client
+            self._of[client.number] = container
+
+    def remove(self, client: Client) -> None:
+        """A client is gone, or in no container with a request."""
+        container = self._of.pop(client.number, None)
+        if container is not None:
+            del self._requests[container].clients[client.number]
+            if not self._requests[container].clients:
+                self._granted_bytes -= self._requests.pop(container).granted_bytes
+
+    def settle(self) -> None:
+        """Finds anew what is granted."""
+        if not self._requests:
+            return
+        goals: dict[Container, int] = {}
+        for container, request in self._requests.items():
+            request.unmovable_bytes = sum(map(_unmovable_bytes, request.clients.values()))
+            request.wanted_bytes = max(0, container.terms.kept_bytes - request.unmovable_bytes)
+            goals[container] = min(request.wanted_bytes, request.granted_bytes)
+            request.granted_bytes = 0
+        sides = self._sides()
+        base_bytes = self._base_bytes()
+        self._raise(goals, {side: each.lift_bytes for side, each in sides.items()}, sides, base_bytes)
+        goals = {container: request.wanted_bytes for container, request in self._requests.items()}
+        self._raise(goals, {side: each.gang_lift_bytes for side, each in sides.items()}, sides, base_bytes)
+        self._granted_bytes = sum(request.granted_bytes for request in self._requests.values())
+
+    def others_bytes(self, numbers: Iterable[int]) -> int:
+        """What is granted to containers of which none of these clients is a part."""
+        own = {self._of.get(number) for number in numbers} if self._requests else set()
+        return self._granted_bytes - sum(self._granted(container) for container in own)
+
+    def spare_bytes(self, client: Client, for_client: Client | None) -> int:
+        """How much of what a client that swaps is allotted may leave for another one; None: for nobody of them."""
+        assert client.swap is not None
+        container = self._of.get(client.number)
+        if container is None:
+            return client.swap.allotted_bytes
+        return self._over_bytes(container, for_client, charged=False)
+
+    def may_leave(self, client: Client, for_client: Client | None) -> bool:
+        """Whether there may be something of a client that can leave for another one."""
+        container = self._of.get(client.number)
+        return container is None or self._over_bytes(container, for_client, charged=True) > 0
+
+    def is_pressed(self, number: int) -> bool:
+        """Whether another container's request lacks something."""
+        own = self._of.get(number)
+        return any(
+            request.granted_bytes < request.wanted_bytes
+            for container, request in self._requests.items()
+            if container is not own
+        )
+
+    @property
+    def unused_bytes(self) -> int:
+        """What is requested beyond what clients were admitted; no more than the device has."""
+        if not self._requests:
+            return 0
+        sides = self._sides()
+        unused = (request.wanted_bytes - sides[each].pledged_bytes for each, request in self._requests.items())
+        return min(sum(max(0, more) for more in unused), self._ledger.total_bytes)
+
+    def refusal(self, number: int, size_bytes: int, most_bytes: int) -> str:
+        """Why a growth to ``size_bytes`` is not possible, of which ``most_bytes`` would be."""
+        most, size = max(0, most_bytes) // MIB, -(-size_bytes // MIB)
+        kept = self.others_bytes([number])
+        if most_bytes + kept < size_bytes:
+            return f"{size} MiB do not fit the device, {most} MiB would"
+        return f"{size} MiB do not fit, {most} would: {kept // MIB} MiB are reserved for {self._names(number)}"
+
+    def takes(self, grower: int, more_fixed_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
+        """Why a client may not have so much more that can't move, or a context, for another client, which is to have
+        ``needed_bytes`` of the ``left_bytes`` beside it; None: it may."""
+        if not self._granted_bytes:
+            return None
+        granted = self._granted_beside(grower, more_fixed_bytes)
+        own = granted.get(self._of.get(other), 0)
+        lacking = max(needed_bytes, own) + sum(granted.values()) - own
+        if lacking <= max(left_bytes, needed_bytes):
+            return None
+        return f"{(lacking - left_bytes) // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
+
+    def crowd(self, grower: int, more_fixed_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int) -> bool:
+        """Whether some client could not be wholly in beside what is granted, by what such host memory takes.
+
+        ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. For a client that
+        is to have so much more that can't move.
+        """
+        if not self._granted_bytes:
+            return False
+        granted = self._granted_beside(grower, more_fixed_bytes)
+        sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in granted}}
+        for number, arena in arenas:
+            sides[self._of.get(number)].add(arena.useful_bytes, arena.takes_bytes)
+        stuck = sum(side.stuck_bytes for side in sides.values())
+        kept = sum(max(granted.get(each, 0), side.stuck_bytes) for each, side in sides.items())
+        for each, side in sides.items():
+            beside = kept - max(granted.get(each, 0), side.stuck_bytes)
+            room = left_bytes - side.stuck_bytes - side.lift_bytes
+            if beside > max(room, stuck - side.stuck_bytes):
+                return True
+        return False
+
+    def tell(self, device: str) -> list[ReportShort]:
+        """Which requests can't be granted in full by what others have, if that was not said; once a request."""
+        news = []
+        for container, request in self._requests.items():
+            requested = container.terms.kept_bytes
+            if request.granted_bytes == request.wanted_bytes or request.said_bytes == requested:
+                continue
+            others = [client for client in self._clients.values() if client.container is not container]
+            sizes = (client.account.movable_bytes - self._granted(client.container) for client in others)
+            left = self._base_bytes() - self._granted_bytes + request.granted_bytes
+            if self._ledger.total_bytes and left - max(0, max(sizes, default=0)) < request.wanted_bytes:
+                request.said_bytes = requested
+                number = next(iter(request.clients))
+                news.append(ReportShort(number, device, container.name, requested, self.kept_bytes(number)))
+        return news
+
+    def kept_bytes(self, number: int) -> int:
+        """What is granted of the request of a client's container, with what is on the device anyway."""
+        request = self._requests.get(self._of[number]) if number in self._of else None
+        if request is None:
+            return 0
+        return min(self._of[number].terms.kept_bytes, request.unmovable_bytes + request.granted_bytes)
+
+    def _base_bytes(self) -> int:
+        """What there is for memory that moves, when those that are gone have left, beside contexts to come."""
+        waiting = sum(
+            client.account.pinned_bytes
+            for client in self._clients.values()
+            if client.swap is not None and not client.swap.has_context
+        )
+        ledger = self._ledger
+        left_bytes = ledger.left_bytes + ledger.departed_bytes - ledger.shortage_bytes
+        return left_bytes + waiting - ledger.headroom_bytes(-waiting)
+
+    def _sides(self) -> dict[Container | None, _Side]:
+        gangs: dict[Gang, int] = {}
+        takes: dict[int, int] = {}
+        for number, client in self._clients.items():
+            swap = client.swap
+            if swap is not None:
+                # Who comes back has not said yet what it has of it.
+                arena_bytes = swap.arena_bytes if swap.reported else swap.useful_bytes
+                takes[number] = Arena(arena_bytes, swap.useful_bytes).takes_bytes
+                if client.gang is not None:
+                    gangs[client.gang] = gangs.get(client.gang, 0) + takes[number]
+        sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in self._requests}}
+        for number, client in self._clients.items():
+            if client.swap is not None:
+                gang_bytes = 0 if client.gang is None else gangs[client.gang]
+                sides[self._of.get(number)].add(client.swap.useful_bytes, takes[number], gang_bytes)
+        for estate in self._estates:
+            sides[None].add(estate.pledged_bytes, Arena(estate.arena_bytes, estate.pledged_bytes).takes_bytes)
+        return sides
+
+    def _raise(
+        self,
+        goals: Mapping[Container, int],
+        lifts: Mapping[Container | None, int],
+        sides: Mapping[Container | None, _Side],
+        base_bytes: int,
+    ) -> None:
+        """Grants each as much of its goal as leaves room for all clients of others; nobody less than before."""
+        requests = list(self._requests.items())
+        kept = [max(request.granted_bytes, sides[container].stuck_bytes) for container, request in requests]
+        # What there is at the most while one of a container's clients is in, beyond what is kept of it.
+        over = [sides[each].stuck_bytes + lifts[each] - kept[at] for at, (each, _) in enumerate(requests)]
+        later = [0]
+        for size in reversed(over):
+            later.append(max(size, later[-1]))
+        later.reverse()
+        total = sides[None].stuck_bytes + sum(kept)
+        before = max(0, lifts[None])
+        for at, (container, request) in enumerate(requests):
+            most = base_bytes - (total - kept[at]) - max(before, later[at + 1])
+            request.granted_bytes = max(request.granted_bytes, min(goals[container], most))
+            total += max(request.granted_bytes, sides[container].stuck_bytes) - kept[at]
+            kept[at] = max(request.granted_bytes, sides[container].stuck_bytes)
+            before = max(before, sides[container].stuck_bytes + lifts[container] - kept[at])
+
+    def _over_bytes(self, container: Container, for_client: Client | None, *, charged: bool) -> int:
+        """What a container's clients are allotted, or charged with, beyond what is to stay."""
+        request = self._requests[container]
+        there = used = 0
+        for client in request.clients.values():
+            if client.swap is None:
+                continue
+            size = client.account.movable_bytes
+            used += size
+            if client is for_client:
+                there += size
+            else:
+                there += client.swap.charge_bytes if charged else min(client.swap.allotted_bytes, size)
+        return max(0, there - min(request.granted_bytes, used))
+
+    def _granted(self, container: Container | None) -> int:
+        request = None if container is None else self._requests.get(container)
+        return 0 if request is None else request.granted_bytes
+
+    def _granted_beside(self, grower: int, more_fixed_bytes: int) -> dict[Container | None, int]:
+        """What is granted to each when a client has so much more that can't move: that is a part of the request."""
+        granted: dict[Container | None, int] = {each: request.granted_bytes for each, request in self._requests.items()}
+        own = self._of.get(grower)
+        if own is not None:
+            granted[own] = max(0, granted[own] - more_fixed_bytes)
+        return granted
+
+    def _names(self, number: int) -> str:
+        own = self._of.get(number)
+        others = (each for each, request in self._requests.items() if each is not own and request.granted_bytes)
+        return ", ".join(container.name or "another program" for container in others)
+
+
+def _unmovable_bytes(client: Client) -> int:
+    return (client.account.footprint_bytes or 0) if client.swap is None else client.swap.fixed_bytes
