@@ -582,6 +582,7 @@ class Client(_message.Message):
     SWAP_FIELD_NUMBER: _builtins.int
     MEMBER_OF_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
+    MEMORY_KEPT_BYTES_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
@@ -610,6 +611,8 @@ class Client(_message.Message):
     """The container that it counts as a part of: NAMESPACE/POD/CONTAINER, or NAME@UID, where NAME is pid:PID for a process
     that says no name. Empty: a container of its own.
     """
+    memory_kept_bytes: _builtins.int
+    """Of its container's memory request, what is kept on the device: less than all where others have too much."""
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -654,11 +657,12 @@ class Client(_message.Message):
         swap: Global___Swap | None = ...,
         member_of: _builtins.str = ...,
         terms: Global___Terms | None = ...,
+        memory_kept_bytes: _builtins.int = ...,
         gang: Global___Gang | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
@@ -686,7 +690,7 @@ class Terms(_message.Message):
     memory_limit_bytes: _builtins.int
     """What all its processes together may allocate on one device. Absent: no limit."""
     memory_request_bytes: _builtins.int
-    """How much of its memory stays on the device."""
+    """How much of its memory is to stay on the device while others use that."""
     def __init__(
         self,
         *,

@@ -26,6 +26,7 @@ from nvshare.ctl.terms_options import (
     PriorityOption,
     WeightOption,
     container,
+    contradiction,
     variables,
 )
 
@@ -85,6 +86,8 @@ def run(
         paths.CONTAINER: container(name, environment, command[0]),
         paths.GANG: gang,
     }
+    if wrong := contradiction({**environment, **variables(terms)}):
+        raise typer.BadParameter(wrong, param_hint="--memory-request")
     candidates = run_dirs(context, run_dir)
     try:
         # Where none was named the program looks itself: it may outlive the scheduler that is found now.

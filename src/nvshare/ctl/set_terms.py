@@ -90,7 +90,9 @@ _TERMS = (
         "memory-request",
         "memory_request_bytes",
         terms_texts.size_of,
-        "Set how much of a container's memory is to stay on the GPU: noted and shown, not in effect yet.",
+        "Set how much of a container's memory stays on each GPU while others use that, and is not given to them. "
+        "It is for memory that swaps; what can't move and native memory are a part of it, managed memory is not. What "
+        "others were given before they keep: status says how much of a request is kept.",
         paths.MEMORY_REQUEST,
         "512M",
     ),

@@ -141,6 +141,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "swap": _of_numbers(client.swap) if client.HasField("swap") else None,
         "member_of": client.member_of or None,
         "terms": _of_terms(client.terms) if client.HasField("terms") else None,
+        "memory_kept_bytes": client.memory_kept_bytes,
         "held_seconds": _seconds(client.held_seconds),
         "waited_seconds": _seconds(client.waited_seconds),
         "grants": client.grants,

@@ -252,7 +252,7 @@ def _terms(client: admin_pb2.Client) -> Iterable[Text]:
         f"priority {terms.priority}" if terms.priority not in ("", "normal") else "",
         f"compute {terms.compute_limit * 100:g} %" if terms.HasField("compute_limit") else "",
         f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else "",
-        f"request {display.size(terms.memory_request_bytes)}" if terms.memory_request_bytes else "",
+        _request(client),
     ]
     shown = ", ".join(filter(None, told))
     chosen = "@" in client.member_of and not client.member_of.startswith("pid:")
@@ -260,6 +260,14 @@ def _terms(client: admin_pb2.Client) -> Iterable[Text]:
         shown = f"{client.member_of}: {shown}" if shown else client.member_of
     if shown:
         yield _shortened(shown, "dim")
+
+
+def _request(client: admin_pb2.Client) -> str:
+    requested, kept = client.terms.memory_request_bytes, client.memory_kept_bytes
+    if not requested:
+        return ""
+    shown = f"request {display.size(requested)}"
+    return shown if kept >= requested else f"{shown}, {display.size(kept) if kept else 'none'} of it kept"
 
 
 def _shortened(text: str, style: str = "") -> Text:

@@ -73,7 +73,8 @@ MemoryRequestOption = Annotated[
         metavar="SIZE",
         parser=checked(terms_texts.size_of),
         show_default=False,
-        help="How much of its memory is to stay on the GPU: noted and shown, not in effect yet.",
+        help="How much of its memory stays on each GPU while others use that, and is not given to them: 512M, 2GiB. "
+        "For memory that swaps; no more than its memory limit.",
     ),
 ]
 NameOption = Annotated[
@@ -107,6 +108,17 @@ def container(name: str | None, environment: Mapping[str, str], command: str) ->
         return found
     stem = re.sub(r"[^A-Za-z0-9._-]", "-", Path(command).name)[:32] or "command"
     return f"{stem}-{secrets.token_hex(4)}"
+
+
+def contradiction(environment: Mapping[str, str]) -> str | None:
+    """What is wrong with the memory limit and request that an environment says together; None: nothing."""
+    limit, request = environment.get(paths.MEMORY_LIMIT), environment.get(paths.MEMORY_REQUEST)
+    try:
+        if not limit or not request or terms_texts.size_of(request) <= terms_texts.size_of(limit):
+            return None
+    except ValueError:
+        return None  # The library says that it counts as not set.
+    return f"a memory request of {request} is above the memory limit of {limit}"
 
 
 def variables(given: Mapping[str, str | None]) -> dict[str, str]:

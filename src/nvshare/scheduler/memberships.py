@@ -91,12 +91,15 @@ class Memberships:
     def set_terms(self, named: str, terms: SomeTerms, taken_back: frozenset[str]) -> None:
         """Sets some of the terms of a container, and takes others back, by their fields' names.
 
-        InvalidCommandError when there is no such container.
+        InvalidCommandError when there is no such container, or one of what is set contradicts another.
         """
         container = self._find(named)
         chosen = terms.over(self._choices.terms.get(container, SomeTerms())).without(taken_back)
         if container not in self._choices.terms and len(self._choices.terms) >= _MOST_CHOICES and chosen.said():
             raise InvalidCommandError(f"something is set for {_MOST_CHOICES} containers; take something back before")
+        limit, request = chosen.memory_limit_bytes, chosen.memory_request_bytes
+        if limit is not None and request is not None and request > limit:
+            raise InvalidCommandError(f"a memory request of {request} bytes is above the memory limit of {limit}")
         self._choices.terms_set(container, chosen)
         self._choices.save()
         self._log.info("terms set", container=container, **chosen.said())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState, SwapSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot
 
 Figure = Callable[[DeviceSnapshot], float]
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -105,6 +105,11 @@ def _count(device: DeviceSnapshot, *states: ShownState) -> int:
     return sum(client.state in states for client in device.clients)
 
 
+def _one_of_each(device: DeviceSnapshot) -> Iterable[ClientSnapshot]:
+    """One client of each container."""
+    return {client.container or client.client: client for client in device.clients}.values()
+
+
 def _swapping(device: DeviceSnapshot) -> Iterator[SwapSnapshot]:
     return (client.swap for client in device.clients if client.swap is not None)
 
@@ -151,6 +156,16 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
         "memory_limited_clients",
         "Clients of containers with a memory limit.",
         lambda device: sum(client.terms.memory_limit_bytes is not None for client in device.clients),
+    ),
+    (
+        "memory_requested_bytes",
+        "Memory that containers asked to keep on the device.",
+        lambda device: sum(client.terms.kept_bytes for client in _one_of_each(device)),
+    ),
+    (
+        "memory_kept_bytes",
+        "Of it, what is kept.",
+        lambda device: sum(client.kept_bytes for client in _one_of_each(device)),
     ),
     ("reserve_bytes", "What stays free for what the driver takes unasked.", lambda device: device.reserve_bytes),
     ("total_bytes", "The device's memory; 0: not known.", lambda device: device.total_bytes),

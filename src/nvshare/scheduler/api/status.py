@@ -103,6 +103,7 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
         member_of=snapshot.container,
         terms=_terms_message(snapshot.terms),
+        memory_kept_bytes=snapshot.kept_bytes,
         gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
     )
 

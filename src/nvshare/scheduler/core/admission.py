@@ -71,8 +71,8 @@ class Admission:
             if max(needed, growth.footprint_bytes if other is swap else 0) > left:
                 owner = "its own" if other is swap else f"client {other.number}'s"
                 return f"{owner} {needed // MIB} MiB would not fit the device any more"
-            fixed = _more_fixed(swap, growth)
-            if reason := self._requests.takes(swap.number, fixed, other.number, needed, left_for_requests):
+            stays = _more_that_stays(swap, growth)
+            if reason := self._requests.takes(swap.number, stays, other.number, needed, left_for_requests):
                 return reason
         arenas, lacking = self._arenas(swap, growth, left, clients, coming=True)
         own = sum(arena.bytes for arena in arenas)
@@ -103,9 +103,9 @@ class Admission:
         if _takes_from_others(swap, growth):
             if any(other.pledged_bytes > left for other in clients):
                 return False
-            fixed = _more_fixed(swap, growth)
+            stays = _more_that_stays(swap, growth)
             pledged = ((other.number, other.pledged_bytes) for other in clients)
-            if any(self._requests.takes(swap.number, fixed, *each, left_for_requests) for each in pledged):
+            if any(self._requests.takes(swap.number, stays, *each, left_for_requests) for each in pledged):
                 return False
             # Who comes back has not said yet what it has that can't move.
             if any(not other.reported and not self._is_stuck(other, now) for other in clients):
@@ -261,6 +261,11 @@ def _is_more(swap: Swap, growth: GrowthRequested) -> bool:
 
 def _more_fixed(swap: Swap, growth: GrowthRequested) -> int:
     return max(0, growth.fixed_bytes - swap.fixed_bytes)
+
+
+def _more_that_stays(swap: Swap, growth: GrowthRequested) -> int:
+    """What there would be more on the device whoever is wholly in."""
+    return _more_fixed(swap, growth) + (0 if swap.has_context else swap.account.pinned_bytes)
 
 
 def _takes_from_others(swap: Swap, growth: GrowthRequested) -> bool:

@@ -132,7 +132,7 @@ class Device:
                 break
             self.lock.arbitrate(now, new_grant, actions)
         actions += self.limits.tell()
-        actions += self.requests.tell(self.uuid)
+        actions += [] if self.residency.awaited else self.requests.tell(self.uuid)
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]
         self.deadline = min(deadlines, default=None)
         return actions
@@ -147,7 +147,7 @@ class Device:
         lines = {client.number: line for client, line in lock.lines(now)}
         kept = self.requests.kept_bytes
         clients = tuple(
-            client.snapshot(now, lines.get(client.number), kept_bytes=kept(client.number))
+            client.snapshot(now, lines.get(client.number), kept_bytes=kept(client.container))
             for client in self._clients.values()
         )
         return DeviceSnapshot(

@@ -156,23 +156,23 @@ class Requests:
         """Why a growth to ``size_bytes`` is not possible, of which ``most_bytes`` would be."""
         most, size = max(0, most_bytes) // MIB, -(-size_bytes // MIB)
         kept = self.others_bytes([number])
-        if most_bytes + kept < size_bytes:
+        if not kept:
             return f"{size} MiB do not fit the device, {most} MiB would"
         return f"{size} MiB do not fit, {most} would: {kept // MIB} MiB are reserved for {self._names(number)}"
 
-    def takes(self, grower: int, more_fixed_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
-        """Why a client may not have so much more that can't move, or a context, for another client, which is to have
-        ``needed_bytes`` of the ``left_bytes`` beside it; None: it may."""
+    def takes(self, grower: int, more_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
+        """Why a client may not have so much more that can't move, a context included, for another client, which is to
+        have ``needed_bytes`` of the ``left_bytes`` beside it; None: it may."""
         if not self._granted_bytes:
             return None
-        granted = self._granted_beside(grower, more_fixed_bytes)
+        granted = self._granted_beside(grower, more_bytes)
         own = granted.get(self._of.get(other), 0)
         lacking = max(needed_bytes, own) + sum(granted.values()) - own
         if lacking <= max(left_bytes, needed_bytes):
             return None
         return f"{(lacking - left_bytes) // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
 
-    def crowd(self, grower: int, more_fixed_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int) -> bool:
+    def crowd(self, grower: int, more_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int) -> bool:
         """Whether some client could not be wholly in beside what is granted, by what such host memory takes.
 
         ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. For a client that
@@ -180,7 +180,7 @@ class Requests:
         """
         if not self._granted_bytes:
             return False
-        granted = self._granted_beside(grower, more_fixed_bytes)
+        granted = self._granted_beside(grower, more_bytes)
         sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in granted}}
         for number, arena in arenas:
             sides[self._of.get(number)].add(arena.useful_bytes, arena.takes_bytes)
@@ -195,7 +195,12 @@ class Requests:
 
     def tell(self, device: str) -> list[ReportShort]:
         """Which requests can't be granted in full by what others have, if that was not said; once a request."""
-        news = []
+        news: list[ReportShort] = []
+        if not self._requests:
+            return news
+        # Who comes back may be of the same container.
+        if any(client.swap is not None and not client.swap.reported for client in self._clients.values()):
+            return news
         for container, request in self._requests.items():
             requested = container.terms.kept_bytes
             if request.granted_bytes == request.wanted_bytes or request.said_bytes == requested:
@@ -206,15 +211,15 @@ class Requests:
             if self._ledger.total_bytes and left - max(0, max(sizes, default=0)) < request.wanted_bytes:
                 request.said_bytes = requested
                 number = next(iter(request.clients))
-                news.append(ReportShort(number, device, container.name, requested, self.kept_bytes(number)))
+                news.append(ReportShort(number, device, container.name, requested, self.kept_bytes(container)))
         return news
 
-    def kept_bytes(self, number: int) -> int:
-        """What is granted of the request of a client's container, with what is on the device anyway."""
-        request = self._requests.get(self._of[number]) if number in self._of else None
+    def kept_bytes(self, container: Container) -> int:
+        """What is granted of a container's request, with what is on the device anyway."""
+        request = self._requests.get(container)
         if request is None:
             return 0
-        return min(self._of[number].terms.kept_bytes, request.unmovable_bytes + request.granted_bytes)
+        return min(container.terms.kept_bytes, request.unmovable_bytes + request.granted_bytes)
 
     def _base_bytes(self) -> int:
         """What there is for memory that moves, when those that are gone have left, beside contexts to come."""
@@ -291,12 +296,12 @@ class Requests:
         request = None if container is None else self._requests.get(container)
         return 0 if request is None else request.granted_bytes
 
-    def _granted_beside(self, grower: int, more_fixed_bytes: int) -> dict[Container | None, int]:
-        """What is granted to each when a client has so much more that can't move: that is a part of the request."""
+    def _granted_beside(self, grower: int, more_bytes: int) -> dict[Container | None, int]:
+        """What is granted to each when a client has so much more that can't move: its own container has less for it."""
         granted: dict[Container | None, int] = {each: request.granted_bytes for each, request in self._requests.items()}
         own = self._of.get(grower)
         if own is not None:
-            granted[own] = max(0, granted[own] - more_fixed_bytes)
+            granted[own] = max(0, granted[own] - more_bytes)
         return granted
 
     def _names(self, number: int) -> str:

@@ -1,0 +1,413 @@
+"""Memory requests of containers, rule by rule. The device has 15 GiB beside the reserve, of which 1.5 stay for contexts."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvshare.scheduler.core.actions import Allot, RefuseGrowth, ReportShort
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
+    ClientGone,
+    ClientRegistered,
+    ContainerFound,
+    DeviceSeen,
+    FootprintChanged,
+    GangJoined,
+    GrowthRequested,
+    MemoryFreed,
+    Policy,
+    TermsSet,
+)
+from nvshare.scheduler.core.terms import Terms
+from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+
+MOST = 13.5
+"""GiB that clients may be admitted."""
+
+
+def asking(size: float, limit: float | None = None) -> Terms:
+    """The terms of a container with a request of so many GiB."""
+    limit_bytes = None if limit is None else int(limit * GIB)
+    return Terms(memory_request_bytes=int(size * GIB), memory_limit_bytes=limit_bytes)
+
+
+def enters(table: Table, name: str, size: float, container: str | None = None) -> list[str]:
+    """A client is found to be in a container with a request, of the same name unless said otherwise."""
+    return table.feed(ContainerFound(ord(name), container or f"of {name}", asking(size)))
+
+
+def kept(table: Table, name: str) -> float:
+    """What is granted to a client's container."""
+    clients = table.core.snapshot(table.now)[0].clients
+    return next(client.kept_bytes for client in clients if client.client == ord(name)) / GIB
+
+
+def is_granted(said: list[str], name: str, request: int) -> bool:
+    """Whether this growth was."""
+    return any(line.startswith(f"allot {name} ") and line.endswith(f" as {request}") for line in said)
+
+
+def reason(table: Table, name: str, size: float, fixed: float = 0) -> str:
+    """Why a growth is refused."""
+    asked = GrowthRequested(ord(name), 99, int(size * GIB), int(fixed * GIB))
+    # What does not fit is refused when the device was measured anew.
+    actions = [action for event in (asked, DeviceSeen(DEVICE, TOTAL * GIB)) for action in table.core.handle(event, 0.0)]
+    return next(action.reason for action in actions if isinstance(action, RefuseGrowth))
+
+
+def around(size: float) -> Table:
+    """K is idle and keeps so much of its 5 GiB; A holds with 6, B waits with 8, 4 of them in: all that there is."""
+    table = Table()
+    for name, amount, resident in (("K", 5, 5), ("B", 8, 0), ("A", 6, 6)):
+        table.comes(name, amount, resident)
+        if name == "K":
+            enters(table, name, size)
+        table.now += 1
+    assert table.asks("A") == ["grant A"]
+    assert table.asks("B") == ["allot B 4"]
+    return table
+
+
+def test_nothing_of_it_leaves_for_a_waiter() -> None:
+    """B lacks 4 GiB: K has been idle for longer than anybody, and stays; A leaves when its quantum is over."""
+    table = around(5)
+    assert table.has("B", 8, 4) == []
+    assert table.timer() == ["revoke A", "evict A 2"]
+    table.releases("A")
+    assert table.has("A", 6, 2) == ["allot B 8"]
+    assert table.has("B", 8, 8) == ["grant B"]
+    assert "K" not in table.orders
+
+
+def test_what_is_above_it_leaves() -> None:
+    """K keeps 3 of its 5 GiB; the other 2 leave, and nothing else can while A holds."""
+    table = around(3)
+    assert table.has("B", 8, 4) == ["evict K 3"]
+    assert table.has("K", 5, 3) == ["allot B 6"]
+    assert in_time(table) == ["revoke A", "evict A 4"]
+
+
+def in_time(table: Table) -> list[str]:
+    """What is said next if nothing happens."""
+    while not (said := table.timer()):
+        pass
+    return said
+
+
+def beside(*sizes: tuple[str, float]) -> Table:
+    """K keeps 5 GiB and is idle; others come after it, with all their memory there."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 5)
+    for name, size in sizes:
+        table.now += 1
+        table.comes(name, size)
+    return table
+
+
+def test_nothing_of_it_leaves_for_a_holder_that_grows() -> None:
+    """A wants 4 GiB more than there are: B leaves, which was used later than K."""
+    table = beside(("A", 4), ("B", 6))
+    table.asks("A")
+    assert table.grows("A", 8) == ["evict B 2"]
+    assert is_granted(table.has("B", 6, 2), "A", 1)
+
+
+def test_nothing_of_it_leaves_for_programs_that_are_no_clients() -> None:
+    """They took one GiB: B makes room for that."""
+    table = beside(("A", 4), ("B", 6))
+    table.asks("A")
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 1 * GIB)) == ["evict B 5"]
+    assert kept(table, "K") == 5
+
+
+def test_what_programs_that_are_no_clients_leave_no_room_for_goes() -> None:
+    """They took 6 GiB. A's 8.5 must be able to come in all the same, so that K keeps what is left beside them."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 5)
+    table.comes("A", 8.5, 0)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 3 * GIB))
+    assert kept(table, "K") == MOST - 3 - 8.5
+    assert table.asks("A") == ["allot A 7"]
+    assert table.has("A", 8.5, 7) == ["evict K 3.5"]
+
+
+def test_a_holder_that_leaves_keeps_it_too() -> None:
+    """K has 9 GiB and keeps 8: when its quantum is over one leaves for A, and for the rest A has to wait for B."""
+    table = Table()
+    table.comes("K", 1)
+    enters(table, "K", 8)
+    for name, size in (("A", 5), ("B", 3)):
+        table.comes(name, size, 0)
+        table.has(name, size, 0)
+    table.asks("K")
+    table.grows("K", 9)
+    table.has("K", 9, 9)
+    table.asks("B")
+    assert table.has("B", 3, 3) == ["grant B"]
+    table.asks("A")
+    assert table.has("A", 5, 3) == []
+    assert in_time(table) == ["revoke K", "evict K 8"]
+    table.releases("K")
+    assert table.has("K", 9, 8) == ["allot A 4"]
+    assert table.has("A", 5, 4) == []
+    assert in_time(table) == ["revoke B", "evict B 2"]
+
+
+def test_among_its_own_it_moves() -> None:
+    """X and Y are of one container with a request for 10 GiB; each has 9, and Y leaves for X as far as that lacks."""
+    table = Table()
+    for name, size in (("Y", 9), ("X", 1)):
+        table.comes(name, size)
+        enters(table, name, 10, "c")
+        table.now += 1
+    table.comes("A", 3.5)
+    table.grows("X", 9)
+    table.has("X", 9, 1, order=table.orders["X"])
+    assert kept(table, "X") == kept(table, "Y") == 10
+    assert table.asks("X") == ["evict Y 2.5"]
+    assert table.has("Y", 9, 2.5) == ["allot X 9"]
+    assert table.has("X", 9, 9) == ["grant X"]
+
+
+def test_two_of_a_container_keep_together() -> None:
+    """X and Y have 3 GiB each and keep 5 together: of the one that was used less recently one GiB leaves."""
+    table = Table()
+    table.comes("B", 3, 0)
+    for name in "XY":
+        table.comes(name, 3)
+        enters(table, name, 5, "c")
+        table.now += 1
+    table.comes("A", 8.5)
+    assert table.asks("A") == ["grant A"]
+    assert table.asks("B") == ["allot B 0.5"]
+    assert table.has("B", 3, 0.5) == ["evict X 2"]
+    assert table.has("X", 3, 2) == ["allot B 1.5"]
+    assert table.has("B", 3, 1.5) == []
+
+
+def test_others_are_admitted_what_is_left() -> None:
+    """A may have 8.5 GiB beside the 5 that K keeps, though K has only one of them; K has its own in any case."""
+    table = Table()
+    table.comes("K", 1)
+    enters(table, "K", 5)
+    table.comes("A", 1)
+    assert reason(table, "A", 9) == "9216 MiB do not fit, 8704 would: 5120 MiB are reserved for of K"
+    assert reason(table, "K", 14) == "14336 MiB do not fit the device, 13824 MiB would"
+    assert is_granted(table.grows("A", 8.5), "A", 1)
+    assert is_granted(table.grows("K", 12), "K", 1)
+
+
+def test_a_program_is_told_what_it_could_have() -> None:
+    """The request of another container is not a part of that."""
+    table = Table()
+    table.comes("K", 1)
+    enters(table, "K", 5)
+    table.comes("A", 1)
+    allots = table.core.handle(GrowthRequested(ord("A"), 1, 2 * GIB, 0), table.now)
+    assert [action.capacity_bytes / GIB for action in allots if isinstance(action, Allot)] == [MOST - 5]
+
+
+def test_memory_that_can_not_move_takes_nothing_of_it() -> None:
+    """Beside A's 8 GiB and the 5 of K there are 2 for that, the ones kept for contexts among them."""
+    table = Table()
+    table.comes("K", 1)
+    enters(table, "K", 5)
+    table.comes("A", 8)
+    assert reason(table, "A", 8, fixed=2.5).endswith("512 MiB of what is reserved for of K would not be there")
+    assert is_granted(table.grows("A", 8, fixed=2), "A", 1)
+    assert kept(table, "K") == 5
+
+
+def test_contexts_take_nothing_of_it() -> None:
+    """One more than the headroom has room for is refused, as it is where that much is allocated."""
+    table = Table(pinned=1)
+    table.measures = False
+    table.comes("K", 1)
+    enters(table, "K", 5)
+    table.comes("A", 1)
+    assert is_granted(table.grows("A", 8), "A", 1)
+    granted = kept(table, "K")
+    for name in "bcdefgh":
+        table.comes(name)
+        table.grows(name, 0)
+    assert kept(table, "K") == granted
+
+
+def test_what_can_not_move_is_a_part_of_it() -> None:
+    """K has 3 GiB of arrays, so 2 GiB are kept of what moves; and it may have them for all that others wait for."""
+    table = Table()
+    table.comes("K", 4)
+    enters(table, "K", 5)
+    table.comes("A", 8)
+    assert is_granted(table.grows("K", 4, fixed=3), "K", 1)
+    assert kept(table, "K") == 5
+    table.has("K", 4, 4, fixed=3)
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 2 * GIB)) == ["evict K 2"]
+
+
+def test_native_memory_is_a_part_of_it() -> None:
+    """A container whose memory does not swap has it kept free for what it may still allocate; managed memory has not."""
+    table = Table()
+    table.comes("A", 1)
+    for name, backend in (("N", Backend.NATIVE), ("M", Backend.MANAGED)):
+        table.feed(ClientRegistered(ord(name), DEVICE, GIB, ClaimedState.IDLE, backend=backend))
+        enters(table, name, 5)
+    assert (kept(table, "N"), kept(table, "M")) == (5, 0)
+    assert "refuse A 1" in table.grows("A", 9)
+    table.feed(FootprintChanged(ord("N"), 5 * GIB))
+    assert kept(table, "N") == 5
+    assert is_granted(table.grows("A", 8), "A", 2)
+
+
+def test_who_was_admitted_before_keeps_it() -> None:
+    """A has 10 GiB when K asks for 6: 3.5 are kept, and more when A has less, which A can't have again."""
+    table = Table()
+    table.comes("A", 10)
+    table.comes("K", 1)
+    enters(table, "K", 6)
+    assert kept(table, "K") == MOST - 10
+    table.has("A", 4, 4)
+    assert kept(table, "K") == 6
+    assert "refuse A 1" in table.grows("A", 10)
+    assert is_granted(table.grows("A", 7.5), "A", 2)
+
+
+def test_the_later_one_gets_what_is_left() -> None:
+    """K asks for 9 GiB and L for 7: L has 4.5 of them, until K asks for less; K can't take them back after that."""
+    table = Table()
+    for name, size in (("K", 9), ("L", 7)):
+        table.comes(name, 1)
+        enters(table, name, size)
+    assert (kept(table, "K"), kept(table, "L")) == (9, MOST - 9)
+    table.feed(TermsSet("of K", asking(5)))
+    assert (kept(table, "K"), kept(table, "L")) == (5, 7)
+    table.feed(TermsSet("of K", asking(9)))
+    assert (kept(table, "K"), kept(table, "L")) == (MOST - 7, 7)
+    table.feed(ClientGone(ord("L")))
+    table.feed(MemoryFreed(ord("L")))
+    assert kept(table, "K") == 9
+
+
+def test_it_is_said_once_that_a_request_is_not_kept_in_full() -> None:
+    """When there is no hope that it will be, and again for another request."""
+    table = Table()
+    table.comes("A", 10)
+    table.comes("K", 1)
+    [report] = _reports(table, ContainerFound(ord("K"), "k@0", asking(6)))
+    assert report == ReportShort(ord("K"), DEVICE, "k@0", 6 * GIB, int((MOST - 10) * GIB))
+    assert _reports(table, ContainerFound(ord("K"), "k@0", asking(6))) in ([], [report])
+    assert _reports(table, DeviceSeen(DEVICE, TOTAL * GIB)) == []
+    assert [each.requested_bytes for each in _reports(table, TermsSet("k@0", asking(7)))] == [7 * GIB]
+    assert _reports(table, TermsSet("k@0", asking(3))) == []
+
+
+def _reports(table: Table, event: ContainerFound | TermsSet | DeviceSeen) -> list[ReportShort]:
+    return [action for action in table.core.handle(event, table.now) if isinstance(action, ReportShort)]
+
+
+def test_what_others_do_not_use_they_lose() -> None:
+    """A was admitted 13 GiB and has 3: K gets all of its request when A has read that."""
+    table = Table()
+    table.comes("A", 1)
+    table.grows("A", 13)
+    table.has("A", 3, 3, slack=10)
+    table.comes("K", 1)
+    order = table.orders["A"]
+    assert _reports(table, ContainerFound(ord("K"), "k@0", asking(8))) == []
+    assert kept(table, "K") < 8
+    table.orders["A"] = order + 1
+    table.has("A", 3, 3)
+    assert kept(table, "K") == 8
+
+
+def test_nobody_gets_more_than_it_asked_for_where_a_request_lacks_something() -> None:
+    """A gets no slack, which would be taken back at once."""
+    table = Table()
+    table.comes("A", 10)
+    table.comes("K", 1)
+    enters(table, "K", 6)
+    table.comes("B", 1)
+    allots = table.core.handle(GrowthRequested(ord("B"), 1, 4 * GIB, 0), table.now)
+    assert [action.admitted_bytes for action in allots if isinstance(action, Allot)] == [4 * GIB]
+
+
+def test_no_more_than_the_limit() -> None:
+    """A request above the container's limit counts as that."""
+    table = Table()
+    table.comes("K", 1)
+    table.feed(ContainerFound(ord("K"), "k@0", asking(6, limit=2)))
+    assert kept(table, "K") == 2
+
+
+def test_what_the_host_has_no_memory_for_stays_too() -> None:
+    """Of A and B, 4 GiB each, only 3 each can leave: K is granted what is left beside that, so that all come in."""
+    table = Table(host=6)
+    for name in "AB":
+        table.comes(name, 6, arena=3)
+    table.comes("K", 6, 0, arena=0)
+    enters(table, "K", 6)
+    assert 4 < kept(table, "K") < 5
+    table.asks("A")
+    table.asks("K")
+
+
+@pytest.mark.parametrize("size", [0.0, 8.0])
+def test_a_growth_leaves_host_memory_for_what_is_kept(size: float) -> None:
+    """K could leave for A and B, if it did not ask to stay: there is host memory for 2 GiB of each of them only."""
+    table = Table(host=9)
+    table.comes("K", 8, arena=5)
+    enters(table, "K", size)
+    table.comes("A", 5, arena=0)
+    table.comes("B", 1, arena=0)
+    said = table.grows("B", 5)
+    assert ("refuse B 1" in said) is (size > 0)
+    if size:
+        assert "beside what is reserved" in reason(table, "B", 5)
+
+
+def test_host_memory_is_made_so_that_others_can_leave() -> None:
+    """Nothing lacks yet, but would if K used its request: A and B get host memory for that."""
+    table = Table()
+    table.comes("A", 4, arena=0)
+    table.comes("B", 4, arena=0)
+    table.comes("K", 1)
+    said = enters(table, "K", 9)
+    assert [line for line in said if line.startswith("arena")] == ["arena A 1", "arena B 1"]
+
+
+def test_a_managed_waiter_needs_what_is_left() -> None:
+    """Nobody knows how large M is: it comes in beside what K keeps, and A leaves."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 5)
+    table.comes("A", 6)
+    table.feed(ClientRegistered(ord("M"), DEVICE, None, ClaimedState.IDLE, backend=Backend.MANAGED))
+    assert table.asks("M") == ["evict A 0"]
+    assert table.has("A", 6, 0) == ["grant M"]
+
+
+@pytest.mark.parametrize("size", [2.0, 6.0])
+def test_a_gang_comes_in_beside_it(size: float) -> None:
+    """A and B hold as one, 10 GiB together; they are parted where a request came before and leaves less than that."""
+    table = Table()
+    table.comes("K", 1)
+    enters(table, "K", size)
+    for name in "AB":
+        table.comes(name, 5)
+        table.core.handle(GangJoined(ord(name), "g", 2, 1), table.now)
+    clients = table.core.snapshot(table.now)[0].clients
+    assert [client.gang.apart for client in clients if client.gang] == [size == 6.0] * 2
+
+
+def test_a_gang_is_not_parted_by_a_later_request() -> None:
+    """A and B hold as one with 10 GiB: 3.5 are kept."""
+    table = Table()
+    for name in "AB":
+        table.comes(name, 5)
+        table.core.handle(GangJoined(ord(name), "g", 2, 1), table.now)
+    table.comes("K", 1)
+    enters(table, "K", 5)
+    assert kept(table, "K") == MOST - 10
