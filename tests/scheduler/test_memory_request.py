@@ -96,7 +96,7 @@ def test_it_stays_while_others_swap_around_it(exclusive: Serving, start: Start) 
     assert kept_bytes(scheduler, kept) == KEPT
     others = others_swap(scheduler, start)
     moved = 0
-    for _ in range(4):
+    for _ in range(2):
         for seed, program in enumerate(others, start=2):
             is_right(program, OTHERS, seed)
             assert out_bytes(scheduler, kept) == 0

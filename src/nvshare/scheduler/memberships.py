@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from nvshare import display
 from nvshare.log import Log
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
 from nvshare.scheduler.core.terms import SomeTerms
@@ -99,7 +100,8 @@ class Memberships:
             raise InvalidCommandError(f"something is set for {_MOST_CHOICES} containers; take something back before")
         limit, request = chosen.memory_limit_bytes, chosen.memory_request_bytes
         if limit is not None and request is not None and request > limit:
-            raise InvalidCommandError(f"a memory request of {request} bytes is above the memory limit of {limit}")
+            asked, most = display.size(request), display.size(limit)
+            raise InvalidCommandError(f"a memory request of {asked} is above the memory limit of {most}")
         self._choices.terms_set(container, chosen)
         self._choices.save()
         self._log.info("terms set", container=container, **chosen.said())

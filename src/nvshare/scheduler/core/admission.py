@@ -104,8 +104,8 @@ class Admission:
             if any(other.pledged_bytes > left for other in clients):
                 return False
             stays = _more_that_stays(swap, growth)
-            pledged = ((other.number, other.pledged_bytes) for other in clients)
-            if any(self._requests.takes(swap.number, stays, *each, left_for_requests) for each in pledged):
+            needs = ((other.number, other.pledged_bytes) for other in clients)
+            if any(self._requests.takes(swap.number, stays, *each, left_for_requests) for each in needs):
                 return False
             # Who comes back has not said yet what it has that can't move.
             if any(not other.reported and not self._is_stuck(other, now) for other in clients):
@@ -115,6 +115,8 @@ class Admission:
         arenas, lacking = self._arenas(swap, growth, left, clients, estates=self._estates)
         if lacking > 0 and can_leave(arenas) < lacking:
             return False
+        pledged = [other.useful_bytes for other in clients] + [0] * (len(arenas) - len(clients))
+        arenas = [Arena(each.bytes, max(each.useful_bytes, size)) for each, size in zip(arenas, pledged, strict=True)]
         return not self._crowds(swap, growth, clients, arenas, left_for_requests)
 
     def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
