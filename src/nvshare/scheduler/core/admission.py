@@ -79,7 +79,7 @@ class Admission:
         arenas = fill(arenas, self._host.available_bytes + own)
         if lacking > 0 and can_leave(arenas) < lacking:
             return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
-        if self._crowds(swap, growth, clients, arenas, left_for_requests):
+        if self._crowds(swap, growth, clients, arenas, left_for_requests, hoped):
             return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
         return None
 
@@ -207,15 +207,24 @@ class Admission:
         """How large its footprint may become where so much is left; of what is pinned ``hoped`` may turn out free."""
         if growth.footprint_bytes <= swap.admitted_bytes:
             return swap.admitted_bytes
-        left -= self._requests.others_bytes([swap.number])
-        return left - self._ledger.headroom_bytes(_more_fixed(swap, growth) - hoped)
+        pinned = _more_fixed(swap, growth) - hoped
+        if kept := self._requests.others_bytes([swap.number]):
+            return left - kept - self._requests.headroom_bytes(swap.number, pinned)
+        return left - self._ledger.headroom_bytes(pinned)
 
     def _crowds(
-        self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], arenas: Collection[Arena], left: int
+        self,
+        swap: Swap,
+        growth: GrowthRequested,
+        clients: Collection[Swap],
+        arenas: Collection[Arena],
+        left: int,
+        hoped: int = 0,
     ) -> bool:
         """Whether what a request keeps would not be beside all, with all arenas; the first ones are the clients'."""
         numbers = [client.number for client in clients] + [0] * (len(arenas) - len(clients))
-        return self._requests.crowd(swap.number, _more_fixed(swap, growth), zip(numbers, arenas, strict=True), left)
+        pinned, stays = _more_fixed(swap, growth) - hoped, _more_that_stays(swap, growth)
+        return self._requests.crowd(swap.number, stays, pinned, zip(numbers, arenas, strict=True), left)
 
     def _reserve(self, swap: Swap, growth: GrowthRequested) -> int:
         """What of the reserve counts for a growth: all of it if that is nothing but a context."""

@@ -143,6 +143,10 @@ class Requests:
             if container is not own
         )
 
+    def headroom_bytes(self, number: int, more_pinned_bytes: int) -> int:
+        """What has to stay for contexts when a client pins so much more; others' that wait are still to come."""
+        return self._ledger.headroom_bytes(more_pinned_bytes - self._waiting_bytes(number))
+
     @property
     def unused_bytes(self) -> int:
         """What is requested beyond what clients were admitted; no more than the device has."""
@@ -172,14 +176,17 @@ class Requests:
             return None
         return f"{(lacking - left_bytes) // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
 
-    def crowd(self, grower: int, more_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int) -> bool:
+    def crowd(
+        self, grower: int, more_bytes: int, pinned_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int
+    ) -> bool:
         """Whether some client could not be wholly in beside what is granted, by what such host memory takes.
 
         ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. For a client that
-        is to have so much more that can't move.
+        is to have so much more that can't move, of which ``pinned_bytes`` are not counted yet.
         """
         if not self._granted_bytes:
             return False
+        left_bytes -= self.headroom_bytes(grower, pinned_bytes)
         granted = self._granted_beside(grower, more_bytes)
         sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in granted}}
         for number, arena in arenas:
@@ -223,14 +230,14 @@ class Requests:
 
     def _base_bytes(self) -> int:
         """What there is for memory that moves, when those that are gone have left, beside contexts to come."""
-        waiting = sum(
-            client.account.pinned_bytes
-            for client in self._clients.values()
-            if client.swap is not None and not client.swap.has_context
-        )
-        ledger = self._ledger
+        ledger, waiting = self._ledger, self._waiting_bytes()
         left_bytes = ledger.left_bytes + ledger.departed_bytes - ledger.shortage_bytes
         return left_bytes + waiting - ledger.headroom_bytes(-waiting)
+
+    def _waiting_bytes(self, but: int = 0) -> int:
+        """What is charged in advance for contexts that are not admitted yet, ``but`` for one client's."""
+        swaps = (client.swap for client in self._clients.values() if client.swap is not None)
+        return sum(swap.account.pinned_bytes for swap in swaps if not swap.has_context and swap.number != but)
 
     def _sides(self) -> dict[Container | None, _Side]:
         gangs: dict[Gang, int] = {}
