@@ -15,6 +15,7 @@ from nvshare.scheduler.core.events import (
     ContainerFound,
     Event,
     PinnedMeasured,
+    ResidencyReported,
     ResidentSettled,
     TermsSet,
 )
@@ -72,7 +73,9 @@ class RequestMachine(SwapMachine):
         after = self.before = self.shares()
         for place, share in after.items():
             assert share.kept <= self.requests[place], "more is granted than was asked for"
-            if place in before and not isinstance(event, COMERS):
+            # Who is back counted as wholly there until it says what is.
+            back = isinstance(event, ResidencyReported) and not event.order
+            if place in before and not isinstance(event, COMERS) and not back:
                 # A context of its own may take of it.
                 own = getattr(event, "client", 0) in share.clients
                 self.check(before[place], share, own=own)
