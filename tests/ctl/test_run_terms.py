@@ -83,3 +83,22 @@ def test_usage(run_dir: RunDir, option: str, value: str, said: str) -> None:
     done = ctl(run_dir, "run", option, value, "--", "echo", "ran")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("limit_by", ["option", "environment"])
+def test_a_request_above_the_limit(run_dir: RunDir, limit_by: str) -> None:
+    """Whoever says both is told so, and nothing is run; as much as the limit is no contradiction."""
+    options = ["--memory-limit", "1G"] if limit_by == "option" else []
+    variables = {paths.MEMORY_LIMIT: "1G"} if limit_by == "environment" else {}
+    done = ctl(run_dir, "run", *options, "--memory-request", "2G", "--", "echo", "ran", **variables)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert "--memory-request: a memory request of 2G is above the memory limit of 1G" in said
+    done = ctl(run_dir, "run", *options, "--memory-request", "1024M", "--", "echo", "ran", **variables)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
+def test_a_limit_that_means_nothing(run_dir: RunDir) -> None:
+    """The library says that it counts as not set."""
+    done = ctl(run_dir, "run", "--memory-request", "2G", "--", "echo", "ran", **{paths.MEMORY_LIMIT: "much"})
+    assert (done.returncode, done.stdout) == (0, "ran\n")

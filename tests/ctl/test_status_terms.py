@@ -24,6 +24,7 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
     """Changes one of the clients that are shown: the second one is of a pod."""
     shown = answers.status.devices[0].clients[number]
     shown.member_of = member_of
+    shown.memory_kept_bytes = terms.memory_request_bytes
     shown.terms.CopyFrom(terms)
 
 
@@ -56,6 +57,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
     document = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
     first, second = document["devices"][0]["clients"]
     assert (first["member_of"], second["member_of"]) == ("train@1000", "pid:72@0")
+    assert (first["memory_kept_bytes"], second["memory_kept_bytes"]) == (GIB, 0)
     assert first["terms"] == {
         "weight": 2.5,
         "priority": "high",
@@ -72,3 +74,14 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
     }
     shown = status_document.to_status(document).devices[0].clients
     assert [each.terms for each in shown] == [ALL, DEFAULT]
+    assert [each.memory_kept_bytes for each in shown] == [GIB, 0]
+
+
+@pytest.mark.parametrize(("kept", "said"), [(12 * GIB, "12.0 GiB of it kept"), (0, "none of it kept")])
+def test_a_request_that_is_not_kept_in_full(run_dir: RunDir, answers: Answers, kept: int, said: str) -> None:
+    """Both sizes are shown."""
+    terms = admin_pb2.Terms(weight=1.0, priority="normal", memory_request_bytes=40 * GIB)
+    client(answers, 0, "train@1000", terms)
+    answers.status.devices[0].clients[0].memory_kept_bytes = kept
+    shown = ctl(run_dir, "status", COLUMNS="240").stdout
+    assert f"train@1000: request 40.0 GiB, {said}\n" in "\n".join(map(str.rstrip, shown.splitlines())) + "\n"

@@ -243,3 +243,17 @@ def test_everybody_may_look_but_not_set(serve: Serve) -> None:
         with pytest.raises(grpc.RpcError) as error:
             stub.SetTerms(admin_pb2.SetTermsRequest(container="x", weight=2.0), timeout=20)
     assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_request_above_the_limit(serve: Serve) -> None:
+    """Where the operator sets both, the second one is refused; where a process says one of them, the smaller counts."""
+    scheduler = serve()
+    client = says(scheduler.client().register(), memory_request_bytes=4 * GIB)
+    until(scheduler, client, NAME, memory_request_bytes=4 * GIB)
+    sets(scheduler, NAME, memory_limit_bytes=2 * GIB)
+    until(scheduler, client, NAME, memory_request_bytes=4 * GIB, memory_limit_bytes=2 * GIB)
+    with pytest.raises(grpc.RpcError) as caught:
+        sets(scheduler, NAME, memory_request_bytes=3 * GIB)
+    assert caught.value.details() == "a memory request of 3.0 GiB is above the memory limit of 2.0 GiB"
+    sets(scheduler, NAME, memory_request_bytes=2 * GIB)
+    until(scheduler, client, NAME, memory_request_bytes=2 * GIB, memory_limit_bytes=2 * GIB)

@@ -40,6 +40,8 @@ class Share:
     request: int
     kept: int = 0
     fixed: int = 0
+    wanted: int = 0
+    """What its clients wait for."""
     used: int = 0
     """Of what moves."""
     there: int = 0
@@ -76,13 +78,13 @@ class RequestMachine(SwapMachine):
             # Who is back counted as wholly there until it says what is.
             back = isinstance(event, ResidencyReported) and not event.order
             if place in before and not isinstance(event, COMERS) and not back:
-                # A context of its own may take of it.
                 own = getattr(event, "client", 0) in share.clients
                 self.check(before[place], share, own=own)
 
     def check(self, before: Share, after: Share, *, own: bool) -> None:
         """What is granted stays so, and of what is there nothing of it leaves, but for the container's own."""
-        if not own:
+        # A context of its own may take of it.
+        if not own and after.wanted >= before.wanted:
             assert after.kept >= min(before.kept, after.request), "what was granted is taken back"
         floor = min(after.kept - after.fixed, after.used)
         assert after.there >= min(before.there, before.used, floor), "what is granted leaves"
@@ -101,6 +103,7 @@ class RequestMachine(SwapMachine):
                 size = client.footprint_bytes or 0
                 share.kept = client.kept_bytes
                 share.fixed += client.swap.fixed_bytes
+                share.wanted += client.swap.wanted_bytes
                 share.used += size
                 # Of two one makes room for the other.
                 share.there += min(client.swap.allotted_bytes, size) if PLACES.count(place) == 1 else size
