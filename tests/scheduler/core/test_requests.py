@@ -409,3 +409,59 @@ def test_a_gang_is_not_parted_by_a_later_request() -> None:
     table.comes("K", 1)
     enters(table, "K", 5)
     assert kept(table, "K") == MOST - 10
+
+
+def test_who_is_gone_may_come_back() -> None:
+    """A's connection ended, and its process may live with its 10 GiB: no more is granted before that is known."""
+    table = Table()
+    table.comes("A", 10)
+    table.comes("K", 1)
+    enters(table, "K", 6)
+    table.feed(ClientGone(ord("A")))
+    assert kept(table, "K") == MOST - 10
+    table.feed(MemoryFreed(ord("A")))
+    assert kept(table, "K") == 6
+
+
+def test_what_was_had_by_who_is_gone_will_be_free() -> None:
+    """Until it is, nothing of what was granted is taken back."""
+    table = Table()
+    table.comes("A", 4)
+    table.comes("B", 5, 0)
+    table.comes("K", 1)
+    enters(table, "K", 8)
+    table.feed(ClientGone(ord("A")))
+    assert kept(table, "K") == 8
+
+
+def test_what_the_driver_lacks_is_not_granted() -> None:
+    """A is to come in, whatever was thought to be there; when the device is measured anew that is known."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 5)
+    table.comes("A", 8, 7)
+    table.asks("A")
+    table.has("A", 8, 7, lacking=1)
+    assert kept(table, "K") == MOST - 8 - 3
+
+
+def test_who_comes_back_can_leave_again() -> None:
+    """Before A says what host memory it has, nothing of K's is given up for that."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 5)
+    for name in "AB":
+        table.feed(ClientRegistered(ord(name), DEVICE, 8 * GIB, ClaimedState.IDLE, backend=Backend.SWAP))
+    assert kept(table, "K") == 5
+
+
+def test_it_is_not_said_of_who_comes_back() -> None:
+    """X may be of K's container: nothing is said before it has told what it has."""
+    table = Table()
+    table.comes("K", 5)
+    enters(table, "K", 8, "c")
+    back = ClientRegistered(ord("X"), DEVICE, 10 * GIB, ClaimedState.IDLE, backend=Backend.SWAP)
+    said = table.core.handle(back, table.now)
+    assert not any(isinstance(action, ReportShort) for action in said)
+    table.feed(ContainerFound(ord("X"), "c", asking(8)))
+    assert kept(table, "K") == 8
