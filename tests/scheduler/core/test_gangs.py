@@ -267,6 +267,7 @@ def test_a_gang_that_does_not_fit_its_device_is_none() -> None:
     node.joins("a1")
     assert node.joins("a2") == "joined a2"
     assert node.core.client(number("a1"), 0.0).gang is not None
+    node.now = 1.0
     assert node.asks("a1") == "grant a1"
     assert node.asks("a2") == "waiters a1 1"
     assert node.tell(FootprintChanged(number("a1"), GIB)) == "revoke a1"
@@ -338,6 +339,30 @@ def test_a_waiting_gang_waits_for_a_member_that_was_just_lost() -> None:
     node.asks("a1")
     assert "grant" not in node.tell(ClientGone(number("a1")))
     assert node.releases("b9") == ""
+    assert node.wait(1.0) == "grant b1"
+
+
+def test_who_was_tied_before_waits_for_the_others_a_moment() -> None:
+    """It says so before its first grant: its work may wait for those who have not come back yet."""
+    node = Node()
+    node.comes("a9", "b1")
+    node.asks("a9")
+    node.joins("b1")
+    assert node.asks("b1") == ""
+    node.comes("a1")
+    assert node.joins("a1") == "gang a1+b1, joined a1"
+    assert node.asks("a1") == ""
+    assert node.wait(1.0) == "waiters a9 1"
+    assert node.wait(30.0) == "revoke a9"
+    assert node.releases("a9") == "grant a1, grant b1"
+
+
+def test_who_was_tied_before_does_not_wait_for_ever() -> None:
+    """Nobody else has come."""
+    node = Node()
+    node.comes("b1")
+    node.joins("b1")
+    assert node.asks("b1") == ""
     assert node.wait(1.0) == "grant b1"
 
 

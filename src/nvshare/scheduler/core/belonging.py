@@ -38,7 +38,9 @@ class Belonging:
         size = self._ties.size_said(event.key)
         if size != event.processes:
             self.reports.append(ReportSize(event.client, event.name, event.processes, size))
-        if event.process and not size and client.tied is not None and len(client.tied.members) == 1:
+        # Who says a key before its first grant comes back, maybe before the others do.
+        waits = not size and (event.process or not client.grants)
+        if waits and client.tied is not None and len(client.tied.members) == 1:
             client.tied.lost_at = now
 
     def leave(self, event: GangLeft, client: Client) -> None:

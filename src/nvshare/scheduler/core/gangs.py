@@ -24,7 +24,7 @@ hold and wait as one:
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
   awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members. One that does not hold
-  and is gone may be back soon, too: so long the others are not in line.
+  and is gone may be back soon, too: so long the others are not in line, nor is one that comes back alone.
 """
 
 from __future__ import annotations
