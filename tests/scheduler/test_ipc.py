@@ -129,6 +129,34 @@ def test_it_lives_as_long_as_it_is_open(served: Callable[[], Scheduler], start: 
     assert "memory of another process can't be opened" in taker.kill()
 
 
+def test_programs_that_ask_first(served: Callable[[], Scheduler], start: StartSharing) -> None:
+    """Plain memory says that it can be given, as a driver's does; what was opened can't be given on."""
+    served()
+    giver, taker = start(), start()
+    base = giver.number(f"allocate({3 * MIB})")
+    assert giver.do(f"attribute('IS_LEGACY_CUDA_IPC_CAPABLE', {base})") == 1
+    mapped = taker.number(f"open_it('{giver.text(f'get({base})')}')")
+    assert taker.do(f"attribute('IS_LEGACY_CUDA_IPC_CAPABLE', {mapped})") == 0
+    assert taker.do(f"error('cuIpcGetMemHandle', {mapped})") == "CUDA_ERROR_INVALID_VALUE"
+
+
+@pytest.mark.parametrize("free", ["'cuMemFree', {}", "'cuMemFreeAsync', {}, 0"])
+def test_it_ties_them_until_it_is_freed(served: Callable[[], Scheduler], start: StartSharing, free: str) -> None:
+    """Who gave memory and who opened it are one gang, and that ends when it is freed."""
+    scheduler = served()
+    giver, taker = start(), start()
+    base = giver.number(f"allocate({3 * MIB})")
+    taker.number(f"open_it('{giver.text(f'get({base})')}')")
+
+    def members() -> list[int]:
+        clients = [client for device in scheduler.status().devices for client in device.clients]
+        return [client.gang.members for client in clients if client.HasField("gang")]
+
+    assert members() == [2, 2]
+    assert giver.do(f"error({free.format(base)})") == "CUDA_SUCCESS"
+    poll_until(lambda: members() == [1], "who gave it is by itself")
+
+
 def test_who_gave_it_is_killed(served: Callable[[], Scheduler], start: StartSharing) -> None:
     """Who has it open keeps it; nobody else gets it."""
     served()

@@ -169,19 +169,20 @@ NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 
 NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 {
-	struct nvs_tied *ties;
+	/* Before somebody else gets the address. */
+	struct nvs_tied *ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);
 	struct nvs_entry entry;
+	bool known = false;
 	CUresult result;
-	bool known;
 
 	if (nvs_block_free(dptr, &result)) {
 		nvs_exports_check();
-		return result;
+	} else {
+		known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
+		result = known && entry.plain
+				 ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)
+				 : nvs_unified_free(dptr);
 	}
-	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
-	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);
-	result = known && entry.plain ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)
-				      : nvs_unified_free(dptr);
 	if (result == CUDA_SUCCESS)
 		nvs_tied_end(ties);
 	else

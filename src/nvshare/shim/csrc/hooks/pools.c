@@ -13,6 +13,8 @@
 #include "memory/pools.h"
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
+#include "memory/swap/exports.h"
+#include "ties/tied.h"
 
 static bool is_captured(CUstream stream)
 {
@@ -114,12 +116,19 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 /* Plain memory, which the driver lets be freed like this as well; its own waits for all work too.
  */
 #define FREE(stream, call)                                                                      \
+	struct nvs_tied *ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);               \
 	struct nvs_entry entry;                                                                 \
 	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
 	CUresult result;                                                                        \
                                                                                                 \
-	if (!nvs_block_free(dptr, &result))                                                     \
+	if (nvs_block_free(dptr, &result))                                                      \
+		nvs_exports_check();                                                            \
+	else                                                                                    \
 		result = call;                                                                  \
+	if (result == CUDA_SUCCESS)                                                             \
+		nvs_tied_end(ties);                                                             \
+	else                                                                                    \
+		nvs_tied_keep(ties);                                                            \
 	if (known && result == CUDA_SUCCESS)                                                    \
 		nvs_memory_discharge(&entry);                                                   \
 	else if (known)                                                                         \

@@ -96,9 +96,11 @@ static struct nvs_answer of_block(const struct nvs_block *block, CUdeviceptr add
 		return wide(block->mapping);
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		return wide(block->mapping_id);
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		return narrow(block->kind == NVS_BLOCK_PLAIN &&
+			      nvs_chunks_exportable(block->device));
 	/* What memory that moves can't be: nobody else may know where it is. */
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		return narrow(0);

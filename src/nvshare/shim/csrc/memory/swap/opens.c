@@ -146,10 +146,11 @@ static CUresult make(struct opened *opened, uint64_t bytes)
 	struct nvs_block *block = &opened->block;
 	struct nvs_part part;
 	CUresult result = nvs_part_ask(opened->owner, opened->key, 0, &part);
-	uint64_t offset = part.shared.offset_bytes, mapped = 0;
+	uint64_t offset, mapped = 0;
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	offset = part.shared.offset_bytes;
 	/* A block begins in its first chunk, and only one that shares a chunk not at its start. */
 	if (offset >= NVS_GRANULE_BYTES || !bytes || bytes > 1ULL << 50) {
 		nvs_part_close(&part);
