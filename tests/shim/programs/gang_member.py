@@ -1,13 +1,14 @@
 """Ranks of a job whose kernels wait for each other: gang_member.py FILE RANKS RANK:DEVICE... [KEY=NUMBER...].
 
 Submits rounds of a collective until the round that FILE names, and prints what each rank has computed. FILE is shared
-memory of all ranks: 4 words for each, which the kernels use, and behind those the last round and, for each rank, how
-many it has submitted.
+memory of all ranks: 4 words for each, which the kernels use, and behind those the last round, for each rank how many it
+has submitted, and a handle.
 
     extra=N    rank 0 submits so many kernels more each round
     think=N    microseconds of each round in which nothing is submitted
     hold=N     stops before round N until the file's word ``HELD`` is not zero
     threads=1  a thread for each rank
+    ipc=1      the kernels use memory of rank 0's device, which the others open by CUDA IPC
     fill=N     so many MiB of device memory, by four, looked at and written anew every ``SYNCED_EVERY`` rounds
 """
 
@@ -25,10 +26,18 @@ from nvshare.simgpu import KERNELS_PTX
 
 MOST_RANKS = 8
 LAST, HELD, SUBMITTED = MOST_RANKS * 4, MOST_RANKS * 4 + 1, MOST_RANKS * 4 + 2
+GIVEN, HANDLE = SUBMITTED + MOST_RANKS, SUBMITTED + MOST_RANKS + 1
+HANDLE_BYTES = 64
 FILE_BYTES = 4096
 PORTABLE, SYNCED_EVERY = 1, 50
 PART = 4
 """MiB that are filled alike."""
+
+
+class Handle(ctypes.Structure):
+    """CUipcMemHandle, which is passed by value."""
+
+    _fields_ = (("bytes", ctypes.c_ubyte * HANDLE_BYTES),)
 
 
 def driver() -> ctypes.CDLL:
@@ -53,7 +62,7 @@ class Rank:
     context: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     stream: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     total: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
-    """Device memory."""
+    """Device memory: what was computed."""
     kernels: dict[str, ctypes.c_void_p] = field(default_factory=dict)
     mebibytes: int = 0
     memory: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
@@ -78,6 +87,24 @@ class Rank:
         call("cuMemsetD32_v2", self.total, 0, ctypes.c_size_t(2))
         self.write(0)
         call("cuCtxSynchronize")
+
+    def share(self, words: memoryview) -> None:
+        """Lets the kernels of all ranks use memory of rank 0's device."""
+        self.use()
+        given, handle = ctypes.c_uint64(), words[HANDLE : HANDLE + HANDLE_BYTES // 8].cast("B")
+        if self.number == 0:
+            made = Handle()
+            call("cuMemAlloc_v2", ctypes.byref(given), ctypes.c_size_t(FILE_BYTES))
+            call("cuMemsetD32_v2", given, 0, ctypes.c_size_t(FILE_BYTES // 4))
+            call("cuCtxSynchronize")
+            call("cuIpcGetMemHandle", ctypes.byref(made), given)
+            handle[:] = bytes(made)
+            words[GIVEN] = 1
+        else:
+            while not words[GIVEN]:
+                time.sleep(0.001)
+            call("cuIpcOpenMemHandle_v2", ctypes.byref(given), Handle.from_buffer_copy(handle), 1)
+        self.page = given.value
 
     def use(self) -> None:
         """Makes its context current."""
@@ -191,7 +218,11 @@ def main() -> None:
         rank.open()
     for rank in mine:
         rank.begin()
-    call("cuMemHostRegister_v2", ctypes.c_void_p(page), ctypes.c_size_t(FILE_BYTES), PORTABLE)
+    if options.get("ipc"):
+        for rank in mine:
+            rank.share(words)
+    else:
+        call("cuMemHostRegister_v2", ctypes.c_void_p(page), ctypes.c_size_t(FILE_BYTES), PORTABLE)
     if options.get("threads"):
         threads = [threading.Thread(target=run, args=(rank, words, options)) for rank in mine]
         for thread in threads:
