@@ -147,6 +147,11 @@ def gangs(scheduler: Scheduler) -> dict[int, str]:
     return {client.pid: client.gang.name for client in clients if client.footprint_bytes}
 
 
+def has_swapped(scheduler: Scheduler) -> bool:
+    """Memory has left a device for another client's."""
+    return any(device.swapping.out_bytes for device in scheduler.status().devices)
+
+
 def test_an_inference_server_beside_a_trainer(
     serve: Serve, start: Callable[..., Job], start_trainer: Start, tmp_path: Path
 ) -> None:
@@ -162,9 +167,8 @@ def test_an_inference_server_beside_a_trainer(
     for _ in range(2):
         poll_until(partial(had_turns, scheduler, [server], 3, trainer), "all have had three turns", timeout=60)
         found = gangs(scheduler)
-        assert found[ranks[0]] == found[ranks[1]] == "gang 1"
-        assert found[trainer.pid] == ""
-        assert sum(device.swapping.out_bytes for device in scheduler.status().devices) > 0
+        assert found[ranks[0]] == found[ranks[1]] != found[trainer.pid] == ""
+        poll_until(partial(has_swapped, scheduler), "memory has left a device", timeout=30)
         scheduler.kill()
         scheduler = serve(*options, environment=seen)
     poll_until(partial(had_turns, scheduler, [server], 2, trainer), "all have turns again", timeout=60)
