@@ -160,7 +160,7 @@ def test_an_inference_server_beside_a_trainer(
     Their memory does not fit beside the trainer's and swaps; what they share stays. The scheduler is killed meanwhile.
     """
     seen = simgpu.environment(tmp_path / "simgpu", DEVICES)
-    options = ("--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")
+    options = ("--policy", "exclusive", "--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")
     scheduler = serve(*options, environment=seen)
     server, trainer = start("server", "swap", "ipc=1", "fill=500"), start_trainer(500)
     ranks = [process.pid for process in server.processes]
