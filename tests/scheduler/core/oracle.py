@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Grant, Kill, ReportUnresponsive, Revoke, TellWaiters
-from nvshare.scheduler.core.blocking import IDLE_SECONDS
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
@@ -27,6 +26,7 @@ from nvshare.scheduler.core.events import (
     PolicySet,
     QuantumSet,
 )
+from nvshare.scheduler.core.lock.blocking import IDLE_SECONDS
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
 from tests.scheduler.core.oracle_device import ModelClient, ModelDevice, Turn

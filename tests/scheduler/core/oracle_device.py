@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from nvshare.scheduler.core.events import Backend, Policy
-from nvshare.scheduler.core.ledger import SLACK_BYTES, SLACK_SHARE
+from nvshare.scheduler.core.memory.ledger import SLACK_BYTES, SLACK_SHARE
 
 
 @dataclass(slots=True, eq=False)

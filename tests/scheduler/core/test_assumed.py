@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Backend
-from nvshare.scheduler.core.ledger import Account, Ledger
+from nvshare.scheduler.core.memory.ledger import Account, Ledger
 
 GIB = 1 << 30
 MIB = 1 << 20

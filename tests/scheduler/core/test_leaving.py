@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Backend, Policy
-from nvshare.scheduler.core.leaving import fewest
-from nvshare.scheduler.core.ledger import Account
+from nvshare.scheduler.core.lock.leaving import fewest
+from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.transitions import ClientState
 from tests.scheduler.core.transcript import replay
 

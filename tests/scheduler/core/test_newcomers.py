@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
-from nvshare.scheduler.core.ledger import Account
-from nvshare.scheduler.core.swap import CONTEXT_SECONDS, MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.memory.swap import CONTEXT_SECONDS, MEASURED_SECONDS, Swap
 from tests.scheduler.core.swap_transcript import GIB, Table
 
 

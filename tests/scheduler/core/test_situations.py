@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.blocking import QUANTUM_STALLS
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -16,6 +15,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
     ResidencyReported,
 )
+from nvshare.scheduler.core.lock.blocking import QUANTUM_STALLS
 from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 from tests.scheduler.core.test_residency import two_that_do_not_fit
 

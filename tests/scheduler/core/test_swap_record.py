@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Backend, GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.ledger import Account
-from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS, Swap
 
 
 def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Swap:

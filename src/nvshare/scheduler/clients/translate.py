@@ -32,7 +32,7 @@ from nvshare.scheduler.core.events import (
     ProgressReported,
     ResidencyReported,
 )
-from nvshare.scheduler.core.gangs import MOST_MEMBERS
+from nvshare.scheduler.core.gangs.gangs import MOST_MEMBERS
 from nvshare.scheduler.core.terms import Priority, SomeTerms
 
 _CLAIMED: Final = {

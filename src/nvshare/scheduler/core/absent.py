@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -12,6 +11,7 @@ from nvshare.scheduler.core.events import (
     ResidentRecorded,
     ResidentSettled,
 )
+from nvshare.scheduler.core.memory.arenas import Host
 
 
 class Absent:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.gang import Gang
-from nvshare.scheduler.core.ledger import Account
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.lock.stay import Stay
+from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangSnapshot, GangWait, Line, ShownState
-from nvshare.scheduler.core.stay import Stay
-from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 

@@ -10,7 +10,6 @@ from typing import assert_never
 
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.arenas import Host
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.client_events import SwapEvent, check, disbelieve, handle_swap, release
 from nvshare.scheduler.core.containers import Container, Containers
@@ -50,11 +49,12 @@ from nvshare.scheduler.core.events import (
     ResidentSettled,
     TermsSet,
 )
-from nvshare.scheduler.core.gangs import Gangs
-from nvshare.scheduler.core.ledger import Account
+from nvshare.scheduler.core.gangs.gangs import Gangs
+from nvshare.scheduler.core.memory.arenas import Host
+from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
-from nvshare.scheduler.core.swap import Swap
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
 

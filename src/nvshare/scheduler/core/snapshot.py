@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gang import Gang
+from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.terms import Terms
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import TellLimit
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.estates import Estates
 from nvshare.scheduler.core.events import GrowthRequested
-from nvshare.scheduler.core.swap import Swap
+from nvshare.scheduler.core.memory.estates import Estates
+from nvshare.scheduler.core.memory.swap import Swap
 
 MIB = 1 << 20
 

@@ -18,13 +18,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from nvshare.scheduler.core.actions import GrowArena
-from nvshare.scheduler.core.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BYTES, Arena, Host, can_leave, fill
-from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import GrowthRequested
-from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.limits import Limits
-from nvshare.scheduler.core.requests import Requests
-from nvshare.scheduler.core.swap import MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.arenas import AHEAD_SHARE, GRANULE_BYTES, SEGMENT_BYTES, Arena, Host, can_leave, fill
+from nvshare.scheduler.core.memory.estates import Estate, Estates
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS, Swap
 
 SLACK_BYTES: Final = 64 << 20
 """How much more than it asked for a client is admitted, or SLACK_SHARE of it if that is more: many small allocations

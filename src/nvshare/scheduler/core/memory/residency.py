@@ -28,16 +28,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
-from nvshare.scheduler.core.admission import Admission
-from nvshare.scheduler.core.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.estates import Estate, Estates
 from nvshare.scheduler.core.events import ResidencyReported
-from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.limits import Limits
-from nvshare.scheduler.core.requests import Requests
-from nvshare.scheduler.core.swap import Swap
-from nvshare.scheduler.core.traffic import Traffic
+from nvshare.scheduler.core.memory.admission import Admission
+from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Host
+from nvshare.scheduler.core.memory.estates import Estate, Estates
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.memory.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = CHUNK_BYTES

@@ -22,13 +22,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.actions import ReportShort
-from nvshare.scheduler.core.arenas import Arena
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.estates import Estates
 from nvshare.scheduler.core.events import Backend
-from nvshare.scheduler.core.gang import Gang
-from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.memory.arenas import Arena
+from nvshare.scheduler.core.memory.estates import Estates
+from nvshare.scheduler.core.memory.ledger import Ledger
 
 MIB = 1 << 20
 

@@ -8,13 +8,13 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, TellWaiters
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gang import Gang
-from nvshare.scheduler.core.holders import Holders
-from nvshare.scheduler.core.leaving import must_leave
-from nvshare.scheduler.core.residency import Residency
-from nvshare.scheduler.core.standing import AT_ONCE, NEVER
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.lock.holders import Holders
+from nvshare.scheduler.core.lock.leaving import must_leave
+from nvshare.scheduler.core.lock.standing import AT_ONCE, NEVER
+from nvshare.scheduler.core.lock.turns import Turns
+from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.transitions import ClientState
-from nvshare.scheduler.core.turns import Turns
 
 IDLE_SECONDS: Final = 0.02
 """How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nvshare.scheduler.core.events import GangJoined
-from nvshare.scheduler.core.roll import Roll
+from nvshare.scheduler.core.gangs.roll import Roll
 
 MOST_KEYS: Final = 256
 """Of one client. A program makes a communicator for each way in which its work is split: some tens."""

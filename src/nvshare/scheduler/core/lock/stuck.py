@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.actions import Action, Kill, ReportUnresponsive
-from nvshare.scheduler.core.holders import Holders
-from nvshare.scheduler.core.leaving import must_leave
-from nvshare.scheduler.core.ledger import Ledger
+from nvshare.scheduler.core.lock.holders import Holders
+from nvshare.scheduler.core.lock.leaving import must_leave
+from nvshare.scheduler.core.lock.turns import Turns
+from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.transitions import Step
-from nvshare.scheduler.core.turns import Turns
 
 
 class Stuck:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.meters import Meter
-from nvshare.scheduler.core.trial import Outcome, Stage
+from nvshare.scheduler.core.mix.meters import Meter
+from nvshare.scheduler.core.mix.trial import Outcome, Stage
 
 ENOUGH_BURSTS: Final = 5
 """Of each that pauses, together and in turns."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
-from nvshare.scheduler.core.arenas import CHUNK_BYTES, GRANULE_BYTES, Arena
-from nvshare.scheduler.core.estates import Estate
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.ledger import Account
+from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, GRANULE_BYTES, Arena
+from nvshare.scheduler.core.memory.estates import Estate
+from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
 MEASURED_SECONDS: Final = 10.0

@@ -39,22 +39,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
-from nvshare.scheduler.core.blocking import Blocking
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gang import Standing
-from nvshare.scheduler.core.holders import Group, Holders
-from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.mix import MOST_CLIENTS, Mix
-from nvshare.scheduler.core.passing import passing
-from nvshare.scheduler.core.residency import Residency
+from nvshare.scheduler.core.gangs.gang import Standing
+from nvshare.scheduler.core.lock.blocking import Blocking
+from nvshare.scheduler.core.lock.holders import Group, Holders
+from nvshare.scheduler.core.lock.passing import passing
+from nvshare.scheduler.core.lock.standing import NEVER
+from nvshare.scheduler.core.lock.stuck import Stuck
+from nvshare.scheduler.core.lock.turns import Turns
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import Line, Turn
-from nvshare.scheduler.core.standing import NEVER
-from nvshare.scheduler.core.stuck import Stuck
 from nvshare.scheduler.core.transitions import ClientState, Step
-from nvshare.scheduler.core.turns import Turns
 
 
 class Lock:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gang import Gang
-from nvshare.scheduler.core.ledger import Ledger
-from nvshare.scheduler.core.requests import Requests
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.transitions import ClientState
 
 

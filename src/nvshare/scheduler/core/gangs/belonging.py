@@ -9,8 +9,8 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import GangJoined, GangLeft
-from nvshare.scheduler.core.gang import Gang
-from nvshare.scheduler.core.ties import MOST_KEYS, Ties
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.gangs.ties import MOST_KEYS, Ties
 
 Member = tuple[Client, Device]
 

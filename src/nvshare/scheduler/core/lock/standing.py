@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nvshare.scheduler.core.budget import Budget, most_seconds
 from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.credit import Credit, Demand
+from nvshare.scheduler.core.lock.budget import Budget, most_seconds
+from nvshare.scheduler.core.lock.credit import Credit, Demand
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 
 BURST_QUANTA: Final = 2

@@ -27,11 +27,11 @@ from nvshare.scheduler.core.actions import Action, Watch
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ProgressOffered, ProgressReported
-from nvshare.scheduler.core.meters import Meter, is_near
-from nvshare.scheduler.core.pauses import PauseTrial, is_worse, waits_until
+from nvshare.scheduler.core.mix.meters import Meter, is_near
+from nvshare.scheduler.core.mix.pauses import PauseTrial, is_worse, waits_until
+from nvshare.scheduler.core.mix.trial import HandOvers, Outcome, Stage, Trial
 from nvshare.scheduler.core.snapshot import MixSnapshot
 from nvshare.scheduler.core.transitions import ClientState
-from nvshare.scheduler.core.trial import HandOvers, Outcome, Stage, Trial
 
 MOST_CLIENTS: Final = 32
 """More that use a device at a time are not measured, so that an event costs the same however many there are."""

@@ -33,11 +33,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
-from nvshare.scheduler.core.belonging import Belonging, Member
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import GangJoined, GangLeft
-from nvshare.scheduler.core.gang import REJOIN_SECONDS, Gang, Standing, is_short
+from nvshare.scheduler.core.gangs.belonging import Belonging, Member
+from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Standing, is_short
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState

@@ -28,11 +28,11 @@ from typing import Final
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.floor import Floor
-from nvshare.scheduler.core.gang import Gang
+from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.lock.floor import Floor
+from nvshare.scheduler.core.lock.standing import AT_ONCE, NEVER, Standings
+from nvshare.scheduler.core.lock.stay import KEPT_SECONDS
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
-from nvshare.scheduler.core.standing import AT_ONCE, NEVER, Standings
-from nvshare.scheduler.core.stay import KEPT_SECONDS
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState
 

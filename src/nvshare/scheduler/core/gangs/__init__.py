@@ -1,0 +1,1 @@
+"""Clients whose GPU work waits for each other."""

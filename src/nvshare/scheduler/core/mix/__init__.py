@@ -1,0 +1,1 @@
+"""Whether clients that fit a device together do better together or in turns."""
