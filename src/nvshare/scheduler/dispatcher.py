@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
+from nvshare.scheduler import reports
 from nvshare.scheduler.core.actions import (
     Action,
     FormGang,
-    GangReport,
     Grant,
     GrowArena,
     Kill,
@@ -61,7 +61,7 @@ Observe = Callable[[Event | None, Sequence[Action], float], None]
 among the clients then."""
 
 
-SeeToGangs = Callable[[FormGang | LeaveGang | GangReport | ClientGone, Mapping[int, RegisteredClient]], None]
+SeeToGangs = Callable[[FormGang | LeaveGang | ClientGone, Mapping[int, RegisteredClient]], None]
 """Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that."""
 
 
@@ -315,25 +315,13 @@ class Dispatcher:
         for action in actions:
             self._log.debug("to do", what=action)
             match action:
-                case ReportUnresponsive(number, grant, overdue_seconds):
-                    shown = self._clients[number].description
-                    self._log.warning(
-                        "holder does not give the lock back",
-                        client=number,
-                        pid=shown.pid,
-                        command=shown.command,
-                        grant=grant,
-                        overdue_seconds=round(overdue_seconds, 3),
-                    )
-                case ReportShort():
-                    told = {"container": action.container, "device": action.device}
-                    sizes = {"requested_bytes": action.requested_bytes, "kept_bytes": action.kept_bytes}
-                    self._log.warning("a memory request is not kept in full: others have too much", **told, **sizes)
+                case ReportUnresponsive() | ReportShort() | ReportMissing() | ReportSize():
+                    reports.write(action, self._clients, self._log)
                 case Kill(number, grant):
                     self._kill(number, grant)
                 case GrowArena() | Measure():
                     self._see_to_memory(action)
-                case FormGang() | ReportMissing() | ReportSize():
+                case FormGang():
                     self._see_to_gangs(action, self._clients)
                 case Grant(number, grant):
                     client = self._clients[number]

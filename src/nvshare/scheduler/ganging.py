@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import FormGang, GangReport, LeaveGang, ReportMissing, ReportSize
+from nvshare.scheduler.core.actions import FormGang, LeaveGang
 from nvshare.scheduler.core.events import ClientGone
 from nvshare.scheduler.gang_pages import GangPages
 from nvshare.scheduler.registered_client import RegisteredClient
@@ -22,10 +22,8 @@ class Ganging:
         """By gang: those of its clients that have its page and no other."""
         self._gang_of: dict[int, int] = {}
 
-    def see_to(
-        self, what: FormGang | LeaveGang | GangReport | ClientGone, clients: Mapping[int, RegisteredClient]
-    ) -> None:
-        """A gang has other members now, or a client is in none any more, or gone; or there is something to say."""
+    def see_to(self, what: FormGang | LeaveGang | ClientGone, clients: Mapping[int, RegisteredClient]) -> None:
+        """A gang has other members now, or a client is in none any more, or gone."""
         match what:
             case FormGang(gang, numbers):
                 for number in numbers:
@@ -39,23 +37,6 @@ class Ganging:
                     self._log.error("a gang gets no page to agree by", clients=numbers, reason=str(error))
             case LeaveGang(number):
                 self._leave(number)
-            case ReportMissing(numbers, name, come, expected, seconds):
-                self._log.warning(
-                    "processes wait until all of their gang have come",
-                    gang=name,
-                    come=come,
-                    expected=expected,
-                    pids=sorted({clients[number].pid for number in numbers}),
-                    seconds=round(seconds, 3),
-                )
-            case ReportSize(number, name, said, counts):
-                self._log.warning(
-                    "processes say different sizes of their gang: what the first one said counts",
-                    gang=name,
-                    pid=clients[number].pid,
-                    said=said,
-                    counts=counts,
-                )
             case ClientGone(number):
                 self._pages.member_gone(number)
                 self._leave(number)

@@ -182,9 +182,10 @@ class ReportSize:
     counts: int
 
 
-GangReport = ReportMissing | ReportSize
+Report = ReportUnresponsive | ReportShort | ReportMissing | ReportSize
+"""What is said to the operator."""
 
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | ReportUnresponsive | ReportShort | Kill | GrowArena | Measure | FormGang | GangReport
+Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nvshare.scheduler.core.actions import GangReport, ReportSize
+from nvshare.scheduler.core.actions import ReportSize
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -25,7 +25,7 @@ class Belonging:
         self._last_gang = 0
         self.touched: dict[str, Device] = {}
         """Devices where something changed because of a client elsewhere."""
-        self.reports: list[GangReport] = []
+        self.reports: list[ReportSize] = []
         """What there is to say of that."""
 
     def join(self, event: GangJoined, client: Client, device: Device, now: float) -> None:

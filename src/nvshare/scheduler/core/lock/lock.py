@@ -3,9 +3,8 @@
 The rules, which hold after every event:
 
 - *Fits*: under ``off`` always. Under ``exclusive`` alone. Under ``auto`` alone, or when every holder's footprint is
-  known and the ledger has room for all holders (see ledger.py). *Alone* means that nobody else holds: so a client that
-  is larger than the device holds alone, and so does one for which idle clients leave too little. These can't be sent
-  away by asking; a managed client pages then, and a native one's memory is on the device already.
+  known and the ledger has room for all (ledger.py). *Alone* means that nobody else holds: so a client that is larger
+  than the device holds alone, and so does one for which idle clients leave too little. A managed client pages then.
 - Waiters are admitted first come, first served: the first waiter is granted as soon as it fits beside all holders.
 - Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
   alone, is passed over until then. *First* below is the first of the others.
@@ -26,12 +25,11 @@ The rules, which hold after every event:
   or the policy changed or a client came back holding: then those whose leaving frees something are revoked, those of
   low classes and the most recent ones first, until the rest fit. Assumed memory does not count here: an assumption
   alone takes no lock away.
-- A holder that has not left within the grace time is *unresponsive*. If the operator chose so, as few of these as must
-  leave for the first in the queue are killed.
+- A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
+  scheduler before this one is neither back nor dead, nothing is granted.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
-- While a recorded holder of the scheduler before this one is neither back nor dead, nothing is granted.
-- Gangs (gangs.py): the first of a gang on a device is in line for all of its members there, and they hold as one. A
-  gang on several devices has each of them alone, and comes in only when ``Gangs`` says so.
+- The first of a gang on a device is in line for all of its members there, and they hold as one. A gang on several
+  devices has each of them alone, and comes in only when gangs.py says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Holders that were asked to leave and do not: when they count as unresponsive, and who of them is killed."""
+"""Holders that were asked to leave and do not: when they count as unresponsive, and who of them is killed.
+
+Nobody is, unless the operator chose so; then as few as must leave for the first in the queue.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""What the core has to say to the operator, as lines of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from nvshare.log import Log
+from nvshare.scheduler.core.actions import Report, ReportMissing, ReportShort, ReportSize, ReportUnresponsive
+from nvshare.scheduler.registered_client import RegisteredClient
+
+
+def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> None:
+    """One warning; ``clients`` has those of the report."""
+    match report:
+        case ReportUnresponsive(number, grant, overdue_seconds):
+            shown = clients[number].description
+            log.warning(
+                "holder does not give the lock back",
+                client=number,
+                pid=shown.pid,
+                command=shown.command,
+                grant=grant,
+                overdue_seconds=round(overdue_seconds, 3),
+            )
+        case ReportShort(_, device, container, requested_bytes, kept_bytes):
+            log.warning(
+                "a memory request is not kept in full: others have too much",
+                container=container,
+                device=device,
+                requested_bytes=requested_bytes,
+                kept_bytes=kept_bytes,
+            )
+        case ReportMissing(numbers, name, come, expected, seconds):
+            log.warning(
+                "processes wait until all of their gang have come",
+                gang=name,
+                come=come,
+                expected=expected,
+                pids=sorted({clients[number].pid for number in numbers}),
+                seconds=round(seconds, 3),
+            )
+        case ReportSize(number, name, said, counts):
+            log.warning(
+                "processes say different sizes of their gang: what the first one said counts",
+                gang=name,
+                pid=clients[number].pid,
+                said=said,
+                counts=counts,
+            )
+        case _:
+            assert_never(report)
