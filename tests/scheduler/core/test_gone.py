@@ -13,7 +13,7 @@ from nvshare.scheduler.core.events import (
     Policy,
     ResidencyReported,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 OTHER = "GPU-b"
 

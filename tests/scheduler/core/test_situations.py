@@ -16,8 +16,8 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from nvshare.scheduler.core.lock.blocking import QUANTUM_STALLS
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
-from tests.scheduler.core.test_residency import two_that_do_not_fit
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
+from tests.scheduler.core.memory.test_residency import two_that_do_not_fit
 
 OTHER = "GPU-b"
 

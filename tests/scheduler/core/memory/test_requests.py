@@ -5,8 +5,8 @@ from __future__ import annotations
 from nvshare.scheduler.core.events import (
     DeviceSeen,
 )
-from tests.scheduler.core.requesting import MOST, enters, is_granted, kept
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.requesting import MOST, enters, is_granted, kept
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 
 def around(size: float) -> Table:

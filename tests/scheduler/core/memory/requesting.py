@@ -9,7 +9,7 @@ from nvshare.scheduler.core.events import (
     GrowthRequested,
 )
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 MOST = 13.5
 """GiB that clients may be admitted."""

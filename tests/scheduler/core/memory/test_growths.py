@@ -12,7 +12,7 @@ from nvshare.scheduler.core.events import (
     ResidentRecorded,
     ResidentSettled,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 CHUNK = 1 / 16
 """GiB."""

@@ -20,8 +20,8 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.swap_model import Process
-from tests.scheduler.core.test_swap_properties import GIB, TOTAL, SwapMachine
+from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL, SwapMachine
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
 from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.memory.swap import CONTEXT_SECONDS, MEASURED_SECONDS, Swap
-from tests.scheduler.core.swap_transcript import GIB, Table
+from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 
 def three_come(*, size: float = 13.4) -> Table:

@@ -11,7 +11,7 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     GrowthRequested,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 
 
 def granted(said: list[str], request: int = 1) -> bool:

@@ -22,7 +22,7 @@ from nvshare.scheduler.core.events import (
     ProgressOffered,
 )
 from nvshare.scheduler.core.settings import Settings
-from tests.scheduler.core.mix_simulation import MixSimulation, Rates
+from tests.scheduler.core.mix.mix_simulation import MixSimulation, Rates
 
 DEVICE = "GPU-a"
 GIB = 1 << 30

@@ -9,7 +9,7 @@ import pytest
 
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.snapshot import MixSnapshot
-from tests.scheduler.core.mix_simulation import MixSimulation, Program, Rates
+from tests.scheduler.core.mix.mix_simulation import MixSimulation, Program, Rates
 
 KNOWN = 30.0
 """Seconds after which it is known."""

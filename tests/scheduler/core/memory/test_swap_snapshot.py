@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.snapshot import SwapSnapshot
-from tests.scheduler.core.swap_transcript import GIB, Table
+from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 
 def seen(table: Table, name: str) -> SwapSnapshot:

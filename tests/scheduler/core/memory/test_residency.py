@@ -20,7 +20,7 @@ from nvshare.scheduler.core.events import (
     ResidentRecorded,
     ResidentSettled,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 
 
 def two_that_do_not_fit(policy: Policy = Policy.AUTO) -> Table:

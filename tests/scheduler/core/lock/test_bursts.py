@@ -7,7 +7,7 @@ import pytest
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Priority, Terms
-from tests.scheduler.core.swap_transcript import Table
+from tests.scheduler.core.memory.swap_transcript import Table
 from tests.scheduler.core.transcript import replay
 from tests.scheduler.core.workloads import Program, Workload
 

@@ -24,7 +24,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ShownState
-from tests.scheduler.core.swap_model import MIB, Process
+from tests.scheduler.core.memory.swap_model import MIB, Process
 
 DEVICE = "GPU-a"
 GIB = 1 << 30

@@ -12,7 +12,7 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     Policy,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 
 def test_who_is_alone_is_not_sent_away_from_the_reserve() -> None:

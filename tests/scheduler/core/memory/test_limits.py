@@ -17,7 +17,7 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, Table
 
 
 def limited(size: float) -> Terms:

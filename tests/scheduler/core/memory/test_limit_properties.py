@@ -8,8 +8,8 @@ from hypothesis.stateful import invariant
 from nvshare.scheduler.core.actions import Action, RefuseGrowth
 from nvshare.scheduler.core.events import ContainerFound
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.swap_model import Process
-from tests.scheduler.core.test_swap_properties import GIB, SwapMachine
+from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.test_swap_properties import GIB, SwapMachine
 
 LIMITS = (6 * GIB, 10 * GIB)
 """Of two containers; every third process is in none."""

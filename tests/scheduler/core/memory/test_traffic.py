@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.memory.traffic import ASSUMED_BYTES_PER_SECOND, Traffic
-from tests.scheduler.core.swap_transcript import GIB, Table
+from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 CHUNK = 64 << 20
 

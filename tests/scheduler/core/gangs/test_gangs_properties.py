@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nvshare.scheduler.core.events import Policy
-from tests.scheduler.core.gang_model import Model
-from tests.scheduler.core.gang_programs import GIB, Program
+from tests.scheduler.core.gangs.gang_model import Model
+from tests.scheduler.core.gangs.gang_programs import GIB, Program
 
 DEVICES = 8
 MOMENTS = st.sampled_from((0.0, 0.05, 0.31, 1.0, 1.7, 2.6))

@@ -10,7 +10,7 @@ from nvshare.scheduler.core.events import (
     HolderRecorded,
     Policy,
 )
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 CHUNK = 1 / 16
 """GiB."""

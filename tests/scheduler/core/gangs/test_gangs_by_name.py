@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import ClientGone, GangLeft, Policy, PolicySet
-from tests.scheduler.core.gang_node import Node, number
+from tests.scheduler.core.gangs.gang_node import Node, number
 
 
 def test_nobody_begins_before_all_have_come() -> None:

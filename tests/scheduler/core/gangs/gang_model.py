@@ -43,8 +43,8 @@ from nvshare.scheduler.core.events import (
     Policy,
 )
 from nvshare.scheduler.core.settings import Settings
-from tests.scheduler.core.gang_programs import GIB, Job, Process, Program
-from tests.scheduler.core.gang_rules import check
+from tests.scheduler.core.gangs.gang_programs import GIB, Job, Process, Program
+from tests.scheduler.core.gangs.gang_rules import check
 
 DEVICE_BYTES = 64 * GIB
 MESSAGE_SECONDS = 0.0002

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nvshare.scheduler.core.events import DeviceSeen, ResidentRecorded, ResidentSettled
 from nvshare.scheduler.core.memory.arenas import GRANULE_BYTES, Arena, can_leave, fill
-from tests.scheduler.core.swap_transcript import GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import GIB, TOTAL, Table
 
 ARENAS = st.lists(
     st.builds(

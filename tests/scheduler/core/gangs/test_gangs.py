@@ -16,7 +16,7 @@ from nvshare.scheduler.core.events import (
     Policy,
     PolicySet,
 )
-from tests.scheduler.core.gang_node import Node, number
+from tests.scheduler.core.gangs.gang_node import Node, number
 
 GIB = 1 << 30
 

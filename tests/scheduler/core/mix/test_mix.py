@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from nvshare.scheduler.core.events import Policy
-from tests.scheduler.core.mix_simulation import MixSimulation, Program, Rates
+from tests.scheduler.core.mix.mix_simulation import MixSimulation, Program, Rates
 
 KINDS = ("mlp", "small", "matmul", "add", "bert", "conv", "graph")
 TOGETHER = (

@@ -21,8 +21,8 @@ from nvshare.scheduler.core.events import (
     MemoryFreed,
     TermsSet,
 )
-from tests.scheduler.core.requesting import MOST, asking, enters, is_granted, kept, reason
-from tests.scheduler.core.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.requesting import MOST, asking, enters, is_granted, kept, reason
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
 
 def test_others_are_admitted_what_is_left() -> None:
