@@ -13,90 +13,82 @@ import typer
 from nvshare import paths, terms_texts
 
 
-def checked(check: Callable[[str], Any]) -> Callable[[str], str]:
-    """A parser of an option: the text itself, if it means something."""
+def _option(flag: str, metavar: str, check: Callable[[str], Any], text: str) -> Any:
+    """One whose value is the text itself, if that means something."""
 
-    def parse(text: str) -> str:
+    def parse(given: str) -> str:
         try:
-            check(text)
+            check(given)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-        return text
+        return given
 
-    return parse
+    return typer.Option(flag, metavar=metavar, parser=parse, show_default=False, help=text)
 
 
 WeightOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--weight",
-        metavar="W",
-        parser=checked(terms_texts.weight_of),
-        show_default=False,
-        help="Its share of a GPU's time against those of others, 0.01 to 1000. Default: $NVSHARE_WEIGHT, else 1.",
+        "W",
+        terms_texts.weight_of,
+        "Its share of a GPU's time against those of others, 0.01 to 1000. Default: $NVSHARE_WEIGHT, else 1.",
     ),
 ]
 PriorityOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--priority",
-        metavar="low|normal|high",
-        parser=checked(terms_texts.priority_of),
-        show_default=False,
-        help="Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
+        "low|normal|high",
+        terms_texts.priority_of,
+        "Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
     ),
 ]
 ComputeLimitOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--compute-limit",
-        metavar="PERCENT",
-        parser=checked(terms_texts.share_of),
-        show_default=False,
-        help="The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
+        "PERCENT",
+        terms_texts.share_of,
+        "The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
     ),
 ]
 MemoryLimitOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--memory-limit",
-        metavar="SIZE",
-        parser=checked(terms_texts.size_of),
-        show_default=False,
-        help="What all its processes together may allocate on each GPU: 512M, 2GiB. Their contexts don't count.",
+        "SIZE",
+        terms_texts.size_of,
+        "What all its processes together may allocate on each GPU: 512M, 2GiB. Their contexts don't count.",
     ),
 ]
 MemoryRequestOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--memory-request",
-        metavar="SIZE",
-        parser=checked(terms_texts.size_of),
-        show_default=False,
-        help="How much of its memory stays on each GPU while others use that, and is not given to them: 512M, 2GiB. "
+        "SIZE",
+        terms_texts.size_of,
+        "How much of its memory stays on each GPU while others use that, and is not given to them: 512M, 2GiB. "
         "For memory that swaps; no more than its memory limit.",
     ),
 ]
 NameOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--name",
-        metavar="NAME",
-        parser=checked(terms_texts.container_of),
-        show_default=False,
-        help="All processes of yours with the same name count as one. Default: $NVSHARE_CONTAINER, else a new name, so "
+        "NAME",
+        terms_texts.container_of,
+        "All processes of yours with the same name count as one. Default: $NVSHARE_CONTAINER, else a new name, so "
         "that all that this command starts count together.",
     ),
 ]
-
 GangOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--gang",
-        metavar="NAME[:SIZE]",
-        parser=checked(terms_texts.gang_of),
-        show_default=False,
-        help="Its processes hold their GPUs together, with all others of that name; with SIZE none begins before so "
+        "NAME[:SIZE]",
+        terms_texts.gang_of,
+        "Its processes hold their GPUs together, with all others of that name; with SIZE none begins before so "
         "many processes are there, on this machine. 0: it is of no gang. Default: $NVSHARE_GANG, else what is found.",
     ),
 ]
