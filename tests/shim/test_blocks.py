@@ -50,7 +50,7 @@ def test_answers_are_those_of_plain_memory(program: Path, environment: dict[str,
     narrow = {name: int.from_bytes(bytes.fromhex(answer[1])[:4], "little") for name, answer in results.items()}
     # memory type, SYNC_MEMOPS, managed, ordinal, mapped, access flags: as plain memory
     assert [narrow[name] for name in (2, 6, 8, 9, 13, 16)] == [2, 0, 0, 0, 1, 3]
-    # legacy IPC, handle types, RDMA, decompression: not of memory that moves
-    assert [narrow[name] for name in (10, 14, 15, 21)] == [0, 0, 0, 0]
+    # legacy IPC: as plain memory; handle types, RDMA, decompression: not of memory that moves
+    assert [narrow[name] for name in (10, 14, 15, 21)] == [1, 0, 0, 0]
     # the size of a small allocation, and of what it is in
     assert [narrow[name] for name in (12, 18)] == [1000, 2 << 20]
