@@ -12,6 +12,8 @@ NOISE_ROUNDS: Final = 2
 """As much as so many rounds counts what is assumed of the noise."""
 FEWEST_SUBMISSIONS: Final = 8
 """A rate of fewer says little."""
+LEAST_BURST_SECONDS: Final = 1e-4
+"""A shorter one was no shorter: its client was idle for less than it was told to be before it gives way."""
 
 Point = tuple[int, float]
 """Submissions, and when they were counted, by the client's clock."""
@@ -56,10 +58,10 @@ class Bursts:
         if self.wanted_at is None:
             return
         self.work += work
-        self.alone_seconds += turn_seconds - idle_seconds
+        self.alone_seconds += max(0.0, turn_seconds - idle_seconds)
         if idle_seconds:
             self.count += 1
-            self.seconds += now - self.wanted_at - idle_seconds
+            self.seconds += max(LEAST_BURST_SECONDS, now - self.wanted_at - idle_seconds)
             self.wanted_at = None
 
     def held(self, now: float) -> float:
