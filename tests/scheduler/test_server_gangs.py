@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -147,14 +148,20 @@ def test_nothing_before_register(scheduler: Scheduler, frame: wire.Frame) -> Non
     assert "before REGISTER" in str(scheduler.logged("peer disconnected")[0]["reason"])
 
 
+def is_told_why(client: WireClient) -> bool:
+    """Whether a member hears that others lack."""
+    client.send(wire.AskReason())
+    return client.expect(wire.Reason).text == "its gang waits for its other processes: 1 of 3 have come"
+
+
 def test_a_gang_that_is_not_complete_says_so(scheduler: Scheduler) -> None:
     """Two clients of one process are one of three that must come: they wait, and are told and shown for what."""
     clients = registered(scheduler), registered(scheduler, OTHER_DEVICE)
     for client in clients:
         client.send(wire.Join(1, NAME, wire.Tie.NAME, 3))
         client.send(wire.ReqLock())
-        client.send(wire.AskReason())
-        assert client.expect(wire.Reason).text == "its gang waits for its other processes: 1 of 3 have come"
+        # It is in line as soon as it is known who it is.
+        poll_until(partial(is_told_why, client), "it is told why it waits")
         assert client.has_nothing()
     shown = [client for device in scheduler.status().devices for client in device.clients]
     assert [(each.state, each.gang.name, each.gang.come, each.gang.expected) for each in shown] == [
