@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -30,6 +31,7 @@ from nvshare.scheduler.core.snapshot import (
     Totals,
     TrafficSnapshot,
 )
+from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.registered_client import RegisteredClient
@@ -87,13 +89,32 @@ DEVICE = DeviceSnapshot(
 )
 
 
-def test_metrics() -> None:
-    """What is where, what moved and for how long, whether it was there in time, what was refused, host memory."""
-    snapshot = SchedulerSnapshot((DEVICE,), {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
+def figures_of(device: DeviceSnapshot) -> dict[str, float]:
+    """What the metrics say of a device, and of host memory."""
+    snapshot = SchedulerSnapshot((device,), {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
     registry = CollectorRegistry()
     registry.register(SchedulerCollector("1", lambda: snapshot))
     lines = (line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
-    figures = {name: float(value) for name, value in lines}
+    return {name: float(value) for name, value in lines}
+
+
+def test_requests() -> None:
+    """What containers asked to keep, and what of it is kept: each counts once, however many processes it has."""
+    asks, smaller = Terms(memory_request_bytes=4 * GIB), Terms(memory_request_bytes=3 * GIB, memory_limit_bytes=GIB)
+    clients = (
+        replace(SWAPS, container="train", terms=asks, kept_bytes=3 * GIB),
+        replace(STAYS, container="train", terms=asks, kept_bytes=3 * GIB),
+        replace(SWAPS, client=3, container="", terms=smaller, kept_bytes=GIB),
+        replace(STAYS, client=4, container="idle"),
+    )
+    figures = figures_of(replace(DEVICE, clients=clients))
+    assert figures[f'nvshare_memory_requested_bytes{{gpu="{GPU}"}}'] == 5 * GIB
+    assert figures[f'nvshare_memory_kept_bytes{{gpu="{GPU}"}}'] == 4 * GIB
+
+
+def test_metrics() -> None:
+    """What is where, what moved and for how long, whether it was there in time, what was refused, host memory."""
+    figures = figures_of(DEVICE)
     label = f'{{gpu="{GPU}"}}'
     expected = {
         f"nvshare_footprint_bytes{label}": 14 * GIB,
