@@ -8,6 +8,9 @@ from mixes import ALONE_SECONDS, QUANTUM, done, prepare, run
 from place import MIB, Place
 from rows import Table
 
+LIMITED = ("spin", "matmul")
+"""A kernel that takes 1 ms by the GPU's clock, which tells the share of the time; one that runs at a higher clock rate
+when the GPU rests in between, which does more than its share."""
 SHARE = 0.3
 WINDOW_SECONDS = 10.0
 LIMIT_UNITS = 4
@@ -15,16 +18,17 @@ LIMIT_UNITS = 4
 
 def limits(place: Place, table: Table) -> None:
     """A compute limit, then a memory limit."""
-    compute(place, table)
-    place.stack.close()
+    for kind in LIMITED:
+        compute(place, table, kind)
+        place.stack.close()
     memory(place, table)
 
 
-def compute(place: Place, table: Table) -> None:
+def compute(place: Place, table: Table, kind: str) -> None:
     """A program alone gets a limit while it is there: what it does in windows of ten seconds, of what it did before."""
     scheduler = place.scheduler(QUANTUM)
     scheduler.clients["NVSHARE_CONTAINER"] = "limited"
-    [program] = prepare(place, scheduler, ("matmul",))
+    [program] = prepare(place, scheduler, (kind,))
     before = run([program], ALONE_SECONDS)[0]
     scheduler.set_compute_limit("limited", SHARE)
     program.send("run", seconds=2.5 * WINDOW_SECONDS)
@@ -36,7 +40,7 @@ def compute(place: Place, table: Table) -> None:
     shares = [(later - earlier) / WINDOW_SECONDS / rate for earlier, later in pairwise(marks)]
     table.row(
         "limits",
-        f"a compute limit of {SHARE:.0%}, two windows of {WINDOW_SECONDS:g} s",
+        f"a compute limit of {SHARE:.0%}, {kind}, two windows of {WINDOW_SECONDS:g} s",
         ", ".join(f"{share:.4f}" for share in shares),
         f"{SHARE:g} within 2 %",
         f"{rate:.0f} steps a second without",

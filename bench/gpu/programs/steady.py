@@ -6,7 +6,7 @@ matmul  8192 x 8192 bf16 products: compute-bound
 add     the sum of two arrays of 2 GiB: memory-bound
 bert    a training step of a transformer encoder in bf16
 ddp     a training step of two processes with NCCL, each on a device of its own; its end state is known bit by bit
-spin    a kernel of 1 ms, by the driver alone: what runs on a simulated device
+spin    a kernel of 1 ms by the GPU's clock, by the driver alone: it runs on a simulated device too
 """
 
 from __future__ import annotations

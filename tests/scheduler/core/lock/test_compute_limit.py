@@ -12,39 +12,39 @@ from tests.scheduler.core.workloads import GIB, Program, Workload
 
 
 def test_a_limited_holder_leaves_though_nobody_waits() -> None:
-    """Of 50 %: it has 0.2 s, which fill by half while it uses them; 0.4 s later they are there again."""
+    """Of 50 %: it has 0.1 s, which fill by half while it uses them; 0.2 s later they are there again."""
     core = replay(
         """
         0    device 16
         0    A comes 1
         0    A at most 50%
         0    A asks            -> grant A, waiters A 1
-        0.4  timer             -> revoke A
-        0.4  A releases
-        0.4  A asks
-        0.8  timer             -> grant A, waiters A 1
+        0.2  timer             -> revoke A
+        0.2  A releases
+        0.2  A asks
+        0.4  timer             -> grant A, waiters A 1
         """
     )
-    assert core.client(number("A"), 0.8).line is None
+    assert core.client(number("A"), 0.4).line is None
 
 
 def test_the_line_says_why_and_until_when() -> None:
-    """Kept out by its limit for 0.3 s more."""
+    """Kept out by its limit for 0.15 s more."""
     core = replay(
         """
         0    device 16
         0    A comes 1
         0    A at most 50%
         0    A asks            -> grant A, waiters A 1
-        0.4  timer             -> revoke A
-        0.4  A releases
-        0.4  A asks
+        0.2  timer             -> revoke A
+        0.2  A releases
+        0.2  A asks
         """
     )
-    line = core.client(number("A"), 0.5).line
+    line = core.client(number("A"), 0.25).line
     assert line is not None
-    assert line.limit_seconds == pytest.approx(0.3)
-    assert core.deadline() == pytest.approx(0.8)
+    assert line.limit_seconds == pytest.approx(0.15)
+    assert core.deadline() == pytest.approx(0.4)
 
 
 def test_who_waits_for_its_limit_keeps_nobody_out() -> None:
@@ -56,11 +56,11 @@ def test_who_waits_for_its_limit_keeps_nobody_out() -> None:
         0    B comes 1
         0    A at most 50%
         0    A asks            -> grant A, waiters A 1
-        0.4  timer             -> revoke A
-        0.4  A releases
-        0.4  A asks
-        0.5  B asks            -> grant B
-        0.8  timer             -> waiters B 1
+        0.2  timer             -> revoke A
+        0.2  A releases
+        0.2  A asks
+        0.3  B asks            -> grant B
+        0.4  timer             -> waiters B 1
         2    B releases        -> grant A, waiters A 1
         """
     )
@@ -75,17 +75,17 @@ def test_a_cut_turn_goes_on() -> None:
         0    B comes 1
         0    A at most 50%
         0    A asks            -> grant A, waiters A 1
-        0.4  timer             -> revoke A
-        0.4  A releases
-        0.4  A asks
-        0.5  B asks            -> grant B
-        0.8  timer             -> waiters B 1
-        30.5 timer             -> revoke B
-        30.5 B releases        -> grant A, waiters A 1
-        30.5 B asks
+        0.2  timer             -> revoke A
+        0.2  A releases
+        0.2  A asks
+        0.3  B asks            -> grant B
+        0.4  timer             -> waiters B 1
+        30.3 timer             -> revoke B
+        30.3 B releases        -> grant A, waiters A 1
+        30.3 B asks
         """
     )
-    assert core.snapshot(30.5)[0].quantum_left_seconds == pytest.approx(29.6)
+    assert core.snapshot(30.3)[0].quantum_left_seconds == pytest.approx(29.8)
 
 
 def test_a_limit_that_comes_goes_or_changes_takes_effect_at_once() -> None:
@@ -98,10 +98,10 @@ def test_a_limit_that_comes_goes_or_changes_takes_effect_at_once() -> None:
         5    A at most 50%     -> waiters A 1
         5.1  A without limit   -> waiters A 0
         9    A at most 60%     -> waiters A 1
-        9.5  timer             -> revoke A
-        9.5  A releases
-        9.5  A asks
-        9.6  A without limit   -> grant A
+        9.3  timer             -> revoke A
+        9.3  A releases
+        9.3  A asks
+        9.4  A without limit   -> grant A
         """
     )
 
@@ -115,7 +115,7 @@ def test_under_off_nothing_is_limited() -> None:
         0    A at most 50%
         0    A asks            -> grant A
         9    policy auto       -> waiters A 1
-        9.4  timer             -> revoke A
+        9.2  timer             -> revoke A
         """,
         Policy.OFF,
     )
@@ -132,13 +132,13 @@ def test_a_container_uses_its_budget_once() -> None:
         0    B is in box
         0    A at most 50%
         0    A asks            -> grant A, waiters A 1
-        0.2  B asks            -> grant B, waiters B 1
-        0.4  timer             -> revoke A, revoke B
-        0.4  A releases
-        0.5  B releases
-        0.5  A asks
-        0.5  B asks
-        1    timer             -> grant A, grant B, waiters A 1, waiters B 1
+        0.1  B asks            -> grant B, waiters B 1
+        0.2  timer             -> revoke A, revoke B
+        0.2  A releases
+        0.25 B releases
+        0.25 A asks
+        0.25 B asks
+        0.5  timer             -> grant A, grant B, waiters A 1, waiters B 1
         """,
         Policy.AUTO,
     )
@@ -154,11 +154,11 @@ def most_in_a_window(workload: Workload, container: str, seconds: float) -> floa
 @pytest.mark.parametrize("limit", [0.05, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_limit_holds_over_ten_seconds(limit: float, beside: bool) -> None:
-    """Within 2 % and a drain, in every window; and it gets what it may have, alone and beside one that always works."""
+    """Within 2 % of it or 50 ms, and a drain, in every window; and it gets its part, alone and beside a busy one."""
     programs = [Program("A", drain_seconds=0.01)] + [Program("B", footprint_bytes=1 * GIB)] * beside
     workload = Workload(programs, {"A": Terms(compute_limit=limit)}, Settings(Policy.AUTO))
     workload.run(100.0)
-    assert most_in_a_window(workload, "A", 10.0) <= 10.0 * (limit + 0.02) + 0.01 + 1e-6
+    assert most_in_a_window(workload, "A", 10.0) <= 10.0 * limit + max(0.02 * 10.0 * limit, 0.05) + 0.01 + 1e-6
     assert workload.held("A", 10.0) / 90.0 == pytest.approx(limit, abs=0.02)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 LEAST_SECONDS: Final = 0.05
-MOST_SECONDS: Final = 0.2
-"""What a bucket holds where hand-overs cost little: 2 % of 10 s at most."""
+PERIOD_SECONDS: Final = 0.2
+"""So much time of the limit's share a bucket holds where hand-overs cost little: 2 % of what it may have of 10 s."""
 ENOUGH: Final = 0.25
 """So full is full enough where it was not emptied."""
 
@@ -69,4 +69,4 @@ class Budget:
 
 def most_seconds(limit: float, needed: float) -> float:
     """What a bucket holds, where a turn is worth while that is as long as ``needed``."""
-    return max(LEAST_SECONDS, min(limit, MOST_SECONDS), needed)
+    return max(LEAST_SECONDS, limit * PERIOD_SECONDS, needed)

@@ -65,6 +65,7 @@ struct nvs_device {
 	/* until when its backlog is short because of others; written by its client thread only */
 	_Atomic uint64_t contended_until_ns;
 	_Atomic uint64_t footprint_bytes; /* written by footprint.c only */
+	_Atomic bool in_gang;		  /* written by gang_page.c only */
 	/* Of pacing at the device's work, and of them those that found all of it completed. */
 	_Atomic uint64_t looks, empty_looks;
 	const struct nvs_listener *listener; /* set by nvs_device_start */

@@ -211,6 +211,7 @@ bool nvs_gang_enter(struct nvs_device *device, int file, uint64_t page_bytes, ui
 	}
 	membership = lock(device);
 	replace(membership, gang);
+	atomic_store(&device->in_gang, true);
 	unlock(membership);
 	return true;
 }
@@ -220,6 +221,7 @@ void nvs_gang_leave(struct nvs_device *device)
 	struct membership *membership = lock(device);
 
 	replace(membership, NULL);
+	atomic_store(&device->in_gang, false);
 	unlock(membership);
 }
 

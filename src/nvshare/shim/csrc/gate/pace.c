@@ -35,7 +35,17 @@
 #define FREE_WINDOW 512u
 #define CONTENDED_FREE_WINDOW 128u
 #define MOST_WINDOW 1024u /* the driver itself blocks at about this number */
+/*
+ * Of a gang's member: others may have to submit as much before all can leave, at the pace of a
+ * program that launches step by step, some 30 us each.
+ */
+#define GANG_WINDOW 256u
 #define MOST_INTERVAL 64u /* of a device that does not keep up */
+
+static uint32_t most_window(const struct nvs_pace *pace)
+{
+	return pace->in_gang && pace->contended ? GANG_WINDOW : MOST_WINDOW;
+}
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {
@@ -101,7 +111,7 @@ static void learn(struct nvs_pace *pace, uint64_t sample_ns, bool idle)
 static uint32_t window_for(const struct nvs_pace *pace, uint64_t submission_ns)
 {
 	return clamp(most_ns(pace) / (submission_ns ? submission_ns : 1), LEAST_WINDOW,
-		     MOST_WINDOW);
+		     most_window(pace));
 }
 
 /*
@@ -180,11 +190,12 @@ uint32_t nvs_pace_until_look(const struct nvs_pace *pace)
 	return pace->since_record < pace->interval ? pace->interval - pace->since_record : 1;
 }
 
-void nvs_pace_contended(struct nvs_pace *pace, bool contended)
+void nvs_pace_contended(struct nvs_pace *pace, bool contended, bool in_gang)
 {
-	if (pace->contended == contended)
+	if (pace->contended == contended && pace->in_gang == in_gang)
 		return;
 	pace->contended = contended;
+	pace->in_gang = in_gang;
 	if (pace->window)
 		set_window(pace, clamp(pace->window, 0,
 				       pace->estimate_ns ? window_for(pace, pace->estimate_ns)

@@ -10,7 +10,8 @@
  * real call succeeded and outside of captures:
  *
  *	if (nvs_pace_submitted(pace, 1)) {                   most calls end here
- *		nvs_pace_contended(pace, somebody else waits for the device, or did so lately);
+ *		nvs_pace_contended(pace, somebody else waits for the device, or did so lately,
+ *				   others' kernels may wait for those of this device);
  *		query the events from the oldest on, up to the first that has not completed: n have
  *		nvs_pace_completed(pace, n, now);            also with n == 0
  *		if (nvs_pace_has_room(pace)) {
@@ -51,6 +52,7 @@ struct nvs_pace {
 	uint64_t patience_ns; /* for a hold that no estimate justifies; 0: the usual one */
 	uint64_t slow_ns;     /* what the first completion after a hold was given up had taken */
 	bool contended;	      /* the short bound applies */
+	bool in_gang;	      /* and it bounds also how many are outstanding */
 	bool keeping_up;      /* at the last look all but the newest event had completed */
 	bool blind;	      /* a hold was given up, and nothing has completed since */
 	uint32_t batches[NVS_PACE_EVENTS]; /* submissions between an event and the one before */
@@ -60,8 +62,11 @@ struct nvs_pace {
 bool nvs_pace_submitted(struct nvs_pace *pace, uint32_t submissions);
 /* How many more it takes until then, at least 1. */
 uint32_t nvs_pace_until_look(const struct nvs_pace *pace);
-/* Whether the short bound applies from now on. */
-void nvs_pace_contended(struct nvs_pace *pace, bool contended);
+/*
+ * Whether the short bound applies from now on; `in_gang`: what is submitted counts too then, since
+ * others may have to submit as much before all can leave.
+ */
+void nvs_pace_contended(struct nvs_pace *pace, bool contended, bool in_gang);
 /* The oldest `events` events have completed, as seen at `now`. */
 void nvs_pace_completed(struct nvs_pace *pace, uint32_t events, uint64_t now);
 /* Another event can be recorded. */

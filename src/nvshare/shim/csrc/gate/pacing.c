@@ -245,6 +245,13 @@ static void observe_others(struct nvs_pacing *pacing)
 			observe(paced);
 }
 
+static void look_around(struct nvs_paced_stream *paced, const struct nvs_device *device,
+			uint64_t now)
+{
+	nvs_pace_contended(&paced->pace, nvs_device_contended(device, now),
+			   atomic_load_explicit(&device->in_gang, memory_order_relaxed));
+}
+
 static void hold_back(struct nvs_pacing *pacing, struct nvs_mark *mark,
 		      const struct nvs_device *device)
 {
@@ -268,7 +275,7 @@ static void hold_back(struct nvs_pacing *pacing, struct nvs_mark *mark,
 			rest(mark, &pause);
 		}
 		now = nvs_now_ns();
-		nvs_pace_contended(&paced->pace, nvs_device_contended(device, now));
+		look_around(paced, device, now);
 	}
 }
 
@@ -285,7 +292,7 @@ static void step(struct nvs_pacing *pacing, struct nvs_mark *mark, struct nvs_de
 		return;
 	if (context != current && NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
 		return;
-	nvs_pace_contended(&paced->pace, nvs_device_contended(device, nvs_now_ns()));
+	look_around(paced, device, nvs_now_ns());
 	look(paced, device);
 	record(paced);
 	hold_back(pacing, mark, device);
