@@ -13,7 +13,7 @@ from nvshare.deviceplugin.allocation import Injection, Mount
 from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.host import DeadFolderError, HostProblems, check_folders, socket_problem
+from nvshare.deviceplugin.host import HostProblems, check_folders, socket_problem
 from nvshare.deviceplugin.install import Installation, Library
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle
