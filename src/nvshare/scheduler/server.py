@@ -18,7 +18,6 @@ from nvshare import display
 from nvshare.log import Log, LogLines
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors
-from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
@@ -56,7 +55,9 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.run_dir import Claim, claimed
+from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.run_dir_watch import RunDirWatch
+from nvshare.scheduler.sockets import Sockets
 from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
@@ -65,8 +66,6 @@ _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
-_PUBLIC_CALLS = 16
-"""Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 
 
 class StartError(Exception):
@@ -106,6 +105,8 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await stop.wait()
     finally:
         await running.close()
+    if running.run_dir_watch.lost:
+        raise RunDirError(running.run_dir_watch.lost)
 
 
 def _host_budget(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostBudget:
@@ -153,8 +154,6 @@ class _Running:
         records: Records,
     ) -> None:
         run_dir = options.run_dir
-        self._run_dir = run_dir
-        self._claim = claim
         self._loop = loop
         self._telling = False
         self._log = log
@@ -243,35 +242,39 @@ class _Running:
             options.pod_resources,
             log,
         )
-        self._admin, self._public = (
-            AdminServer(
-                service(
-                    self._dispatcher,
-                    self._allocations.without_client,
-                    known.by_uuid,
-                    self._memory.measured,
-                    self._awaited.on,
-                    timeline,
-                    self._memberships.set_terms,
-                    options.version,
-                    loop.time(),
-                ),
-                claim,
-                at_once,
-            )
-            for service, at_once in ((AdminService, None), (PublicStatusService, _PUBLIC_CALLS))
-        )
         for gpu in known.by_uuid.values():
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
             if 0 < gpu.total_bytes <= (options.settings.reserve_bytes or 0):
                 log.warning("--reserve leaves programs whose memory swaps nothing of a GPU", device=gpu.uuid)
-        self._listeners: list[Listener] = []
+        admin, public = (
+            service(
+                self._dispatcher,
+                self._allocations.without_client,
+                known.by_uuid,
+                self._memory.measured,
+                self._awaited.on,
+                timeline,
+                self._memberships.set_terms,
+                options.version,
+                loop.time(),
+            )
+            for service in (AdminService, PublicStatusService)
+        )
+        self._sockets = Sockets(
+            run_dir,
+            claim,
+            admin,
+            public,
+            lambda listening: Listener(listening, loop, self._has_room, self._on_accepted, self._peer_log),
+        )
+        files = (records.holders, records.swappers)
+        self.run_dir_watch = RunDirWatch(
+            loop, log, claim, self._sockets, files, choices, lambda: self._registrar.room.count, stop.set
+        )
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
-        self._admin.listen(self._run_dir.admin_socket, 0o600)
-        self._public.listen(self._run_dir.status_socket, 0o666)
-        await asyncio.gather(self._admin.start(), self._public.start())
+        await self._sockets.open_admin()
         limit = descriptors.raise_limit()
         shares = descriptors.shared_out(limit, descriptors.open_now(), probes=self._probes is not None)
         self._registrar.room.most = shares.clients
@@ -282,18 +285,16 @@ class _Running:
         if self._probes is not None:
             await self._probes.start(shares.probes)
             self._log.info("metrics", port=self._probes.port)
-        for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
-            listening = self._claim.listen(path, 0o666)
-            self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
-
+        self._sockets.open_clients()
+        self.run_dir_watch.start()
         self._systemd.ready(self._words())
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
         self._systemd.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
-        for listener in self._listeners:
-            listener.close()
+        self.run_dir_watch.stop()
+        self._sockets.close_clients()
         self._memory.stop()
         self._gpus.stop()
         self._allocations.stop()
@@ -307,7 +308,7 @@ class _Running:
         self._sharing.stop()
         if self._idle is not None:
             self._idle.close()
-        await asyncio.gather(self._admin.stop(), self._public.stop())
+        await self._sockets.close_admin()
         if self._probes is not None:
             self._probes.stop()
 
@@ -345,7 +346,7 @@ class _Running:
             self._registrar.room.count,
             self._registrar.room.most,
             Counter(self._registrar.drops),
-            sum(listener.pauses for listener in self._listeners),
+            self._sockets.pauses,
             self._lines.dropped,
             self._dispatcher.host_memory(),
         )
