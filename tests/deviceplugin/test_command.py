@@ -239,6 +239,29 @@ async def test_simulated_gpus(
     assert await asyncio.to_thread(plugin.terminate) == 0
 
 
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has device nodes")
+async def test_device_nodes_for_the_cpu_manager(
+    node: Node,
+    surroundings: dict[str, str],
+    kubelet: FakeKubelet,
+    start: Callable[..., PluginProcess],
+    libraries: Libraries,
+    tmp_path: Path,
+) -> None:
+    """NVML says the GPU's number; where its node is not seen no pod is started that could not begin, and it is said."""
+    install(node, surroundings)
+    with node.scheduler_socket():
+        plugin = start(
+            "--compat-with-cpu-manager",
+            NVIDIA_VISIBLE_DEVICES="all",
+            **simgpu.environment(tmp_path / "simgpu", "1x1GiB"),
+        )
+        await until(lambda: len(kubelet.devices) == 10, "the simulated GPU is known", timeout=30)
+        said = (await page(plugin, "/readyz"))[1]
+        assert kubelet.healthy == 0
+        assert "/dev/nvidiactl is not in this container: run it privileged" in said
+
+
 def test_wrong_settings(surroundings: dict[str, str], node: Node) -> None:
     """Exit status 2, and a line for each mistake."""
     file = node.root / "config.yaml"

@@ -38,6 +38,8 @@ class FakeGpu:
     memory_error: int | None = None
     recovery_action: int | None = None
     """None: an older driver, which has no such field."""
+    minor: int | None = None
+    """None: NVML does not say it."""
 
 
 @dataclass
@@ -78,6 +80,11 @@ class FakePynvml:
         if device is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
         return device.uuid
+
+    def nvmlDeviceGetMinorNumber(self, gpu: FakeGpu) -> int:  # noqa: N802
+        if gpu.minor is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return gpu.minor
 
     def nvmlDeviceGetMigMode(self, gpu: FakeGpu) -> list[int]:  # noqa: N802
         if gpu.migs is None:
@@ -161,6 +168,12 @@ def test_gpus_and_mig_devices(driver: FakePynvml) -> None:
         Gpu("MIG-0", "2:0", "GPU-c", 1, 0),
         Gpu("MIG-2", "2:2", "GPU-c", 5, 1),
     )
+
+
+def test_numbers_of_device_nodes(driver: FakePynvml) -> None:
+    """A GPU's own, which need not be its index; a MIG device has its GPU's."""
+    driver.devices[0].minor, driver.devices[2].minor = 3, 0
+    assert [gpu.minor for gpu in Nvml().gpus()] == [3, None, 0, 0]
 
 
 def test_no_driver(driver: FakePynvml) -> None:

@@ -70,6 +70,10 @@ def serve(
     ] = None,
     cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
     cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    compat_with_cpu_manager: Annotated[
+        bool | None, _option("Name device nodes, for kubelet's static CPU manager; needs a privileged plugin.")
+    ] = None,
+    nvidia_dev_root: Annotated[str | None, _option("Where the host's dev/nvidia* are, for that (/).")] = None,
     require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
     fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
     weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
 from nvshare.deviceplugin.discovery import Selection, discover
 from nvshare.deviceplugin.health import HealthTracker
@@ -40,10 +41,12 @@ class Monitor:
         inventory: Inventory,
         metrics: Metrics,
         log: Log,
+        find_nodes: Callable[[Gpu], Nodes] = no_nodes,
     ) -> None:
         self._configuration = configuration
         self._selection = selection
         self._inspect_host = inspect_host
+        self._find_nodes = find_nodes
         self._inventory = inventory
         self._metrics = metrics
         self._log = log
@@ -120,7 +123,10 @@ class Monitor:
             self._log_topic("gpus", _nothing_to_offer(absent or "NVML shows none"))
 
     def _publish(self) -> None:
-        offers = tuple(Offer(uuid, self._virtual_devices(uuid), self._problem(uuid)) for uuid in self._gpus)
+        offers = tuple(
+            Offer(uuid, self._virtual_devices(uuid), self._problem(uuid), self._find_nodes(gpu).paths)
+            for uuid, gpu in self._gpus.items()
+        )
         before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}
         if self._inventory.publish(Snapshot(offers)):
             self._metrics.show(self._inventory.snapshot)
@@ -153,7 +159,7 @@ class Monitor:
         event_at = self._nvml_event_at
         if event_at is not None and time.monotonic() - event_at > SILENCE_SECONDS:
             return "the driver does not answer NVML"
-        return self._gone.get(uuid) or self._health.problem(uuid)
+        return self._gone.get(uuid) or self._health.problem(uuid) or self._find_nodes(self._gpus[uuid]).problem
 
     def _virtual_devices(self, uuid: str) -> int:
         return self._configuration.virtual_devices_per_gpu.get(uuid, self._configuration.virtual_devices)

@@ -108,7 +108,7 @@ def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     places = nvml.mig_places(handle)
     if places is None:
-        yield Gpu(uuid, str(index))
+        yield Gpu(uuid, str(index), minor=_minor(handle))
         return
     for place in places:
         mig = nvml.mig_device(handle, place)
@@ -120,7 +120,15 @@ def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
             parent_uuid=uuid,
             gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(mig)),
             compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(mig)),
+            minor=_minor(handle),
         )
+
+
+def _minor(handle: Any) -> int | None:
+    try:
+        return int(pynvml.nvmlDeviceGetMinorNumber(handle))
+    except pynvml.NVMLError:
+        return None
 
 
 def _wanted_repair(handle: Any) -> str | None:

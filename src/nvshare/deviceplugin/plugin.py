@@ -11,6 +11,7 @@ from prometheus_client.exposition import generate_latest
 
 from nvshare.deviceplugin.allocation import Injection, Mount
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.device_nodes import find_nodes, no_nodes
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import HostProblems, check_folders, socket_problem
@@ -59,6 +60,7 @@ class Plugin:
             self._inventory,
             self._metrics,
             log,
+            find_nodes if configuration.compat_with_cpu_manager else no_nodes,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
         rules = Rules(
@@ -172,4 +174,5 @@ def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDi
         mounts=tuple(
             Mount(mount.host_path, mount.container_path, mount.read_only) for mount in configuration.extra_mounts
         ),
+        dev_root=configuration.nvidia_dev_root,
     )
