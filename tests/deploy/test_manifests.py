@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,26 @@ def test_every_image_has_its_registry() -> None:
     images = [image for path in DEPLOY.rglob("*.yaml") for image in re.findall(r"image: *(\S+)", path.read_text())]
     assert images
     assert [image for image in images if not image.startswith("docker.io/")] == []
+
+
+def test_a_release_pins_the_image(tmp_path: Path) -> None:
+    """Every manifest of ``make pinned`` has version and digest; without a digest nothing is written."""
+    pinned, digest = tmp_path / "dist" / "deploy", "sha256:" + "0123456789abcdef" * 4
+
+    def make(digest: str) -> int:
+        command = ["make", "--directory", str(ROOT), "pinned", f"DIGEST={digest}", f"PINNED={pinned}"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+
+    assert make("sha256:1234") != 0
+    assert make("") != 0
+    assert not pinned.exists()
+    assert make(digest) == 0
+    for path in DEPLOY.rglob("*.yaml"):
+        image = f"docker.io/nvshare/nvshare:{VERSION}"
+        text = (pinned / path.relative_to(DEPLOY)).read_text()
+        assert text == path.read_text().replace(f"image: {image}\n", f"image: {image}@{digest}\n"), path
+        assert text.count(digest) == path.read_text().count(f"image: {image}"), path
+    assert digest in (pinned / "simulated" / "30-scheduler.yaml").read_text()
 
 
 def test_the_image_has_what_is_pinned_for_development() -> None:
