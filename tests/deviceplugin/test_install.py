@@ -66,6 +66,7 @@ def test_an_installation_is_kept(tmp_path: Path) -> None:
     """Whatever happens to the file, its folder or all of them, the next look finds it and puts the library there."""
     installation = Installation(LIBRARY, tmp_path / "root")
     target = LIBRARY.folder(tmp_path / "root") / "libnvshare.so"
+    assert installation.problem is not None
     damages: list[Callable[[], object]] = [
         lambda: None,
         target.unlink,

@@ -71,7 +71,7 @@ class Installation:
         self._file = library.folder(root) / LIBRARY_NAME
         self._right: os.stat_result | None = None
         """The file as it was when its content was right."""
-        self.problem: str | None = None
+        self.problem: str | None = f"library {self._file} was not looked for yet"
         """Why the library is not there; None: it is."""
 
     def look(self) -> bool:
@@ -95,11 +95,8 @@ def _unchanged(before: os.stat_result, file: Path) -> bool:
         now = file.stat()
     except OSError:
         return False
-    return os.path.samestat(before, now) and (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
-        now.st_size,
-        now.st_mtime_ns,
-        now.st_ctime_ns,
-    )
+    # Whatever is written, cut or set changes this time as well.
+    return os.path.samestat(before, now) and before.st_ctime_ns == now.st_ctime_ns
 
 
 def _write_whole(target: Path, content: bytes) -> None:
