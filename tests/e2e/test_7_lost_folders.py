@@ -99,4 +99,5 @@ def restarts(part: str) -> int:
 
 
 def log_of_the_scheduler() -> str:
+    """What the scheduler's container has said."""
     return kubectl("logs", "--namespace", SYSTEM, SCHEDULER)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from nvshare import scheduler_process
@@ -215,6 +216,14 @@ def test_what_is_trusted(public: Path, tmp_path: Path) -> None:
     assert distrust(tmp_path / "link") == ""
 
 
+def state(scheduler: Scheduler, client: WireClient) -> str:
+    """A client's, as the status says; empty while the server at a removed socket ends, which ends its calls."""
+    try:
+        return scheduler.states()[client.client_id]
+    except grpc.RpcError:
+        return ""
+
+
 def test_removed_files_are_made_anew(serve: Serve) -> None:
     """Sockets, folders, records, or the directory itself: who is connected notices nothing, and others find it."""
     scheduler = serve()
@@ -236,10 +245,28 @@ def test_removed_files_are_made_anew(serve: Serve) -> None:
         assert {path: path.stat().st_mode for path in modes} == modes
         other = scheduler.client().register()
         other.close()
-        assert scheduler.states()[holder.client_id] == "holding"
+        poll_until(lambda: state(scheduler, holder) == "holding", "it is asked", TIMEOUT_SECONDS)
         assert scheduler_process.accepts(run_dir.status_socket)
         assert scheduler_process.accepts(run_dir.legacy_socket)
     assert start(run_dir.root).returncode == 1
+
+
+@pytest.mark.parametrize("which", ["client_socket", "admin_socket"])
+def test_another_ones_socket_in_the_place_of_a_removed_one(serve: Serve, which: str) -> None:
+    """Who listens there is not put out: this scheduler is lost, until the other one is gone."""
+    scheduler = serve()
+    path: Path = getattr(scheduler.run_dir, which)
+    client = scheduler.client().register()
+    scheduler.process.send_signal(signal.SIGSTOP)
+    path.unlink()
+    with listening(path):
+        scheduler.process.send_signal(signal.SIGCONT)
+        [line] = scheduler.logged(LOST)
+        assert f"another scheduler, pid {os.getpid()}, already serves {path}" in str(line["reason"])
+        assert listening_pid(path) == os.getpid()
+    scheduler.logged("files of the run directory were removed; they are there again")
+    assert listening_pid(path) == scheduler.process.pid
+    client.lock()
 
 
 def test_records_outlive_their_files(serve: Serve) -> None:

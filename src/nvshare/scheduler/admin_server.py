@@ -11,6 +11,9 @@ from nvshare.scheduler.api.admin import StatusService
 from nvshare.scheduler.run_dir import Claim, RunDirError
 from nvshare.unix_sockets import grpc_address
 
+_GRACE_SECONDS = 0.5
+"""For calls that are being answered."""
+
 
 class AdminServer:
     """The admin API, or a part of it, at one socket."""
@@ -41,7 +44,7 @@ class AdminServer:
             self._grpc = former
             raise
         await self.start()
-        await former.stop(grace=None)
+        await former.stop(_GRACE_SECONDS)
 
     async def start(self) -> None:
         """Answers from now on."""
@@ -50,7 +53,7 @@ class AdminServer:
     async def stop(self) -> None:
         """Answers no more; who watches sees the end."""
         self._service.stop()
-        await self._grpc.stop(grace=0.5)
+        await self._grpc.stop(_GRACE_SECONDS)
 
     def _new(self) -> grpc.aio.Server:
         server = grpc.aio.server(maximum_concurrent_rpcs=self._at_once)

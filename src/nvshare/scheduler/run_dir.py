@@ -34,6 +34,7 @@ class Claim:
 
     def listen(self, path: Path, mode: int) -> socket.socket:
         """A new listening Unix socket in place of one where nobody listens any more."""
+        _check_nobody_listens(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             path.unlink(missing_ok=True)
@@ -49,7 +50,8 @@ class Claim:
         return listener
 
     def publish(self, made: Path, path: Path, mode: int) -> None:
-        """Gives a socket that somebody else made its mode and its place."""
+        """Gives a socket that somebody else made its mode and its place, where nobody else listens."""
+        _check_nobody_listens(path)
         try:
             made.chmod(mode)
             made.rename(path)

@@ -51,6 +51,7 @@ class Record:
         ``of``: who is recorded, for people.
         """
         self.path = path
+        """Where the scheduler after this one looks for it."""
         self._of = of
         self._log = log
         self._slots: dict[int, int] = {}
