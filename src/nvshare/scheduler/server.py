@@ -265,7 +265,7 @@ class _Running:
             claim,
             admin,
             public,
-            lambda listening: Listener(listening, loop, self._has_room, self._on_accepted, self._peer_log),
+            self._new_listener,
         )
         files = (records.holders, records.swappers)
         self.run_dir_watch = RunDirWatch(
@@ -368,8 +368,12 @@ class _Running:
     def _has_room(self) -> bool:
         return not self._registrar.room.full
 
-    def _on_accepted(self, accepted: socket.socket) -> None:
-        peer = peer_of(accepted)
+    def _new_listener(self, listening: socket.socket, at_host_path: bool) -> Listener:
+        accepted = partial(self._on_accepted, at_host_path)
+        return Listener(listening, self._loop, self._has_room, accepted, self._peer_log)
+
+    def _on_accepted(self, at_host_path: bool, accepted: socket.socket) -> None:
+        peer = peer_of(accepted, at_host_path=at_host_path)
         # Our own probe connects only to see that it can: it must cost nobody a place.
         if peer.pid == os.getpid() or not self._registrar.admits(peer):
             accepted.close()

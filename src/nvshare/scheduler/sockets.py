@@ -27,15 +27,15 @@ class Sockets:
         claim: Claim,
         admin: StatusService,
         public: StatusService,
-        new_listener: Callable[[socket.socket], Listener],
+        new_listener: Callable[[socket.socket, bool], Listener],
     ) -> None:
-        """``public``: the part of the admin API for every user."""
+        """``public``: the part of the admin API for every user. ``new_listener``: also whether it is at the original's path."""
         self._claim = claim
         self._admin = {
             run_dir.admin_socket: (AdminServer(admin, claim, None), _FOR_THE_OWNER),
             run_dir.status_socket: (AdminServer(public, claim, _PUBLIC_CALLS), _FOR_ALL),
         }
-        self._client_paths = (run_dir.client_socket, run_dir.legacy_socket)
+        self._client_paths = {run_dir.client_socket: False, run_dir.legacy_socket: True}
         self._new_listener = new_listener
         self._listeners: list[Listener] = []
 
@@ -52,8 +52,8 @@ class Sockets:
 
     def open_clients(self) -> None:
         """Clients are accepted from now on; RunDirError if they can't be."""
-        for path in self._client_paths:
-            self._listeners.append(self._new_listener(self._claim.listen(path, _FOR_ALL)))
+        for path, at_host_path in self._client_paths.items():
+            self._listeners.append(self._new_listener(self._claim.listen(path, _FOR_ALL), at_host_path))
 
     async def mend(self) -> None:
         """Makes anew those whose files are gone; who is connected stays. RunDirError if one can't be made."""

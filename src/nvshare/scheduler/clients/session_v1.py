@@ -188,7 +188,7 @@ class SessionV1:
         if not may_command(peer):
             reason = f"it sent {message.type.name}, which is only honoured from root outside any pod"
             if peer.outside_pods is None:
-                reason += "; it ended before that could be seen: use nvshare-ctl set instead"
+                reason += "; it ended before that could be seen: use the nvsharectl of this version, or nvshare-ctl set"
             raise PeerError(reason, Fault.COMMAND)
         match message.type:
             case LegacyType.SCHED_OFF:
