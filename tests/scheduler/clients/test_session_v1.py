@@ -215,6 +215,17 @@ def test_in_whose_network_a_socket_is(tmp_path: Path) -> None:
 
 
 @as_root
+def test_set_tq_that_is_very_long(serve: Serve) -> None:
+    """The original's guide recommends it for batches: the longest quantum is set, and a line says so."""
+    scheduler = serve(*LEGACY)
+    scheduler.legacy_client().register()
+    scheduler.legacy_client().send(LegacyType.SET_TQ, "1000000000")
+    (said,) = scheduler.logged("a shorter quantum than was asked for")
+    assert said["asked"] == 1000000000
+    assert scheduler.status().devices[0].quantum_seconds == 86400
+
+
+@as_root
 @pytest.mark.parametrize(("data", "reason"), [("soon", "no whole number"), ("0", "0 s is not allowed"), ("-3", "-3 s")])
 def test_set_tq_with_a_wrong_value(serve: Serve, data: str, reason: str) -> None:
     """The line names the value; nothing changes."""
