@@ -194,7 +194,11 @@ def _scheduler(
     log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
     legacy_device: Annotated[
         str | None,
-        typer.Option(metavar="UUID", parser=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
+        typer.Option(
+            metavar="UUID",
+            parser=_device,
+            help="The GPU of nvshare v0.1.1 clients, which name none. [default: the first]",
+        ),
     ] = None,
     exit_when_idle: Annotated[
         float | None,

@@ -221,9 +221,7 @@ class _Running:
         )
         self._sharing = Sharing(loop, self._dispatcher)
         self._sessions: Mapping[int, SessionFactory] = {
-            legacy.VERSION: lambda connection: SessionV1(
-                connection, self._registrar, self._dispatcher, self._peer_log
-            ),
+            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._peer_log),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
         }
         self._memory = MemoryWatch(
