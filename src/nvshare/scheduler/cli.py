@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare import paths
+from nvshare import paths, switches
 from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel, opened_log
 from nvshare.program import complain
@@ -191,7 +191,10 @@ def _scheduler(
         ),
     ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
-    log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(help="The least severity of what is logged. [default: info; debug with NVSHARE_DEBUG=1]"),
+    ] = None,
     legacy_device: Annotated[
         str | None,
         typer.Option(
@@ -244,8 +247,12 @@ def _scheduler(
         host_memory,
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
+    debug, complaint = switches.read(paths.DEBUG, context.obj)
+    level = log_level or (LogLevel.DEBUG if debug else LogLevel.INFO)
     try:
-        with opened_log(log_format, log_level, sys.stderr) as (log, lines):
+        with opened_log(log_format, level, sys.stderr) as (log, lines):
+            if complaint:
+                log.warning(complaint)
             if any(answers(other) for other in others):
                 log.warning(
                     "another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root)
