@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.nvsharectl import LONGEST_QUANTUM
+from nvshare.ctl.nvsharectl.command_line import LONGEST_QUANTUM
 from nvshare.paths import RunDir
 from nvshare.scheduler.core import settings
 from tests.ctl.admin_server import Answers, example

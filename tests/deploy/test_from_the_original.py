@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nvshare import paths
-from nvshare.ctl import nvsharectl
+from nvshare.ctl.nvsharectl.command_line import LONGEST_QUANTUM, build
 from nvshare.protocol.legacy import MESSAGE_BYTES, LegacyType
 from nvshare.scheduler.cli import app
 from tests.deploy.test_manifests import DEPLOY, ROOT, daemon_set, documents
@@ -33,7 +33,7 @@ def test_options_exist() -> None:
     own = [text for text in QUOTED if not text.startswith("kubectl")]
     named = {option for text in own for option in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", text)}
     assert {"--legacy-device", "-T", "-S", "--set-tq", "--anti-thrash"} <= named
-    assert named <= options(app) | options(nvsharectl.build())
+    assert named <= options(app) | options(build())
 
 
 def test_variables_exist() -> None:
@@ -81,4 +81,4 @@ def test_the_protocol() -> None:
     protocol = PAGE.partition("## The protocol")[2]
     assert all(kind.name in protocol for kind in LegacyType)
     assert f"{MESSAGE_BYTES} bytes" in protocol
-    assert f"{nvsharectl.LONGEST_QUANTUM} seconds" in protocol
+    assert f"{LONGEST_QUANTUM} seconds" in protocol

@@ -1,17 +1,16 @@
-"""nvsharectl: the command of the original nvshare v0.1.1, by the admin API: it says what the scheduler has done."""
+"""The command line of nvsharectl."""
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl.errors import CommandError, ending
+from nvshare.ctl.errors import CommandError
 from nvshare.paths import run_dirs
-from nvshare.program import complain, run_program
+from nvshare.program import complain
 
 NAME = "nvsharectl"
 LONGEST_QUANTUM = 86400
@@ -95,12 +94,3 @@ def _nvsharectl(
                 complain(NAME, f"the longest TQ is {seconds} seconds, and {quantum} are more: setting {seconds}")
             scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=RPC_TIMEOUT)
             print(f"Successfully set the nvshare-scheduler TQ to {seconds} seconds.")
-
-
-def main() -> None:
-    """The console script."""
-    run_program(NAME, ending(NAME, lambda: build()(obj=os.environ, prog_name=NAME)))
-
-
-if __name__ == "__main__":
-    main()
