@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -286,6 +287,21 @@ def test_a_pod_without_capabilities_sees_the_hosts_root(tool: Callable[[str], st
     code = f"from nvshare.scheduler.pods import peer; print(peer.is_outside_pods({os.getpid()}, peer.PROC))"
     limited = [tool("setpriv"), "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", sys.executable, "-c", code]
     assert subprocess.run(limited, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+@as_root
+def test_a_pod_without_capabilities_sees_the_hosts_sockets(tool: Callable[[str], str], tmp_path: Path) -> None:
+    """The kernel lists them for everybody, also those in another network than the scheduler's own."""
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connecting:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        connecting.connect(str(tmp_path / "socket"))
+        with listening.accept()[0] as accepted:
+            asked = f"({os.getpid()},), {os.fstat(accepted.fileno()).st_ino}, peer.PROC"
+            code = f"from nvshare.scheduler.pods import peer; print(peer.is_in_network_of({asked}))"
+            limited = [tool("unshare"), "--net", tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all"]
+            answer = subprocess.run([*limited, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "True\n"
 
 
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_1111_2222_3333_444444444444.slice/x\n"
