@@ -29,7 +29,10 @@ class Sockets:
         public: StatusService,
         new_listener: Callable[[socket.socket, bool], Listener],
     ) -> None:
-        """``public``: the part of the admin API for every user. ``new_listener``: also whether it is at the original's path."""
+        """``public``: the part of the admin API for every user.
+
+        ``new_listener`` is also told whether the socket is at the original's path.
+        """
         self._claim = claim
         self._admin = {
             run_dir.admin_socket: (AdminServer(admin, claim, None), _FOR_THE_OWNER),
