@@ -141,9 +141,10 @@ def _make_log(log_format: LogFormat, level: LogLevel, lines: LogLines, *, colors
             processors.append(structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain))
         case _:
             assert_never(log_format)
+    # Bound at once: what wrap_logger answers would do that anew for every line, also for those that are left out.
     log: Log = structlog.wrap_logger(
         structlog.WriteLogger(lines),  # type: ignore[arg-type]
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level.value),
-    )
+    ).bind()
     return log
