@@ -5,75 +5,21 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
 
-import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.kubelet import podresources_v1_pb2 as api
-from nvshare.kubelet.podresources_v1_pb2_grpc import (
-    PodResourcesListerServicer,
-    add_PodResourcesListerServicer_to_server,
-)
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.scheduler.api.pages import figures
+from tests.scheduler.kubelet import Kubelet, answering
 from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
 GPU = "GPU-6e767368-6172-6500-0000-000000000001"
-
-
-class Kubelet(PodResourcesListerServicer):
-    """Says that these containers hold these devices, or refuses."""
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[str, str, str], list[str]] = {}
-        self.refuses = False
-        self.asked = 0
-
-    def List(self, request: api.ListPodResourcesRequest, context: Any) -> api.ListPodResourcesResponse:  # noqa: N802
-        self.asked += 1
-        if self.refuses:
-            _refuse(context)
-        return api.ListPodResourcesResponse(
-            pod_resources=[
-                api.PodResources(
-                    namespace=namespace,
-                    name=pod,
-                    containers=[
-                        api.ContainerResources(
-                            name=container,
-                            devices=[api.ContainerDevices(resource_name="nvshare.com/gpu", device_ids=ids)],
-                        )
-                    ],
-                )
-                for (namespace, pod, container), ids in self.held.items()
-            ]
-        )
-
-
-def _refuse(context: Any) -> NoReturn:
-    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "not now")
-    raise AssertionError("abort raises")
-
-
-@contextmanager
-def answering(kubelet: Kubelet, address: Path) -> Iterator[None]:
-    """A kubelet from start to stop."""
-    server = grpc.server(ThreadPoolExecutor(1))
-    add_PodResourcesListerServicer_to_server(kubelet, server)
-    server.add_insecure_port(f"unix:{address}")
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop(None).wait()
 
 
 @pytest.fixture

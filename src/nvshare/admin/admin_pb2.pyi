@@ -383,6 +383,7 @@ class Device(_message.Message):
     SWAPPING_FIELD_NUMBER: _builtins.int
     MIX_FIELD_NUMBER: _builtins.int
     AWAITED_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_BY_OTHERS_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -415,6 +416,10 @@ class Device(_message.Message):
     def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___AwaitedHolder]:
         """While recovering: the holders that the device waits for."""
 
+    @_builtins.property
+    def allocations_by_others(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
+        """While containers hold virtual devices of this GPU: the containers to which another device plugin gave it, too."""
+
     def __init__(
         self,
         *,
@@ -433,10 +438,11 @@ class Device(_message.Message):
         swapping: Global___Swapping | None = ...,
         mix: Global___Mix | None = ...,
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
+        allocations_by_others: _abc.Iterable[Global___Allocation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
@@ -875,6 +881,9 @@ class Allocation(_message.Message):
 
     IDENTITY_FIELD_NUMBER: _builtins.int
     VIRTUAL_DEVICE_IDS_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    """As another device plugin calls what it gave, such as nvidia.com/gpu. Empty: virtual devices of nvshare's."""
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -884,10 +893,11 @@ class Allocation(_message.Message):
         *,
         identity: Global___Identity | None = ...,
         virtual_device_ids: _abc.Iterable[_builtins.str] | None = ...,
+        resource: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "resource", b"resource", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

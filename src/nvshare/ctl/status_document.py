@@ -37,6 +37,7 @@ def _to_device(document: Document) -> admin_pb2.Device:
             document,
             clients=_to_client,
             allocations_without_client=_to_allocation,
+            allocations_by_others=_to_allocation,
             awaited=_to_awaited,
             swapping=_to_swapping,
             mix=_to_mix,
@@ -116,6 +117,9 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "awaited": [{"pid": holder.pid, "command": holder.command} for holder in device.awaited],
         "clients": [_of_client(client) for client in device.clients],
         "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
+        "allocations_by_others": [
+            {**_of_allocation(entry), "resource": entry.resource} for entry in device.allocations_by_others
+        ],
     }
 
 

@@ -293,3 +293,7 @@ def _allocations(device: admin_pb2.Device) -> Iterable[RenderableType]:
         yield Text.assemble(
             ("allocated, no client: ", "yellow"), escape(_place(entry.identity) or "unknown container"), f", {amount}"
         )
+    for entry in device.allocations_by_others:
+        yield Text.assemble(
+            (f"given by {entry.resource}, too: ", "yellow"), escape(_place(entry.identity) or "unknown container")
+        )

@@ -1,4 +1,4 @@
-"""Asks kubelet every few seconds which containers hold virtual devices, and remembers its last answer."""
+"""Asks kubelet every few seconds which containers were given which devices, and remembers its last answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from nvshare.log import Log
+from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
-from nvshare.scheduler.pods.allocations import Holding, without_client
-from nvshare.scheduler.pods.pod_resources import KubeletError, read_holdings
+from nvshare.scheduler.pods.allocations import Holding, Listed, given_twice, without_client
+from nvshare.scheduler.pods.pod_resources import KubeletError, read_containers
 from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 3.0
+_SHORTEST_SECONDS = 0.5
+"""Between an answer and the next question when a client came of which nothing is known."""
 
 
 class AllocationWatch:
@@ -28,18 +31,25 @@ class AllocationWatch:
         dispatcher: Dispatcher,
         device: Callable[[bytes], NamedDevice],
         socket: Path,
+        strangers: Strangers,
         log: Log,
     ) -> None:
-        """``device``: what is known of the GPU with these 16 bytes as its UUID."""
+        """``device``: what is known of the GPU with these 16 bytes as its UUID. ``strangers`` are told every answer."""
         self._loop = loop
         self._worker = worker
         self._dispatcher = dispatcher
         self._device = device
         self._socket = socket
+        self._strangers = strangers
         self._log = log
         self._failing = False
-        self._holdings: tuple[Holding, ...] = ()
-        self._timer = loop.call_soon(self._ask)
+        self._containers: tuple[Listed, ...] = ()
+        self._told: set[tuple[str, str, str]] = set()
+        """The devices, with the pods to which another plugin gave them, that were logged."""
+        self._answered_at = float("-inf")
+        self._asking = self._wanted = False
+        self._timer = loop.call_later(0, self._ask)
+        strangers.ask_soon = self._ask_soon
 
     def stop(self) -> None:
         """Asks no more."""
@@ -48,18 +58,32 @@ class AllocationWatch:
     def without_client(self) -> dict[str, list[Holding]]:
         """The containers that hold virtual devices of a device and have no client on it, by device."""
         clients = self._dispatcher.clients.values()
-        return without_client(self._holdings, ((each.device, each.description.identity) for each in clients))
+        holdings = (held for each in self._containers for held in each.holdings)
+        return without_client(holdings, ((each.device, each.description.identity) for each in clients))
+
+    def given_twice(self) -> dict[str, list[Holding]]:
+        """What another plugin gave of the devices of which containers hold virtual devices, by device."""
+        return given_twice(self._containers)
+
+    def _ask_soon(self) -> None:
+        self._wanted = True
+        if not self._asking:
+            self._wait()
 
     def _ask(self) -> None:
+        self._asking, self._wanted = True, False
+        self._strangers.asking()
         self._worker.submit(self._read, self._answered)
 
-    def _read(self) -> tuple[Holding, ...] | KubeletError:
+    def _read(self) -> tuple[Listed, ...] | KubeletError:
         try:
-            return read_holdings(self._socket)
+            return read_containers(self._socket)
         except KubeletError as error:
             return error
 
-    def _answered(self, answer: tuple[Holding, ...] | KubeletError) -> None:
+    def _answered(self, answer: tuple[Listed, ...] | KubeletError) -> None:
+        self._asking = False
+        self._answered_at = self._loop.time()
         # While kubelet restarts, its last answer is still true.
         if isinstance(answer, KubeletError):
             if not self._failing:
@@ -71,13 +95,45 @@ class AllocationWatch:
             self._failing = True
         else:
             self._failing = False
-            self._take(tuple(filter(None, map(self._known, answer))))
-        self._timer = self._loop.call_later(_INTERVAL_SECONDS, self._ask)
+            self._take(tuple(map(self._named, answer)))
+        self._wait()
 
-    def _take(self, holdings: tuple[Holding, ...]) -> None:
-        if holdings != self._holdings:
-            self._holdings = holdings
+    def _wait(self) -> None:
+        self._timer.cancel()
+        seconds = _SHORTEST_SECONDS if self._wanted else _INTERVAL_SECONDS
+        self._timer = self._loop.call_at(self._answered_at + seconds, self._ask)
+
+    def _take(self, containers: tuple[Listed, ...]) -> None:
+        if containers != self._containers:
+            self._containers = containers
+            self._tell()
             self._dispatcher.announce()
+        self._strangers.answered(containers)
+
+    def _tell(self) -> None:
+        """Logs what is given out twice now and was not before."""
+        told = set()
+        for device, holdings in self.given_twice().items():
+            for each in holdings:
+                what = (device, each.namespace, each.pod)
+                if what not in self._told | told:
+                    self._log.warning(
+                        "another device plugin gave a GPU that nvshare shares to a pod, and neither knows of the other",
+                        device=device,
+                        namespace=each.namespace,
+                        pod=each.pod,
+                        resource=each.resource,
+                        remedy="let only one of them offer the GPU: NVSHARE_DEVICES of nvshare-device-plugin, or remove "
+                        "the other one from this node",
+                    )
+                told.add(what)
+        self._told = told
+
+    def _named(self, container: Listed) -> Listed:
+        """The container with its devices under their names here; makes those known that nvshare shares."""
+        holdings = tuple(filter(None, map(self._known, container.holdings)))
+        others = (replace(each, device=self._device(names.device_bytes(each.device)).name) for each in container.others)
+        return replace(container, holdings=holdings, others=tuple(others))
 
     def _known(self, holding: Holding) -> Holding | None:
         """The holding under its device's name here, and makes the device known; None if that can't be."""

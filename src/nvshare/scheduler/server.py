@@ -35,6 +35,7 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients.sharing import Sharing
+from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
@@ -202,9 +203,11 @@ class _Running:
             _HALF_FRAME_SECONDS,
             lambda peer: peer.drop(f"half a frame for {_HALF_FRAME_SECONDS:g} s", Fault.HALF_FRAME),
         )
+        self._sent_away = Deadlines[Connection](loop, settings.grace_seconds, Connection.close)
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._memberships = Memberships(self._dispatcher, choices, log)
+        strangers = Strangers()
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
@@ -214,6 +217,8 @@ class _Running:
                 loop, Worker(loop, "describe"), partial(describe, names=RememberedNames(pod_names.names_of).names_of)
             ),
             self._unregistered,
+            self._sent_away,
+            strangers,
             self._awaited,
             self._swapping,
             self._memberships,
@@ -240,6 +245,7 @@ class _Running:
             self._dispatcher,
             self._registrar.device,
             options.pod_resources,
+            strangers,
             log,
         )
         for gpu in known.by_uuid.values():
@@ -250,6 +256,7 @@ class _Running:
             service(
                 self._dispatcher,
                 self._allocations.without_client,
+                self._allocations.given_twice,
                 known.by_uuid,
                 self._memory.measured,
                 self._awaited.on,
@@ -300,6 +307,7 @@ class _Running:
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
+        self._sent_away.stop()
         self._dispatcher.stop()
         for connection in self._registrar.room:
             connection.abandon()
@@ -343,6 +351,7 @@ class _Running:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
             {device: len(holdings) for device, holdings in self._allocations.without_client().items()},
+            {device: len(holdings) for device, holdings in self._allocations.given_twice().items()},
             self._registrar.room.count,
             self._registrar.room.most,
             Counter(self._registrar.drops),

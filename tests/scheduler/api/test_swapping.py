@@ -91,7 +91,7 @@ DEVICE = DeviceSnapshot(
 
 def figures_of(device: DeviceSnapshot) -> dict[str, float]:
     """What the metrics say of a device, and of host memory."""
-    snapshot = SchedulerSnapshot((device,), {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
+    snapshot = SchedulerSnapshot((device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
     registry = CollectorRegistry()
     registry.register(SchedulerCollector("1", lambda: snapshot))
     lines = (line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")

@@ -44,6 +44,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self,
         dispatcher: Dispatcher,
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
+        given_twice: Callable[[], Mapping[str, Sequence[Holding]]],
         gpus: Mapping[str, Gpu],
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
@@ -54,12 +55,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
     ) -> None:
         """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
 
+        ``given_twice``: what other plugins gave of the devices that nvshare shares, by device.
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
         device waits for. ``set_terms``: of a container, and which ones to take back.
         ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
+        self._given_twice = given_twice
         self._gpus = gpus
         self._measured = measured
         self._awaited = awaited
@@ -143,7 +146,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
 
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
-        unused = self._unused()
+        unused, given_twice = self._unused(), self._given_twice()
         host_memory = self._dispatcher.host_memory()
         return admin_pb2.Status(
             version=self._version,
@@ -158,6 +161,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     each.device in self._measured,
                     clients,
                     unused.get(each.device, ()),
+                    given_twice.get(each.device, ()),
                     self._awaited(each.device),
                 )
                 for each in self._dispatcher.snapshot()

@@ -56,12 +56,18 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         "Containers that hold a virtual device of the GPU and have no client on it.",
         labels=["gpu"],
     )
+    twice = GaugeMetricFamily(
+        "nvshare_allocations_by_others",
+        "Containers to which another device plugin gave the GPU while containers hold virtual devices of it.",
+        labels=["gpu"],
+    )
     for device in snapshot.devices:
         for state in ShownState:
             clients.add_metric([device.device, state.value], _count(device, state))
         for choice in Policy:
             policy.add_metric([device.device, choice.value], device.policy is choice)
         missing.add_metric([device.device], snapshot.allocations_without_client.get(device.device, 0))
+        twice.add_metric([device.device], snapshot.allocations_by_others.get(device.device, 0))
     ratio = GaugeMetricFamily(
         "nvshare_together_ratio", "What clients do together, measured by what they do in turns.", labels=["gpu"]
     )
@@ -74,7 +80,7 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         turns.add_metric([device.device], device.mix.turns)
         if device.mix.ratio is not None:
             ratio.add_metric([device.device], device.mix.ratio)
-    yield from (clients, policy, missing, ratio, turns)
+    yield from (clients, policy, missing, twice, ratio, turns)
 
 
 def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:

@@ -16,6 +16,8 @@ class SchedulerSnapshot:
     devices: tuple[DeviceSnapshot, ...]
     allocations_without_client: Mapping[str, int]
     """Containers by device; devices without any may be left out."""
+    allocations_by_others: Mapping[str, int]
+    """The same of containers to which another plugin gave a device that nvshare shares."""
     connections: int
     connections_limit: int
     """How many there can be."""

@@ -27,9 +27,10 @@ def device_message(
     measured: bool,
     clients: Mapping[int, RegisteredClient],
     unused: Iterable[Holding],
+    given_twice: Iterable[Holding],
     awaited: Iterable[Recorded],
 ) -> admin_pb2.Device:
-    """A device, its clients, its ``unused`` holdings and the holders that it waits for.
+    """A device, its clients, its ``unused`` holdings, those of other plugins and the holders that it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
     known.
@@ -49,6 +50,7 @@ def device_message(
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
+        allocations_by_others=[_allocation_message(holding) for holding in given_twice],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
@@ -147,7 +149,9 @@ def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
 
 def _allocation_message(holding: Holding) -> admin_pb2.Allocation:
     holder = Identity(holding.namespace, holding.pod, holding.container, Source.KUBELET)
-    return admin_pb2.Allocation(identity=_identity_message(holder), virtual_device_ids=holding.virtual_device_ids)
+    return admin_pb2.Allocation(
+        identity=_identity_message(holder), virtual_device_ids=holding.virtual_device_ids, resource=holding.resource
+    )
 
 
 def _identity_message(identity: Identity) -> admin_pb2.Identity | None:

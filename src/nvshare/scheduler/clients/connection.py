@@ -161,6 +161,12 @@ class Connection:
         if session is not None:
             session.closed()
 
+    def pass_to(self, session: Session) -> None:
+        """The session ends as if the connection had ended; what comes from now on is for the other one."""
+        former, self._session = self._session, session
+        if former is not None:
+            former.closed()
+
     def abandon(self) -> None:
         """Ends the connection because the scheduler ends; nobody is told."""
         self._session = None

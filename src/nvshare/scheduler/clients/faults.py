@@ -20,6 +20,8 @@ class Fault(Enum):
     """It does not read what it is sent."""
     DEVICE = "device"
     """There is no device for it."""
+    NOT_GIVEN = "not-given"
+    """It is on a GPU that kubelet did not give to its container."""
     CROWDED = "crowded"
     """Its process or its user has too many connections, or another one needed its place."""
     COMMAND = "command"

@@ -12,9 +12,13 @@ from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.clients.room import NoPlaceError, Room
+from nvshare.scheduler.clients.sent_away import SentAway
+from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
+from nvshare.scheduler.core.actions import Revoke
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
+from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
@@ -41,6 +45,8 @@ class Registrar:
         epoch: int,
         descriptions: Descriptions,
         unregistered: Deadlines[Connection],
+        sent_away: Deadlines[Connection],
+        strangers: Strangers,
         awaited: Awaited,
         swapping: Swapping,
         memberships: Memberships,
@@ -54,12 +60,16 @@ class Registrar:
         self._said_legacy_device = False
         self._descriptions = descriptions
         self._unregistered = unregistered
+        self._sent_away = sent_away
+        self._strangers = strangers
         self._awaited = awaited
         self._swapping = swapping
         self._memberships = memberships
         self._log = log
         self.room = Room[Connection](0)
         self.drops: Counter[Fault] = Counter()
+        self._unwanted: set[int] = set()
+        """Clients that are about to be gone, and not to come back."""
 
     def admits(self, peer: Peer) -> bool:
         """Makes a place for one more connection of this peer; False, with one log line, when it gets none."""
@@ -115,22 +125,24 @@ class Registrar:
     def register(self, registration: Registration, event: ClientRegistered) -> None:
         """Registers a client, which the event numbers, and says so to it; PeerError when it can't be registered."""
         connection, device = registration.connection, registration.device
+        process = Process(device.name, connection.peer.pid, start_time(connection.peer.pid))
+        self._strangers.check(process)
         client = RegisteredClient(
             registration.receiver,
             device.name,
             registration.protocol_version,
             registration.backend,
-            connection.peer.pid,
+            process.pid,
             hinted(connection.peer, registration.hints),
-            started=start_time(connection.peer.pid),
+            started=process.started,
         )
         if not device.listed and not self._dispatcher.knows(device.name):
             self._add_unlisted(device.name, connection.peer)
         self._dispatcher.make_known(device.name, device.total_bytes)
         holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
-        process = Process(device.name, client.pid, client.started)
         standing = self._awaited.standing(process, event.grant if holds else None)
-        event = replace(event, recorded_grant=standing.recorded_grant, doubted=standing.doubted)
+        doubted = standing.doubted or self._strangers.is_shared(device.name)
+        event = replace(event, recorded_grant=standing.recorded_grant, doubted=doubted)
         self._swapping.comes(event.client, client)
         try:
             self._dispatcher.register(client, event, lambda: connection.send(registration.welcome))
@@ -155,8 +167,44 @@ class Registrar:
                 protocol=registration.protocol_version,
                 claimed=event.claimed.value,
             )
+            # It may have left, or have been told to, meanwhile.
+            if event.client in self._dispatcher.clients:
+                self._strangers.described(
+                    event.client, process, description, lambda given: self._send_away(event.client, connection, given)
+                )
 
         self._descriptions.ask(event.client, connection.peer, registration.hints, described)
+
+    def _send_away(self, number: int, connection: Connection, given: frozenset[str]) -> None:
+        """A client is on a device that its container was not ``given``: it holds and waits no longer.
+
+        One that held may really run there. It is told to stop, and is heard until it has; meanwhile nobody waits for
+        it. It will connect again, and be refused then.
+        """
+        client = self._dispatcher.clients[number]
+        shown, held = client.description, self._dispatcher.client(number).state
+        self.dropped(Fault.NOT_GIVEN)
+        self._log.warning(
+            "sent a client away: kubelet did not give this GPU to its container",
+            client=number,
+            pid=shown.pid,
+            command=shown.command,
+            namespace=shown.identity.namespace,
+            pod=shown.identity.pod,
+            container=shown.identity.container,
+            device=client.device,
+            given=sorted(given),
+            state=held.value,
+            remedy="the pod must not set NVIDIA_VISIBLE_DEVICES, and not be privileged",
+        )
+        self._unwanted.add(number)
+        if held in (ShownState.IDLE, ShownState.WAITING):
+            connection.close()
+            return
+        if held is ShownState.HOLDING:
+            client.receiver.deliver(Revoke(number, client.recorded_grant))
+        self._sent_away.begin(connection)
+        connection.pass_to(SentAway(connection, client.protocol_version, lambda: self._sent_away.end(connection)))
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus.all():
@@ -182,9 +230,12 @@ class Registrar:
 
     def remove(self, number: int) -> None:
         """The connection of a client ended."""
-        client = self._dispatcher.remove(number, self._awaited.lost)
+        wanted = number not in self._unwanted
+        self._unwanted.discard(number)
+        client = self._dispatcher.remove(number, lambda holder: wanted and self._awaited.lost(holder))
         self._swapping.left(number, client)
         self._memberships.left(number)
+        self._strangers.left(number)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)

@@ -1,20 +1,24 @@
-"""Which containers hold virtual devices, and which of them have no client. Pure."""
+"""What kubelet gave to which containers, and which of them have no client. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.pods.identity import Identity, Source
 
+_GPU = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?![0-9a-fA-F]).*")
+"""The form of the ids of plugins that give GPUs by their UUIDs; what follows tells parts of one GPU apart."""
 _VIRTUAL_DEVICE = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F-]{36})__[0-9]+")
 """The form of the ids that nvshare's device plugin gives, whatever its resource is called; others' differ."""
+_GIVES_GPUS = re.compile(r"nvidia\.com/(?:gpu|mig-).*|gpu\.nvidia\.com")
+"""NVIDIA's names of resources, and of drivers of claims, that give GPUs; not all say which ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The virtual devices of one GPU that one container holds."""
+    """What one container holds of one GPU."""
 
     namespace: str
     pod: str
@@ -22,6 +26,43 @@ class Holding:
     device: str
     """The GPU's UUID."""
     virtual_device_ids: tuple[str, ...]
+    resource: str = ""
+    """As another plugin calls it; empty: virtual devices of nvshare's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One container that kubelet lists, and the GPUs that it was given."""
+
+    namespace: str
+    pod: str
+    container: str
+    holdings: tuple[Holding, ...] = ()
+    """Of nvshare's virtual devices, one for each GPU."""
+    others: tuple[Holding, ...] = ()
+    """Of other plugins' devices, one for each GPU and resource."""
+    is_clear: bool = True
+    """False: it may have been given GPUs of which kubelet does not say which ones they are."""
+
+
+def listed(
+    namespace: str, pod: str, container: str, devices: Mapping[str, Iterable[str]], drivers: Iterable[str]
+) -> Listed:
+    """A container with the ids of its devices by resource, and the ``drivers`` of what it was given by claims."""
+    others: list[Holding] = []
+    is_clear = not any(map(_GIVES_GPUS.fullmatch, drivers))
+    for resource, ids in sorted(devices.items()):
+        by_device: dict[str, list[str]] = {}
+        for device_id in sorted(ids):
+            if _VIRTUAL_DEVICE.fullmatch(device_id):
+                continue
+            if match := _GPU.fullmatch(device_id):
+                by_device.setdefault(match[1], []).append(device_id)
+            elif _GIVES_GPUS.fullmatch(resource):
+                is_clear = False
+        others += [Holding(namespace, pod, container, gpu, tuple(ids), resource) for gpu, ids in by_device.items()]
+    holdings = holdings_of(namespace, pod, container, (each for ids in devices.values() for each in ids))
+    return Listed(namespace, pod, container, holdings, tuple(others), is_clear)
 
 
 def holdings_of(namespace: str, pod: str, container: str, device_ids: Iterable[str]) -> tuple[Holding, ...]:
@@ -31,6 +72,37 @@ def holdings_of(namespace: str, pod: str, container: str, device_ids: Iterable[s
         if match := _VIRTUAL_DEVICE.fullmatch(device_id):
             by_device.setdefault(match[1], []).append(device_id)
     return tuple(Holding(namespace, pod, container, device, tuple(ids)) for device, ids in by_device.items())
+
+
+def given_devices(containers: Sequence[Listed], identity: Identity) -> frozenset[str] | None:
+    """The GPUs that a client with this identity may use; None: that can't be told from these containers.
+
+    It can be told of containers in which kubelet gave out virtual devices. A container that has none of them may use
+    what its pod has. Kubelet lists no init containers, and none that came into the pod later: their GPUs are not known.
+    """
+    if identity.source is not Source.KERNEL or not identity.namespace:
+        return None
+    of_pod = [each for each in containers if (each.namespace, each.pod) == (identity.namespace, identity.pod)]
+    if identity.container:
+        own = [each for each in of_pod if each.container == identity.container]
+        if not own:
+            return None
+        if any(each.holdings for each in own):
+            of_pod = own
+    if not any(each.holdings for each in of_pod) or not all(each.is_clear for each in of_pod):
+        return None
+    return frozenset(held.device for each in of_pod for held in (*each.holdings, *each.others))
+
+
+def given_twice(containers: Iterable[Listed]) -> dict[str, list[Holding]]:
+    """What other plugins gave of the GPUs of which containers hold virtual devices too, by device."""
+    containers = list(containers)
+    shared = {held.device for each in containers for held in each.holdings}
+    found: dict[str, list[Holding]] = {}
+    for other in (held for each in containers for held in each.others):
+        if other.device in shared:
+            found.setdefault(other.device, []).append(other)
+    return found
 
 
 def without_client(holdings: Iterable[Holding], clients: Iterable[tuple[str, Identity]]) -> dict[str, list[Holding]]:

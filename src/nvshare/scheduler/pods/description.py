@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nvshare.paths import HOST_LOGS
 from nvshare.scheduler.pods import cgroups
+from nvshare.scheduler.pods.cgroups import Place
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.pods.peer import PROC, Peer, command_of
 from nvshare.scheduler.pods.pod_names import NamesOf, names_of
@@ -36,6 +37,8 @@ class Description:
     """As the process itself and its neighbours see it; 0: not known."""
     namespaces: str | None = None
     """The same text for processes that see each other: empty in this one's pid namespace. None: not known."""
+    place: Place | None = None
+    """The container in which the kernel keeps it; None: in no pod, or not known."""
 
 
 Describe = Callable[[Peer, Hints], Description]
@@ -53,13 +56,15 @@ def describe(
     known = hinted(peer, hints)
     if not peer.pid:
         return known
-    own_pid, namespaces = _place(peer.pid, proc)
+    own_pid, namespaces = _pids(peer.pid, proc)
+    place = _place(peer.pid, proc)
     return replace(
         known,
         command=command_of(peer.pid, proc) or known.command,
-        identity=_identity(peer.pid, proc, logs, names),
+        identity=Identity() if place is None else _identity(place, logs, names),
         own_pid=own_pid,
         namespaces=namespaces,
+        place=place,
     )
 
 
@@ -70,7 +75,7 @@ def hinted(peer: Peer, hints: Hints) -> Description:
     return Description(peer.pid or hints.pid, hints.command, identity, peer.uid)
 
 
-def _place(pid: int, proc: Path) -> tuple[int, str | None]:
+def _pids(pid: int, proc: Path) -> tuple[int, str | None]:
     """The pid by which a process knows itself, and the text that it shares with those who see it; see Description.
 
     The kernel shows a process's namespaces only to who may trace it, but its pids in all of them, and its cgroup, to
@@ -85,13 +90,14 @@ def _place(pid: int, proc: Path) -> tuple[int, str | None]:
         return 0, None
 
 
-def _identity(pid: int, proc: Path, logs: Path, names_of: NamesOf) -> Identity:
+def _place(pid: int, proc: Path) -> Place | None:
     try:
-        place = cgroups.place_of((proc / str(pid) / "cgroup").read_text())
+        return cgroups.place_of((proc / str(pid) / "cgroup").read_text())
     except (OSError, UnicodeDecodeError):
-        return Identity()
-    if place is None:
-        return Identity()
+        return None
+
+
+def _identity(place: Place, logs: Path, names_of: NamesOf) -> Identity:
     names = names_of(place, logs)
     if names is None:
         return Identity(pod=place.pod_uid, source=Source.KERNEL)

@@ -1,4 +1,4 @@
-"""Asks kubelet which containers hold which devices. Everything here may block: call it in a worker."""
+"""Asks kubelet which containers were given which devices. Everything here may block: call it in a worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import grpc
 
 from nvshare.kubelet import podresources_v1_pb2 as api
 from nvshare.kubelet.podresources_v1_pb2_grpc import PodResourcesListerStub
-from nvshare.scheduler.pods.allocations import Holding, holdings_of
+from nvshare.scheduler.pods.allocations import Listed, listed
 
 _ANSWER_SECONDS = 5.0
 _LONGEST_MESSAGE = 64 << 20
@@ -19,8 +19,8 @@ class KubeletError(Exception):
     """kubelet's socket is there and gives no answer; the message says why."""
 
 
-def read_holdings(socket: Path) -> tuple[Holding, ...]:
-    """What every container on the node holds; nothing where there is no kubelet. KubeletError if it does not answer."""
+def read_containers(socket: Path) -> tuple[Listed, ...]:
+    """Every container that kubelet lists; nothing where there is no kubelet. KubeletError if it does not answer."""
     try:
         socket.stat()
     except OSError:  # also: a user's scheduler, which may not look
@@ -31,14 +31,13 @@ def read_holdings(socket: Path) -> tuple[Holding, ...]:
             answer = PodResourcesListerStub(channel).List(api.ListPodResourcesRequest(), timeout=_ANSWER_SECONDS)
         except grpc.RpcError as error:
             raise KubeletError(f"{error.code().name}: {error.details()}") from error
-    return tuple(
-        holding
-        for pod in answer.pod_resources
-        for container in pod.containers
-        for holding in holdings_of(
-            pod.namespace,
-            pod.name,
-            container.name,
-            (device_id for devices in container.devices for device_id in devices.device_ids),
-        )
-    )
+    return tuple(_listed(pod, container) for pod in answer.pod_resources for container in pod.containers)
+
+
+def _listed(pod: api.PodResources, container: api.ContainerResources) -> Listed:
+    devices: dict[str, list[str]] = {}
+    for each in container.devices:
+        # One entry for each NUMA node.
+        devices.setdefault(each.resource_name, []).extend(each.device_ids)
+    drivers = [claim.driver_name for claims in container.dynamic_resources for claim in claims.claim_resources]
+    return listed(pod.namespace, pod.name, container.name, devices, drivers)
