@@ -149,6 +149,13 @@ def example() -> admin_pb2.Status:
                 virtual_device_ids=["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
             )
         ],
+        allocations_by_others=[
+            admin_pb2.Allocation(
+                identity=admin_pb2.Identity(namespace="vision", pod="whole", container="c", source="kubelet"),
+                virtual_device_ids=["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a"],
+                resource="nvidia.com/gpu",
+            )
+        ],
     )
     quiet = admin_pb2.Device(
         uuid="GPU-00000000-0000-0000-0000-000000000001",

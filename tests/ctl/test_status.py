@@ -110,6 +110,16 @@ DOCUMENT = {
                     "virtual_device_ids": ["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a__3"],
                 }
             ],
+            "allocations_by_others": [
+                {
+                    "namespace": "vision",
+                    "pod": "whole",
+                    "container": "c",
+                    "identity_source": "kubelet",
+                    "virtual_device_ids": ["GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a"],
+                    "resource": "nvidia.com/gpu",
+                }
+            ],
         },
         {
             "index": None,
@@ -157,6 +167,7 @@ DOCUMENT = {
                 }
             ],
             "allocations_without_client": [],
+            "allocations_by_others": [],
         },
     ],
 }

@@ -44,9 +44,13 @@ class ClientProcess:
 
     def connect(self, scheduler: Scheduler) -> WireClient:
         """A connection of this process; it ends when this end of it is closed."""
+        return scheduler.client(self.connection(scheduler))
+
+    def connection(self, scheduler: Scheduler) -> socket.socket:
+        """The same as a socket, of whoever takes it."""
         self._orders.send(os.fsencode(scheduler.run_dir.client_socket))
         _data, descriptors, _flags, _address = socket.recv_fds(self._orders, 1, 1)
-        return scheduler.client(socket.socket(fileno=descriptors[0]))
+        return socket.socket(fileno=descriptors[0])
 
     def stop(self) -> None:
         """As Ctrl-Z would; returns when it stands still."""

@@ -19,6 +19,7 @@ from tests.scheduler.kubelet import Kubelet, answering
 from tests.scheduler.wire_client import DEVICE, GIB, TIMEOUT_SECONDS, Scheduler
 
 Serve = Callable[..., Scheduler]
+TWICE = "another device plugin gave a GPU that nvshare shares to a pod, and neither knows of the other"
 GPU = "GPU-6e767368-6172-6500-0000-000000000001"
 
 
@@ -57,6 +58,26 @@ def test_containers_without_a_client(serve: Serve, address: Path) -> None:
         assert scheduler.status().devices[0].total_bytes == 16 * GIB
         kubelet.held.clear()
         poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", TIMEOUT_SECONDS)
+
+
+def test_a_gpu_that_two_plugins_gave_out(serve: Serve, address: Path) -> None:
+    """The status and a metric show to whom the other one gave it, and the log has said so."""
+    kubelet = Kubelet()
+    kubelet.held["n", "ours", "c"] = [f"{GPU}__3"]
+    kubelet.others["n", "theirs", "c"] = {"nvidia.com/gpu": [f"{GPU}::1"]}
+    with answering(kubelet, address):
+        scheduler = serve("--pod-resources", str(address), "--metrics-address=127.0.0.1:0")
+        [line] = scheduler.logged(TWICE)
+        assert (line["pod"], line["device"], line["resource"]) == ("theirs", GPU, "nvidia.com/gpu")
+        (device,) = scheduler.status().devices
+        assert list(device.allocations_by_others) == [
+            admin_pb2.Allocation(
+                identity=admin_pb2.Identity(namespace="n", pod="theirs", container="c", source="kubelet"),
+                virtual_device_ids=[f"{GPU}::1"],
+                resource="nvidia.com/gpu",
+            )
+        ]
+        assert figures(scheduler)[f'nvshare_allocations_by_others{{gpu="{GPU}"}}'] == 1
 
 
 def test_watchers_hear_of_it(serve: Serve, address: Path) -> None:

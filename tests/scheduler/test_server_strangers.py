@@ -12,17 +12,21 @@ import pytest
 from nvshare import scheduler_process
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
+from nvshare.protocol.legacy import LegacyType
 from tests.polling import poll_until
+from tests.scheduler.api.pages import figures
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.kubelet import Kubelet, Node, answering
-from tests.scheduler.wire_client import DEVICE, OTHER_DEVICE, TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
+from tests.scheduler.wire_client import DEVICE, OTHER_DEVICE, TIMEOUT_SECONDS, Scheduler, WireClient
 
 A = "GPU-6e767368-6172-6500-0000-000000000001"
 B = "GPU-6e767368-6172-6500-0000-000000000002"
 HUGE_GRANT = (1 << 63) - 1
 REFUSED = f"kubelet gave this container other GPUs than {A}"
+SENT_AWAY = "sent a client away: kubelet did not give this GPU to its container"
 
 Spawn = Callable[..., ClientProcess]
+Start = Callable[..., Scheduler]
 
 
 @pytest.fixture
@@ -58,24 +62,192 @@ def kubelet(run_dir: RunDir) -> Iterator[Kubelet]:
 
 
 @pytest.fixture
-def scheduler(serve: Callable[..., Scheduler], node: Node, kubelet: Kubelet, run_dir: RunDir) -> Scheduler:
-    """One that knows what kubelet says."""
-    scheduler = serve(
-        "--policy=exclusive", "--metrics-address=127.0.0.1:0", f"--pod-resources={run_dir.root / 'kubelet.sock'}"
+def start(serve: Callable[..., Scheduler], node: Node, kubelet: Kubelet, run_dir: RunDir) -> Start:
+    """Starts schedulers with more options that know what kubelet says."""
+
+    def begin(*options: str) -> Scheduler:
+        socket = f"--pod-resources={run_dir.root / 'kubelet.sock'}"
+        scheduler = serve("--policy=exclusive", "--metrics-address=127.0.0.1:0", socket, *options)
+        poll_until(lambda: len(scheduler.status().devices) == 2, "kubelet's word has come", TIMEOUT_SECONDS)
+        return scheduler
+
+    return begin
+
+
+@pytest.fixture
+def scheduler(start: Start) -> Scheduler:
+    """One of these."""
+    return start()
+
+
+def answers(kubelet: Kubelet) -> None:
+    """Waits until kubelet has answered a question that was asked after now, and the scheduler has the answer."""
+    asked = kubelet.asked
+    poll_until(lambda: kubelet.asked >= asked + 3, "it was asked again", TIMEOUT_SECONDS)
+
+
+def stays(scheduler: Scheduler, kubelet: Kubelet, *clients: WireClient) -> bool:
+    """Whether exactly these are clients still when kubelet's word on them has come."""
+    for _ in clients:
+        scheduler.logged("client registered")
+    poll_until(
+        lambda: sum(line["event"] == "client registered" for line in scheduler.log()) >= len(clients), "all are known"
     )
-    poll_until(lambda: len(scheduler.status().devices) == 2, "kubelet's word has come", TIMEOUT_SECONDS)
-    return scheduler
+    answers(kubelet)
+    return set(scheduler.states()) == {client.client_id for client in clients}
 
 
-def is_sent_away(client: WireClient) -> bool:
-    """Whether the connection ended without anything that the client did; waits for it."""
+def refusal(process: ClientProcess, scheduler: Scheduler) -> str:
+    """Why a process that registers on GPU A is refused."""
+    client = process.connect(scheduler)
+    client.send(wire.Register(DEVICE, 1))
+    reason = client.expect(wire.Refused).text
     client.raw.wait_closed()
-    return True
+    return reason
+
+
 
 
 def test_a_stranger_that_claims_to_hold_stops_nobody(scheduler: Scheduler, spawn: Spawn) -> None:
-    """However often it says so: the GPU's owner is granted at once, though the stranger never leaves."""
-    stranger, owner = spawn("stranger"), spawn("owner").connect(scheduler).register()
+    """However often it says so: the GPU's owner is granted at once, though no stranger ever leaves."""
+    owner = spawn("owner").connect(scheduler).register()
     for _ in range(3):
-        stranger.connect(scheduler).send(wire.Register(DEVICE, 1, state=wire.State.HOLDING, grant=HUGE_GRANT))
+        stranger = spawn("stranger")
+        for _ in range(2):
+            stranger.connect(scheduler).send(wire.Register(DEVICE, 1, state=wire.State.HOLDING, grant=HUGE_GRANT))
         owner.send(wire.LockReleased(owner.lock()))
+
+
+def test_a_stranger_that_holds(scheduler: Scheduler, spawn: Spawn) -> None:
+    """It is told to stop and counts no more; when it has stopped it is disconnected, and refused from then on."""
+    process = spawn("stranger")
+    stranger = process.connect(scheduler).register()
+    grant = stranger.lock()
+    owner = spawn("owner").connect(scheduler).register(state=wire.State.WAITING)
+    owner.expect(wire.LockOk)
+    frames = iter(stranger.receive, wire.DropLock(grant))
+    assert all(isinstance(frame, wire.Waiters) for frame in frames)
+    assert scheduler.states() == {owner.client_id: "holding"}
+    stranger.send(wire.Footprint(5))
+    stranger.send(wire.LockReleased(grant))
+    stranger.raw.wait_closed()
+    assert refusal(process, scheduler) == REFUSED
+    process.connect(scheduler).register(device_uuid=OTHER_DEVICE).lock()
+
+
+def test_what_is_said_of_a_stranger(scheduler: Scheduler, spawn: Spawn) -> None:
+    """The log has who, where, what it was given and what to do; a metric counts them, and each later refusal."""
+    process = spawn("stranger")
+    process.connect(scheduler).register().raw.wait_closed()
+    [line] = scheduler.logged(SENT_AWAY)
+    assert (line["level"], line["pid"], line["device"], line["given"]) == ("warning", process.process.pid, A, [B])
+    assert (line["namespace"], line["pod"], line["container"], line["state"]) == ("n", "stranger", "c", "idle")
+    assert "NVIDIA_VISIBLE_DEVICES" in str(line["remedy"])
+    count = 'nvshare_scheduler_dropped_connections_total{reason="not-given"}'
+    assert figures(scheduler)[count] == 1
+    assert refusal(process, scheduler) == REFUSED
+    assert figures(scheduler)[count] == 2
+    [line] = scheduler.logged("peer disconnected")
+    assert (line["reason"], line["pid"]) == (REFUSED, process.process.pid)
+
+
+def test_a_stranger_that_does_not_stop(start: Start, spawn: Spawn) -> None:
+    """It is disconnected after the grace time; its device waits for it neither before nor after."""
+    scheduler = start("--grace=0.5")
+    process = spawn("stranger")
+    stranger = process.connect(scheduler).register()
+    stranger.lock()
+    scheduler.logged(SENT_AWAY)
+    assert not scheduler.status().devices[0].recovering
+    stranger.raw.wait_closed()
+    assert not scheduler.status().devices[0].recovering
+    scheduler.kill()
+    scheduler = start()
+    assert not scheduler.status().devices[0].recovering, "the next scheduler waits for it"
+
+
+def test_a_version_1_stranger(start: Start, spawn: Spawn) -> None:
+    """It is asked to stop as its version knows it, and is disconnected, and again when it comes back."""
+    scheduler = start(f"--legacy-device={A}")
+    process = spawn("stranger")
+    stranger = scheduler.legacy_client(process.connection(scheduler)).register()
+    stranger.send(LegacyType.REQ_LOCK)
+    stranger.expect(LegacyType.LOCK_OK)
+    stranger.expect(LegacyType.DROP_LOCK)
+    assert not scheduler.states()
+    stranger.send(LegacyType.LOCK_RELEASED)
+    stranger.raw.wait_closed()
+    again = scheduler.legacy_client(process.connection(scheduler))
+    again.send(LegacyType.REGISTER)
+    again.raw.wait_closed()
+
+
+def test_who_may_be_there_stays(scheduler: Scheduler, kubelet: Kubelet, node: Node, spawn: Spawn) -> None:
+    """A container on each GPU that it was given, by whichever plugin; and all of whom kubelet does not say it."""
+    kubelet.held["n", "both", "c"] = [f"{A}__2", f"{B}__2"]
+    kubelet.held["n", "mixed", "c"] = [f"{B}__3"]
+    kubelet.others["n", "mixed", "c"] = {"nvidia.com/gpu": [A]}
+    kubelet.held["n", "nothing", "c"] = []
+    kubelet.held["n", "stranger", "sidecar"] = []
+    host = spawn("host")
+    node.put_on_the_host(host.process.pid)
+    wanted = {
+        DEVICE: [spawn("both"), spawn("mixed"), spawn("nothing"), spawn("elsewhere"), spawn("stranger", "init"), host],
+        OTHER_DEVICE: [spawn("both"), spawn("stranger", "sidecar")],
+    }
+    clients = [
+        process.connect(scheduler).register(device_uuid=device)
+        for device, processes in wanted.items()
+        for process in processes
+    ]
+    assert stays(scheduler, kubelet, *clients)
+
+
+def test_kubelet_is_late(start: Start, kubelet: Kubelet, spawn: Spawn) -> None:
+    """Until it answers a stranger is served as all are; then the owner need not wait for it any longer."""
+    scheduler = start()
+    kubelet.may_answer.clear()
+    asked = kubelet.asked
+    poll_until(lambda: kubelet.asked > asked, "it was asked", TIMEOUT_SECONDS)
+    stranger = spawn("stranger").connect(scheduler).register()
+    stranger.lock()
+    owner = spawn("owner").connect(scheduler).register(state=wire.State.WAITING)
+    stranger.expect(wire.Waiters)
+    assert scheduler.states() == {stranger.client_id: "holding", owner.client_id: "waiting"}
+    kubelet.may_answer.set()
+    owner.expect(wire.LockOk)
+
+
+def test_a_claim_while_kubelet_is_silent(start: Start, kubelet: Kubelet, spawn: Spawn) -> None:
+    """On a GPU that kubelet gave to containers it stops nobody, whoever makes it, but if the record has it."""
+    scheduler = start()
+    owner = spawn("owner")
+    client = owner.connect(scheduler).register()
+    grant = client.lock()
+    scheduler.kill()
+    client.close()
+    scheduler = start()
+    kubelet.may_answer.clear()
+    client = owner.connect(scheduler).register(state=wire.State.HOLDING, grant=grant)
+    liar = spawn("stranger").connect(scheduler).register(state=wire.State.HOLDING, grant=HUGE_GRANT)
+    assert liar.expect(wire.DropLock).grant == HUGE_GRANT
+    assert scheduler.states() == {client.client_id: "holding", liar.client_id: "idle"}
+
+
+def test_a_former_pod_of_the_same_name(scheduler: Scheduler, kubelet: Kubelet, spawn: Spawn) -> None:
+    """What kubelet said before the client came may be of that one: nobody is refused because of it."""
+    asked = kubelet.asked
+    poll_until(lambda: kubelet.asked > asked, "it was asked", TIMEOUT_SECONDS)
+    kubelet.held["n", "stranger", "c"] = [f"{A}__5"]
+    assert stays(scheduler, kubelet, spawn("stranger").connect(scheduler).register())
+
+
+def test_kubelet_is_away(scheduler: Scheduler, kubelet: Kubelet, spawn: Spawn) -> None:
+    """Of containers that are known the former answer counts; others are let in, though their names were listed."""
+    kubelet.held["n", "new", "c"] = [f"{B}__5"]
+    spawn("stranger").connect(scheduler).register().raw.wait_closed()
+    answers(kubelet)
+    kubelet.refuses = True
+    answers(kubelet)
+    spawn("stranger").connect(scheduler).register().raw.wait_closed()
+    assert stays(scheduler, kubelet, spawn("new").connect(scheduler).register())

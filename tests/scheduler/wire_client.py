@@ -138,8 +138,8 @@ class WireClient:
 class LegacyClient:
     """A version 1 peer, with the messages that nvshare v0.1.1 sends."""
 
-    def __init__(self, path: Path) -> None:
-        self.raw = _Socket(path, legacy.MESSAGE_BYTES)
+    def __init__(self, end: Path | socket.socket) -> None:
+        self.raw = _Socket(end, legacy.MESSAGE_BYTES)
         self.client_id = 0
 
     def register(self, answer: LegacyType = LegacyType.SCHED_ON, pod: str = "none", namespace: str = "none") -> Self:
@@ -239,9 +239,9 @@ class Scheduler:
         self._clients += clients
         return clients
 
-    def legacy_client(self, path: Path | None = None) -> LegacyClient:
+    def legacy_client(self, end: Path | socket.socket | None = None) -> LegacyClient:
         """A version 1 connection, by default at the original's path, that says nothing yet."""
-        client = LegacyClient(path or self.run_dir.legacy_socket)
+        client = LegacyClient(end or self.run_dir.legacy_socket)
         self._clients.append(client)
         return client
 

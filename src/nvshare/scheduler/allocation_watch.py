@@ -123,8 +123,8 @@ class AllocationWatch:
                         namespace=each.namespace,
                         pod=each.pod,
                         resource=each.resource,
-                        remedy="let only one of them offer the GPU: NVSHARE_DEVICES of nvshare-device-plugin, or remove "
-                        "the other one from this node",
+                        remedy="let only one of them offer it: keep the other plugin from this node, or name other "
+                        "GPUs in NVIDIA_VISIBLE_DEVICES of nvshare-device-plugin",
                     )
                 told.add(what)
         self._told = told

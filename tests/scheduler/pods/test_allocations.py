@@ -1,10 +1,18 @@
-"""Which containers hold virtual devices and have no client."""
+"""What containers were given, by which plugin, who may use it, and who of them has no client."""
 
 from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.pods.allocations import Holding, holdings_of, without_client
+from nvshare.scheduler.pods.allocations import (
+    Holding,
+    Listed,
+    given_devices,
+    given_twice,
+    holdings_of,
+    listed,
+    without_client,
+)
 from nvshare.scheduler.pods.identity import Identity, Source
 
 A = "GPU-6e767368-6172-6500-0000-000000000001"
@@ -53,3 +61,81 @@ def test_each_gpu_for_itself() -> None:
     holdings = holdings_of("n", "p", "c", [f"{A}__1", f"{B}__1"])
     assert without_client(holdings, [(A, Identity("n", "p", "c", Source.KERNEL))]) == {B: [holdings[1]]}
     assert without_client(holdings, []) == {A: [holdings[0]], B: [holdings[1]]}
+
+
+@pytest.mark.parametrize(
+    ("resource", "ids", "clear"),
+    [
+        ("nvidia.com/gpu", [f"{A}", f"{A}::3"], True),
+        ("nvidia.com/mig-1g.10gb", [A], True),
+        ("example.com/gpu", [f"{A}-0"], True),
+        ("nvidia.com/gpu", ["0"], False),
+        ("example.com/nic", ["0"], True),
+    ],
+)
+def test_what_other_plugins_gave(resource: str, ids: list[str], clear: bool) -> None:
+    """Their GPUs by UUIDs, with whatever follows; one of NVIDIA's that is not called so may be any GPU."""
+    named = tuple(device_id for device_id in ids if A in device_id)
+    others = (Holding("n", "p", "c", A, named, resource),) if named else ()
+    held = (Holding("n", "p", "c", B, (f"{B}__1",)),)
+    devices = {"nvshare.com/gpu": [f"{B}__1"], resource: ids}
+    assert listed("n", "p", "c", devices, []) == Listed("n", "p", "c", held, others, clear)
+
+
+@pytest.mark.parametrize(("driver", "clear"), [("gpu.nvidia.com", False), ("dra.net", True)])
+def test_what_came_by_a_claim(driver: str, clear: bool) -> None:
+    """GPUs that come by one may be any."""
+    assert listed("n", "p", "c", {}, [driver]).is_clear is clear
+
+
+def container(name: str, *ids: str, pod: str = "p", gpus: tuple[str, ...] = (), driver: str = "") -> Listed:
+    """One of namespace n."""
+    return listed("n", pod, name, {"nvshare.com/gpu": ids, "nvidia.com/gpu": gpus}, [driver] if driver else [])
+
+
+CONTAINERS = [
+    container("a", f"{A}__1"),
+    container("b", f"{B}__1"),
+    container("none"),
+    container("a", pod="without", gpus=(A,)),
+    container("a", f"{A}__2", pod="mixed", gpus=(B,)),
+    container("a", f"{A}__2", pod="unclear", gpus=("0",)),
+    container("a", f"{A}__2", pod="claim", driver="gpu.nvidia.com"),
+    # An older kubelet lists pods that have ended, too.
+    container("a", f"{A}__3", pod="twice"),
+    container("a", f"{B}__3", pod="twice"),
+]
+
+
+@pytest.mark.parametrize(
+    ("identity", "given"),
+    [
+        (Identity("n", "p", "a", Source.KERNEL), {A}),
+        (Identity("n", "p", "b", Source.KERNEL), {B}),
+        (Identity("n", "p", "none", Source.KERNEL), {A, B}),
+        (Identity("n", "p", "", Source.KERNEL), {A, B}),
+        (Identity("n", "p", "init", Source.KERNEL), None),
+        (Identity("n", "p", "a", Source.HINT), None),
+        (Identity("n", "q", "a", Source.KERNEL), None),
+        (Identity("m", "p", "a", Source.KERNEL), None),
+        (Identity("", "p", "a", Source.KERNEL), None),
+        (Identity("n", "without", "a", Source.KERNEL), None),
+        (Identity("n", "mixed", "a", Source.KERNEL), {A, B}),
+        (Identity("n", "unclear", "a", Source.KERNEL), None),
+        (Identity("n", "claim", "a", Source.KERNEL), None),
+        (Identity("n", "twice", "a", Source.KERNEL), {A, B}),
+        (Identity(), None),
+    ],
+)
+def test_what_a_client_may_use(identity: Identity, given: set[str] | None) -> None:
+    """What its container was given, or its pod where that is not known or nothing; nobody is judged by guesses."""
+    assert given_devices(CONTAINERS, identity) == given
+
+
+def test_given_by_two_plugins() -> None:
+    """Only GPUs count of which nvshare gave something; where another plugin alone gives one, all is well."""
+    other = Holding("n", "theirs", "a", A, (A,), "nvidia.com/gpu")
+    theirs = container("a", pod="theirs", gpus=(A,))
+    assert given_twice([theirs]) == {}
+    assert given_twice([theirs, container("b", f"{B}__1")]) == {}
+    assert given_twice([theirs, container("b", f"{A}__1")]) == {A: [other]}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.scheduler.pods.cgroups import Place
 from nvshare.scheduler.pods.description import Description, Hints, describe
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.pods.peer import Peer
@@ -57,7 +58,8 @@ def test_in_a_pod(node: Path) -> None:
     """The kernel's container with kubelet's names for it, not the ones that were claimed."""
     shown = describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node / "log")
     cgroup = (node / "proc" / "42" / "cgroup").read_text()
-    assert shown == Description(42, "python train.py", Identity("space", "pod-2", "main", Source.KERNEL), 0, 7, cgroup)
+    identity = Identity("space", "pod-2", "main", Source.KERNEL)
+    assert shown == Description(42, "python train.py", identity, 0, 7, cgroup, Place(UID, ID))
 
 
 def test_in_a_pod_without_names(node: Path) -> None:
