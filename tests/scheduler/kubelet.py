@@ -128,6 +128,13 @@ class Node:
         (process / "status").write_text(f"NSpid:\t{pid}\t1\n")
         (process / "cgroup").write_text(f"0::/kubepods/burstable/pod{uid}/{container_id}\n")
 
+    def hide(self, pid: int) -> Path:
+        """Whoever looks at a process is kept waiting until somebody writes to this file."""
+        status = self._proc / str(pid) / "status"
+        status.unlink()
+        os.mkfifo(status)
+        return status
+
     def put_on_the_host(self, pid: int) -> None:
         """A process is in no container."""
         process = self._proc / str(pid)

@@ -9,24 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from nvshare import scheduler_process
+from nvshare import paths, scheduler_process, shim
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
 from nvshare.protocol.legacy import LegacyType
+from tests.conftest import SOURCE_ROOT
 from tests.polling import poll_until
 from tests.scheduler.api.pages import figures
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.kubelet import Kubelet, Node, answering
 from tests.scheduler.wire_client import DEVICE, OTHER_DEVICE, TIMEOUT_SECONDS, Scheduler, WireClient
+from tests.shim.controlled_program import ControlledProgram
 
 A = "GPU-6e767368-6172-6500-0000-000000000001"
 B = "GPU-6e767368-6172-6500-0000-000000000002"
 HUGE_GRANT = (1 << 63) - 1
 REFUSED = f"kubelet gave this container other GPUs than {A}"
+ALLOCATE, WRITE = "cuMemAlloc_v2", "cuMemsetD8_v2 p 1 64"
+NOT_READY = "802"
+"""CUDA_ERROR_SYSTEM_NOT_READY."""
 SENT_AWAY = "sent a client away: kubelet did not give this GPU to its container"
 
 Spawn = Callable[..., ClientProcess]
 Start = Callable[..., Scheduler]
+StartProgram = Callable[..., ControlledProgram]
 
 
 @pytest.fixture
@@ -65,10 +71,12 @@ def kubelet(run_dir: RunDir) -> Iterator[Kubelet]:
 def start(serve: Callable[..., Scheduler], node: Node, kubelet: Kubelet, run_dir: RunDir) -> Start:
     """Starts schedulers with more options that know what kubelet says."""
 
-    def begin(*options: str) -> Scheduler:
+    def begin(*options: str, environment: dict[str, str] | None = None) -> Scheduler:
         socket = f"--pod-resources={run_dir.root / 'kubelet.sock'}"
-        scheduler = serve("--policy=exclusive", "--metrics-address=127.0.0.1:0", socket, *options)
-        poll_until(lambda: len(scheduler.status().devices) == 2, "kubelet's word has come", TIMEOUT_SECONDS)
+        metrics = "--metrics-address=127.0.0.1:0"
+        scheduler = serve("--policy=exclusive", metrics, socket, *options, environment=environment)
+        said = "kubelet's word has come"
+        poll_until(lambda: {A, B} <= {each.uuid for each in scheduler.status().devices}, said, TIMEOUT_SECONDS)
         return scheduler
 
     return begin
@@ -118,8 +126,9 @@ def test_a_stranger_that_claims_to_hold_stops_nobody(scheduler: Scheduler, spawn
         owner.send(wire.LockReleased(owner.lock()))
 
 
-def test_a_stranger_that_holds(scheduler: Scheduler, spawn: Spawn) -> None:
+def test_a_stranger_that_holds(start: Start, spawn: Spawn) -> None:
     """It is told to stop and counts no more; when it has stopped it is disconnected, and refused from then on."""
+    scheduler = start("--grace=60")
     process = spawn("stranger")
     stranger = process.connect(scheduler).register()
     grant = stranger.lock()
@@ -166,9 +175,34 @@ def test_a_stranger_that_does_not_stop(start: Start, spawn: Spawn) -> None:
     assert not scheduler.status().devices[0].recovering, "the next scheduler waits for it"
 
 
+def test_a_stranger_that_says_nonsense(start: Start, spawn: Spawn) -> None:
+    """It is not waited for any longer."""
+    scheduler = start("--grace=60")
+    stranger = spawn("stranger").connect(scheduler).register()
+    stranger.lock()
+    scheduler.logged(SENT_AWAY)
+    stranger.raw.send(b"\0" * wire.FRAME_BYTES)
+    stranger.raw.wait_closed()
+    assert not [line for line in scheduler.log() if line["level"] == "error"]
+
+
+def test_a_stranger_that_left_before_it_was_known(scheduler: Scheduler, node: Node, spawn: Spawn) -> None:
+    """Nobody is sent away then."""
+    spawn("stranger").connect(scheduler).register().raw.wait_closed()
+    process = spawn("stranger")
+    status = node.hide(process.process.pid)
+    client = process.connect(scheduler).register()
+    client.close()
+    poll_until(lambda: client.client_id not in scheduler.states(), "it has left")
+    status.write_text("")
+    spawn("stranger").connect(scheduler).register().raw.wait_closed()
+    assert len(scheduler.logged(SENT_AWAY)) == 2
+    assert not [line for line in scheduler.log() if line["level"] == "error"]
+
+
 def test_a_version_1_stranger(start: Start, spawn: Spawn) -> None:
     """It is asked to stop as its version knows it, and is disconnected, and again when it comes back."""
-    scheduler = start(f"--legacy-device={A}")
+    scheduler = start(f"--legacy-device={A}", "--grace=60")
     process = spawn("stranger")
     stranger = scheduler.legacy_client(process.connection(scheduler)).register()
     stranger.send(LegacyType.REQ_LOCK)
@@ -251,3 +285,48 @@ def test_kubelet_is_away(scheduler: Scheduler, kubelet: Kubelet, spawn: Spawn) -
     answers(kubelet)
     spawn("stranger").connect(scheduler).register().raw.wait_closed()
     assert stays(scheduler, kubelet, spawn("new").connect(scheduler).register())
+
+
+@pytest.fixture
+def start_program(small_devices: dict[str, str], run_dir: RunDir, node: Node) -> Iterator[StartProgram]:
+    """Starts programs under the library in pod ``stranger``, which have begun to use a GPU."""
+    variables = small_devices | {
+        paths.LD_PRELOAD: str(shim.library_path()),
+        paths.RUN_DIR: str(run_dir.root / "run"),
+        paths.MEMORY: "native",
+        "PYTHONPATH": str(SOURCE_ROOT),
+        "PATH": "/usr/bin:/bin",
+    }
+    with ExitStack() as stack:
+
+        def begin(on_missing: str, ordinal: int) -> ControlledProgram:
+            program = ControlledProgram(variables | {paths.ON_MISSING: on_missing}, name="call_loop.py")
+            stack.callback(program.end)
+            node.put(program.pid, "n", "stranger", "c")
+            for call in ("cuInit 0", f"cuDevicePrimaryCtxRetain &c {ordinal}", "cuCtxSetCurrent c", f"{ALLOCATE} &p 64"):
+                assert program.do(call) == "0"
+            program.begin(WRITE)
+            return program
+
+        yield begin
+
+
+def test_a_program_on_a_gpu_that_it_was_not_given(
+    start: Start, kubelet: Kubelet, start_program: StartProgram, small_devices: dict[str, str]
+) -> None:
+    """It is told why and stands still, or gets an error where it is not to wait; on its own GPU it runs."""
+    scheduler = start(environment=small_devices)
+    uuids = {device.index: device.uuid for device in scheduler.status().devices}
+    kubelet.held["n", "stranger", "c"] = [f"{uuids['1']}__1"]
+    waits, fails, runs = start_program("wait", 0), start_program("fail", 0), start_program("wait", 1)
+    assert (runs.answer(), runs.do(WRITE)) == ("0", "0")
+    for program in (waits, fails):
+        program.said(f"refuses this process: kubelet gave this container other GPUs than {uuids['0']}")
+    if waits.answered():  # It was served before it was sent away.
+        assert waits.answer() == "0"
+        waits.begin(WRITE)
+    waits.waits()
+    assert fails.answer() in ("0", NOT_READY)
+    assert fails.do(WRITE) == NOT_READY
+    clients = {device.index: len(device.clients) for device in scheduler.status().devices}
+    assert (clients["0"], clients["1"]) == (0, 1)

@@ -123,3 +123,15 @@ def test_which_devices_are_shared() -> None:
     assert not strangers.is_shared(A)
     strangers.answered([])
     assert not strangers.is_shared(B)
+
+
+def test_not_everything_is_remembered() -> None:
+    """Of very many processes the first ones are forgotten: they are found once more."""
+    situation = Situation()
+    situation.comes(1)
+    situation.kubelet_says(HAS_B)
+    for number in range(2, 4098):
+        situation.comes(number)
+    situation.strangers.check(Process(A, 1, 1))
+    with pytest.raises(PeerError):
+        situation.strangers.check(Process(A, 2, 1))

@@ -167,7 +167,7 @@ class Registrar:
                 protocol=registration.protocol_version,
                 claimed=event.claimed.value,
             )
-            # It may have left, or have been told to, meanwhile.
+            # It may have left meanwhile.
             if event.client in self._dispatcher.clients:
                 self._strangers.described(
                     event.client, process, description, lambda given: self._send_away(event.client, connection, given)
@@ -204,7 +204,7 @@ class Registrar:
         if held is ShownState.HOLDING:
             client.receiver.deliver(Revoke(number, client.recorded_grant))
         self._sent_away.begin(connection)
-        connection.pass_to(SentAway(connection, client.protocol_version, lambda: self._sent_away.end(connection)))
+        connection.pass_to(SentAway(connection, client.protocol_version))
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus.all():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from nvshare.protocol import legacy, wire
 from nvshare.protocol.legacy import LegacyType
 from nvshare.scheduler.clients.connection import Connection
@@ -12,13 +10,11 @@ from nvshare.scheduler.clients.connection import Connection
 class SentAway:
     """The session of such a connection, in either protocol. To the core the client is gone."""
 
-    __slots__ = ("_connection", "_over", "_version")
+    __slots__ = ("_connection", "_version")
 
-    def __init__(self, connection: Connection, version: int, over: Callable[[], None]) -> None:
-        """``over`` is called when the connection has ended."""
+    def __init__(self, connection: Connection, version: int) -> None:
         self._connection = connection
         self._version = version
-        self._over = over
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``. What it says counts no more, but that nothing of it runs now."""
@@ -34,4 +30,3 @@ class SentAway:
 
     def closed(self) -> None:
         """See ``connection.Session``."""
-        self._over()
