@@ -83,6 +83,13 @@ def computing(steps: int = ENDLESS_STEPS) -> list[str]:
     return ["python3", "-m", "nvshare.demo.job", _plan(steps)]
 
 
+def computing_on_each(gpus: int) -> list[str]:
+    """The same on each of so many GPUs, by processes of their own."""
+    start = "Popen([sys.executable, '-m', 'nvshare.demo.job', plan])"
+    program = f"import sys; from subprocess import Popen; [job.wait() for job in [{start} for plan in sys.argv[1:]]]"
+    return ["python3", "-c", program, *(_plan(ENDLESS_STEPS, ordinal) for ordinal in range(gpus))]
+
+
 def computing_until_told() -> list[str]:
     """The same, but its last step is when it is told to end, however long a slow machine takes until then."""
     return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
@@ -93,10 +100,10 @@ def tell_to_end(name: str) -> None:
     kubectl("exec", "--namespace", TESTS, name, "--", "touch", _END)
 
 
-def _plan(steps: int) -> str:
+def _plan(steps: int, ordinal: int = 0) -> str:
     plan = {
         "name": "e2e",
-        "ordinal": 0,
+        "ordinal": ordinal,
         "block_bytes": BLOCK_BYTES,
         "blocks": BLOCKS,
         "steps": steps,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,7 +24,7 @@ A = "GPU-6e767368-6172-6500-0000-000000000001"
 B = "GPU-6e767368-6172-6500-0000-000000000002"
 HUGE_GRANT = (1 << 63) - 1
 REFUSED = f"kubelet gave this container other GPUs than {A}"
-ALLOCATE, WRITE = "cuMemAlloc_v2", "cuMemsetD8_v2 p 1 64"
+WRITE = "cuMemsetD8_v2 p 1 64"
 NOT_READY = "802"
 """CUDA_ERROR_SYSTEM_NOT_READY."""
 SENT_AWAY = "sent a client away: kubelet did not give this GPU to its container"
@@ -112,8 +111,6 @@ def refusal(process: ClientProcess, scheduler: Scheduler) -> str:
     reason = client.expect(wire.Refused).text
     client.raw.wait_closed()
     return reason
-
-
 
 
 def test_a_stranger_that_claims_to_hold_stops_nobody(scheduler: Scheduler, spawn: Spawn) -> None:
@@ -238,11 +235,14 @@ def test_who_may_be_there_stays(scheduler: Scheduler, kubelet: Kubelet, node: No
 
 
 def test_kubelet_is_late(start: Start, kubelet: Kubelet, spawn: Spawn) -> None:
-    """Until it answers a stranger is served as all are; then the owner need not wait for it any longer."""
+    """Until it answers a stranger is served as all are; then the owner need not wait for it. One has left by then."""
     scheduler = start()
     kubelet.may_answer.clear()
     asked = kubelet.asked
     poll_until(lambda: kubelet.asked > asked, "it was asked", TIMEOUT_SECONDS)
+    gone = spawn("stranger").connect(scheduler).register()
+    scheduler.logged("client registered")
+    gone.close()
     stranger = spawn("stranger").connect(scheduler).register()
     stranger.lock()
     owner = spawn("owner").connect(scheduler).register(state=wire.State.WAITING)
@@ -303,7 +303,8 @@ def start_program(small_devices: dict[str, str], run_dir: RunDir, node: Node) ->
             program = ControlledProgram(variables | {paths.ON_MISSING: on_missing}, name="call_loop.py")
             stack.callback(program.end)
             node.put(program.pid, "n", "stranger", "c")
-            for call in ("cuInit 0", f"cuDevicePrimaryCtxRetain &c {ordinal}", "cuCtxSetCurrent c", f"{ALLOCATE} &p 64"):
+            retain = f"cuDevicePrimaryCtxRetain &c {ordinal}"
+            for call in ("cuInit 0", retain, "cuCtxSetCurrent c", "cuMemAlloc_v2 &p 64"):
                 assert program.do(call) == "0"
             program.begin(WRITE)
             return program
