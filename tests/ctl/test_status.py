@@ -209,7 +209,8 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
         "20m 34s",
         "17.8 s",
         "recovering: waits for pid 4194303 (python3)",
-        "vision/own-preload/c, 1 virtual device",
+        "allocated, no client: vision/own-preload/c, 1 virtual device",
+        "given by nvidia.com/gpu, too: vision/whole/c",
         "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
     ):
         assert text in done.stdout

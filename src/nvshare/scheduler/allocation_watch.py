@@ -112,7 +112,7 @@ class AllocationWatch:
 
     def _tell(self) -> None:
         """Logs what is given out twice now and was not before."""
-        told = set()
+        told: set[tuple[str, str, str]] = set()
         for device, holdings in self.given_twice().items():
             for each in holdings:
                 what = (device, each.namespace, each.pod)

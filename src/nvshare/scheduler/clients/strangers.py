@@ -87,8 +87,12 @@ class Strangers:
     def answered(self, containers: Sequence[Listed]) -> None:
         """Kubelet's answer to that."""
         self._shared = frozenset(held.device for each in containers for held in each.holdings)
+        of_pods: dict[tuple[str, str], list[Listed]] = {}
+        for each in containers:
+            of_pods.setdefault((each.namespace, each.pod), []).append(each)
         for number, client in list(self._asked.items()):
-            given = given_devices(containers, client.description.identity)
+            identity = client.description.identity
+            given = given_devices(of_pods.get((identity.namespace, identity.pod), ()), identity)
             if given is not None:
                 del self._asked[number]
                 _remember(self._given, client.place, given)
