@@ -193,7 +193,7 @@ def test_a_stranger_that_left_before_it_was_known(scheduler: Scheduler, node: No
     poll_until(lambda: client.client_id not in scheduler.states(), "it has left")
     status.write_text("")
     spawn("stranger").connect(scheduler).register().raw.wait_closed()
-    assert len(scheduler.logged(SENT_AWAY)) == 2
+    poll_until(lambda: len(scheduler.logged(SENT_AWAY)) == 2, "both of the others were sent away")
     assert not [line for line in scheduler.log() if line["level"] == "error"]
 
 

@@ -35,7 +35,6 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients.sharing import Sharing
-from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.core.actions import Action, GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import Event
@@ -207,7 +206,6 @@ class _Running:
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self._memberships = Memberships(self._dispatcher, choices, log)
-        strangers = Strangers()
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
@@ -218,7 +216,6 @@ class _Running:
             ),
             self._unregistered,
             self._sent_away,
-            strangers,
             self._awaited,
             self._swapping,
             self._memberships,
@@ -245,7 +242,7 @@ class _Running:
             self._dispatcher,
             self._registrar.device,
             options.pod_resources,
-            strangers,
+            self._registrar.strangers,
             log,
         )
         for gpu in known.by_uuid.values():

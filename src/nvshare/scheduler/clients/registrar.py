@@ -46,7 +46,6 @@ class Registrar:
         descriptions: Descriptions,
         unregistered: Deadlines[Connection],
         sent_away: Deadlines[Connection],
-        strangers: Strangers,
         awaited: Awaited,
         swapping: Swapping,
         memberships: Memberships,
@@ -61,12 +60,12 @@ class Registrar:
         self._descriptions = descriptions
         self._unregistered = unregistered
         self._sent_away = sent_away
-        self._strangers = strangers
         self._awaited = awaited
         self._swapping = swapping
         self._memberships = memberships
         self._log = log
         self.room = Room[Connection](0)
+        self.strangers = Strangers()
         self.drops: Counter[Fault] = Counter()
         self._unwanted: set[int] = set()
         """Clients that are about to be gone, and not to come back."""
@@ -126,7 +125,7 @@ class Registrar:
         """Registers a client, which the event numbers, and says so to it; PeerError when it can't be registered."""
         connection, device = registration.connection, registration.device
         process = Process(device.name, connection.peer.pid, start_time(connection.peer.pid))
-        self._strangers.check(process)
+        self.strangers.check(process)
         client = RegisteredClient(
             registration.receiver,
             device.name,
@@ -141,7 +140,7 @@ class Registrar:
         self._dispatcher.make_known(device.name, device.total_bytes)
         holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
         standing = self._awaited.standing(process, event.grant if holds else None)
-        doubted = standing.doubted or self._strangers.is_shared(device.name)
+        doubted = standing.doubted or self.strangers.is_shared(device.name)
         event = replace(event, recorded_grant=standing.recorded_grant, doubted=doubted)
         self._swapping.comes(event.client, client)
         try:
@@ -169,7 +168,7 @@ class Registrar:
             )
             # It may have left meanwhile.
             if event.client in self._dispatcher.clients:
-                self._strangers.described(
+                self.strangers.described(
                     event.client, process, description, lambda given: self._send_away(event.client, connection, given)
                 )
 
@@ -235,7 +234,7 @@ class Registrar:
         client = self._dispatcher.remove(number, lambda holder: wanted and self._awaited.lost(holder))
         self._swapping.left(number, client)
         self._memberships.left(number)
-        self._strangers.left(number)
+        self.strangers.left(number)
         self._descriptions.forget(number, client.pid)
         shown = client.description
         self._log.info("client left", client=number, pid=shown.pid, command=shown.command)
