@@ -11,7 +11,6 @@ import pytest
 from nvshare import paths, scheduler_process, shim
 from nvshare.paths import RunDir
 from nvshare.protocol import wire
-from nvshare.protocol.legacy import LegacyType
 from tests.conftest import SOURCE_ROOT
 from tests.polling import poll_until
 from tests.scheduler.api.pages import figures
@@ -197,20 +196,14 @@ def test_a_stranger_that_left_before_it_was_known(scheduler: Scheduler, node: No
     assert not [line for line in scheduler.log() if line["level"] == "error"]
 
 
-def test_a_version_1_stranger(start: Start, spawn: Spawn) -> None:
-    """It is asked to stop as its version knows it, and is disconnected, and again when it comes back."""
-    scheduler = start(f"--legacy-device={A}", "--grace=60")
-    process = spawn("stranger")
-    stranger = scheduler.legacy_client(process.connection(scheduler)).register()
-    stranger.send(LegacyType.REQ_LOCK)
-    stranger.expect(LegacyType.LOCK_OK)
-    stranger.expect(LegacyType.DROP_LOCK)
-    assert not scheduler.states()
-    stranger.send(LegacyType.LOCK_RELEASED)
-    stranger.raw.wait_closed()
-    again = scheduler.legacy_client(process.connection(scheduler))
-    again.send(LegacyType.REGISTER)
-    again.raw.wait_closed()
+def test_a_version_1_client_stays(start: Start, kubelet: Kubelet, spawn: Spawn) -> None:
+    """It names no GPU, so where it counts says nothing of where it runs."""
+    scheduler = start(f"--legacy-device={A}")
+    spawn("stranger").connect(scheduler).register().raw.wait_closed()
+    client = scheduler.legacy_client(spawn("stranger").connection(scheduler)).register()
+    poll_until(lambda: len(scheduler.logged("client registered")) == 2, "it is known")
+    answers(kubelet)
+    assert set(scheduler.states()) == {client.client_id}
 
 
 def test_who_may_be_there_stays(scheduler: Scheduler, kubelet: Kubelet, node: Node, spawn: Spawn) -> None:

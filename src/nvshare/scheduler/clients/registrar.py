@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from nvshare.protocol import legacy
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.descriptions import Descriptions
@@ -166,8 +167,8 @@ class Registrar:
                 protocol=registration.protocol_version,
                 claimed=event.claimed.value,
             )
-            # It may have left meanwhile.
-            if event.client in self._dispatcher.clients:
+            # It may have left meanwhile. One of version 1 names no GPU: it may run on another one than where it counts.
+            if event.client in self._dispatcher.clients and registration.protocol_version != legacy.VERSION:
                 self.strangers.described(
                     event.client, process, description, lambda given: self._send_away(event.client, connection, given)
                 )
@@ -203,7 +204,7 @@ class Registrar:
         if held is ShownState.HOLDING:
             client.receiver.deliver(Revoke(number, client.recorded_grant))
         self._sent_away.begin(connection)
-        connection.pass_to(SentAway(connection, client.protocol_version))
+        connection.pass_to(SentAway(connection))
 
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus.all():

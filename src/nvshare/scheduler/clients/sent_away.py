@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from nvshare.protocol import legacy, wire
-from nvshare.protocol.legacy import LegacyType
+from nvshare.protocol import wire
 from nvshare.scheduler.clients.connection import Connection
 
 
 class SentAway:
-    """The session of such a connection, in either protocol. To the core the client is gone."""
+    """The session of such a connection, in version 2. To the core the client is gone."""
 
-    __slots__ = ("_connection", "_version")
+    __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection, version: int) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._version = version
 
     def receive(self, message: bytes) -> None:
         """See ``connection.Session``. What it says counts no more, but that nothing of it runs now."""
         try:
-            if self._version == legacy.VERSION:
-                gave_back = legacy.decode(message).type is LegacyType.LOCK_RELEASED
-            else:
-                gave_back = isinstance(wire.decode(message), wire.LockReleased)
-        except (legacy.LegacyError, wire.WireError):
+            gave_back = isinstance(wire.decode(message), wire.LockReleased)
+        except wire.WireError:
             gave_back = True
         if gave_back:
             self._connection.close()
