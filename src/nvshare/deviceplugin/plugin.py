@@ -25,10 +25,15 @@ from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.http import HttpServer
 from nvshare.log import Log, LogLines
+from nvshare.nvml_state import InitErrors
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _CHECK_SECONDS = 1.0
 _NVML_STOP_SECONDS = 2.0
+
+
+class NvmlMissingError(Exception):
+    """The plugin ended because NVML stayed away, which its log says."""
 
 
 class Plugin:
@@ -58,6 +63,7 @@ class Plugin:
             self._inventory,
             self._metrics,
             log,
+            InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
         rules = Rules(
@@ -76,12 +82,15 @@ class Plugin:
         self._nvml = NvmlThread(open_nvml, self._post)
 
     async def run(self) -> None:
-        """Runs until SIGTERM or SIGINT; raises AddressError when the metrics address can't be used."""
+        """Runs until SIGTERM or SIGINT.
+
+        Raises AddressError when the metrics address can't be used, and NvmlMissingError when it had better start anew.
+        """
         server = HttpServer(
             self._configuration.metrics_address,
             lambda: asyncio.to_thread(generate_latest, self._metrics.registry),
             self._unready,
-            self._monitor.sick_gpus,
+            self._monitor.notes,
         )
         await server.start()
         stopped = asyncio.Event()
@@ -95,7 +104,7 @@ class Plugin:
             background.append(asyncio.create_task(self._loads.run()))
         main = asyncio.create_task(self._serve(stopped))
         try:
-            # None of these ends by itself except the first, and that only when we are to stop: anything else is a bug.
+            # Of these the first ends when we are to stop, and the second when NVML stays away: anything else is a bug.
             done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -121,6 +130,9 @@ class Plugin:
     async def _check(self) -> None:
         while True:
             self._monitor.check_host()
+            if (reason := self._monitor.gave_up()) is not None:
+                self._log.error(reason)
+                raise NvmlMissingError
             self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
             await asyncio.sleep(_CHECK_SECONDS)
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from nvshare import display
 from nvshare.log import Log, LogLines
+from nvshare.nvml_state import InitErrors
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors
 from nvshare.scheduler.admin_server import AdminServer
@@ -46,6 +47,8 @@ from nvshare.scheduler.ganging import Ganging
 from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
+from nvshare.scheduler.gpus.nvml_exit import NvmlExit
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.memberships import Memberships
@@ -70,7 +73,7 @@ _PUBLIC_CALLS = 16
 
 
 class StartError(Exception):
-    """The scheduler can't start; the message says why and what to do."""
+    """The scheduler can't start, or not go on; the message says why and what to do."""
 
 
 def run(options: Options, log: Log, lines: LogLines) -> None:
@@ -85,7 +88,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    nvml = Worker(loop, "nvml")
+    nvml = NvmlWatch(loop, log, InitErrors(options.fail_on_init_error, options.init_error_seconds))
     found = await discover(nvml, log)
     records = open_records(options.run_dir, log)
     running = _Running(options, claim, log, lines, loop, stop, found, nvml, records)
@@ -106,6 +109,8 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await stop.wait()
     finally:
         await running.close()
+    if (reason := running.nvml_exit.reason) is not None:
+        raise StartError(reason)
 
 
 def _host_budget(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostBudget:
@@ -149,13 +154,14 @@ class _Running:
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
-        nvml: Worker,
+        nvml: NvmlWatch,
         records: Records,
     ) -> None:
         run_dir = options.run_dir
         self._run_dir = run_dir
         self._claim = claim
         self._loop = loop
+        self._nvml = nvml
         self._telling = False
         self._log = log
         self._lines = lines
@@ -205,6 +211,7 @@ class _Running:
         )
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
+        self.nvml_exit = NvmlExit(loop, nvml, self._dispatcher, stop.set, options.init_error_seconds)
         self._memberships = Memberships(self._dispatcher, choices, log)
         self._registrar = Registrar(
             self._dispatcher,
@@ -296,6 +303,7 @@ class _Running:
             listener.close()
         self._memory.stop()
         self._gpus.stop()
+        self.nvml_exit.close()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
@@ -334,6 +342,7 @@ class _Running:
                 self._snapshot,
                 lambda: self._dispatcher.clients,
                 self._crowded,
+                self._nvml.notes,
             )
         except AddressError as error:
             raise StartError(str(error)) from error
@@ -348,6 +357,7 @@ class _Running:
             sum(listener.pauses for listener in self._listeners),
             self._lines.dropped,
             self._dispatcher.host_memory(),
+            self._nvml.state,
         )
 
     def _crowded(self) -> str:
