@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -297,8 +298,14 @@ def test_events_of_a_gpu_that_just_fell_off_the_bus(driver: FakePynvml) -> None:
     other_handle = FakeGpu("", bus_id=again.bus_id, lost=pynvml.NVML_ERROR_GPU_IS_LOST)
     driver.events = [event(gone, 79), event(other_handle, 79)]
     events = Nvml().watch(NODE)
-    gone.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    gone.lost, gone.bus_id = pynvml.NVML_ERROR_GPU_IS_LOST, ""
     assert [events.wait(1.5) for _ in range(2)] == [Xid(79, "GPU-a"), Xid(79, "GPU-b")]
+
+
+def test_handles_of_one_gpu_are_the_same() -> None:
+    """NVML gives the same address again, in an object of its own."""
+    one, again, other = (ctypes.cast(address, pynvml.c_nvmlDevice_t) for address in (0x1000, 0x1000, 0x2000))
+    assert nvshare.nvml.address(one) == nvshare.nvml.address(again) != nvshare.nvml.address(other)
 
 
 def test_each_gpu_is_registered_once(driver: FakePynvml) -> None:

@@ -127,6 +127,16 @@ def test_a_lost_gpu_concerns_no_other(nvml: list[FakeDevice], place: int) -> Non
     assert queries.usage(OTHER_UUID) == Unmeasured("GPU is lost", lost=True)
 
 
+def test_each_look_is_one_of_an_nvml_that_began_anew(nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes on shows neither a GPU that is back nor one that is new."""
+    calls: list[str] = []
+    for name in ("nvmlInit", "nvmlShutdown"):
+        monkeypatch.setattr(pynvml, name, lambda name=name: calls.append(name))
+    for _ in range(2):
+        queries.discover()
+    assert calls == ["nvmlShutdown", "nvmlInit"] * 2
+
+
 def test_a_gpu_without_memory_of_its_own(nvml: list[FakeDevice]) -> None:
     """It is there, with no size, and not taken for lost; a size is what its clients say."""
     nvml.append(FakeDevice(GPU_UUID, memory_error=pynvml.NVML_ERROR_NOT_SUPPORTED))
