@@ -128,12 +128,12 @@ def test_a_lost_gpu_concerns_no_other(nvml: list[FakeDevice], place: int) -> Non
 
 
 def test_each_look_is_one_of_an_nvml_that_began_anew(nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that goes on shows neither a GPU that is back nor one that is new."""
+    """One that goes on does not show a GPU that is back; it does where nothing is missing."""
     calls: list[str] = []
     for name in ("nvmlInit", "nvmlShutdown"):
         monkeypatch.setattr(pynvml, name, lambda name=name: calls.append(name))
-    for _ in range(2):
-        queries.discover()
+    for anew in (True, True, False):
+        queries.discover(anew)
     assert calls == ["nvmlShutdown", "nvmlInit"] * 2
 
 

@@ -18,7 +18,8 @@ _SHORTEST_SECONDS = 5.0
 _LONGEST_SECONDS = 60.0
 """Between two looks while NVML shows nothing, or some GPU is lost."""
 
-Discover = Callable[[], Discovery]
+Discover = Callable[[bool], Discovery]
+"""See ``queries.discover``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,12 @@ class Inventory:
 
     def _ask(self) -> None:
         self._timer = None
-        if not (self._wanted or self._nvml.lacks_gpus):
+        anew = self._nvml.lacks_gpus
+        if not (self._wanted or anew):
             self._wait()
             return
         self._asking, self._wanted = True, False
-        self._nvml.submit(self._discover, self._answered)
+        self._nvml.submit(lambda: self._discover(anew), self._answered)
 
     def _answered(self, found: Discovery) -> None:
         self._asking = False

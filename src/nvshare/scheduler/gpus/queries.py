@@ -48,13 +48,17 @@ class Unmeasured:
     """The device does not work; False: it has no memory of its own, or NVML does not know it by this name."""
 
 
-def discover() -> Discovery:
-    """Every GPU, a split one as its MIG devices."""
-    with suppress(pynvml.NVMLError):
-        # Only an NVML that begins anew finds a GPU that was lost and is back.
-        pynvml.nvmlShutdown()
+def discover(anew: bool = True) -> Discovery:
+    """Every GPU, a split one as its MIG devices.
+
+    ``anew``: NVML begins anew, which may take seconds; only then it finds a GPU that was lost and is back. It has to
+    the first time, and until it has shown GPUs.
+    """
     try:
-        pynvml.nvmlInit()
+        if anew:
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+            pynvml.nvmlInit()
         gpus, failed = nvml.scan(_gpus_of)
     except pynvml.NVMLError as error:
         return Discovery(nvml.state_of(error), reason=str(error))
