@@ -73,7 +73,7 @@ class Monitor:
             case NvmlAsked():
                 return
             case NvmlAbsent(reason, state):
-                self._absent = f"NVML is not available: {reason}"
+                self._absent = f"NVML is not available: {reason.rstrip('.')}"
                 self._nvml = self._init_errors.heard(state, now)
                 self._scanned(None, {})
             case Scanned(gpus, failed):

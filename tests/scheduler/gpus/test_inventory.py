@@ -107,7 +107,7 @@ async def test_a_gpu_that_was_lost_at_the_start(dispatcher: Dispatcher, monkeypa
     assert gpus.all() == [one]
     await until(lambda: gpus.all() == [one, two], "it is back")
     assert (nvml.notes(), nvml.lacks_gpus, len(asked)) == ([], False, 3)
-    nvml.measured(two.uuid, Unmeasured("GPU is lost", lost=True))
+    nvml.measured(two.uuid, Unmeasured("GPU is lost", NvmlState.ERROR))
     await until(lambda: len(asked) > 3, "NVML begins anew for one that is lost later")
     gpus.stop()
 

@@ -18,7 +18,7 @@ from nvshare.scheduler.gpus.queries import Discovery, Gpu, Unmeasured
 from tests.polling import until
 
 GPU = Gpu("GPU-6e767368-6172-6500-0000-000000000001", "H200", 1 << 34)
-LOST = Unmeasured("GPU is lost", lost=True)
+LOST = Unmeasured("GPU is lost", NvmlState.ERROR)
 NO_LIBRARY = Discovery(NvmlState.LIBRARY_NOT_FOUND, reason="NVML Shared Library Not Found")
 
 
@@ -110,7 +110,7 @@ async def test_a_gpu_without_memory_of_its_own_is_not_lost() -> None:
     watched = Watched()
     watched.nvml.heard(Discovery(NvmlState.OK, (GPU,)))
     for _ in range(3):
-        assert watched.nvml.measured(GPU.uuid, Unmeasured("Not Supported", lost=False)) is None
+        assert watched.nvml.measured(GPU.uuid, Unmeasured("Not Supported", NvmlState.OK)) is None
     assert (len(watched.log.calls), watched.nvml.notes(), watched.nvml.lacks_gpus) == (1, [], False)
 
 
@@ -143,7 +143,20 @@ async def test_ends_without_nvml() -> None:
     assert "libnvidia-ml.so.1 is not here" in str(ending.reason)
 
 
-def without_clients(watched: Watched) -> None:
+async def test_nvml_that_breaks_while_it_is_used() -> None:
+    """That no GPU can be measured is said with the right advice, and not again once NVML's own state is known."""
+    watched = Watched()
+    watched.nvml.heard(Discovery(NvmlState.OK, (GPU,)))
+    for _ in range(2):
+        watched.nvml.measured(GPU.uuid, Unmeasured("mismatch", NvmlState.VERSION_MISMATCH))
+    assert (watched.lines("different versions"), watched.nvml.lacks_gpus) == (1, True)
+    watched.nvml.heard(Discovery(NvmlState.VERSION_MISMATCH, reason="mismatch"))
+    for _ in range(2):
+        watched.nvml.measured(GPU.uuid, Unmeasured("Uninitialized", NvmlState.ERROR))
+    assert (watched.lines("different versions"), watched.lines("Uninitialized"), len(watched.nvml.notes())) == (2, 0, 1)
+
+
+def nvml_comes(watched: Watched) -> None:
     watched.nvml.heard(Discovery(NvmlState.NO_GPU))
 
 
@@ -153,7 +166,7 @@ def without_clients(watched: Watched) -> None:
         (False, True, 0, None),
         (None, False, 0, None),
         (True, True, 1, None),
-        (True, True, 0, without_clients),
+        (True, True, 0, nvml_comes),
     ],
 )
 async def test_does_not_end(

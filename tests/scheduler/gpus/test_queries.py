@@ -124,7 +124,7 @@ def test_a_lost_gpu_concerns_no_other(nvml: list[FakeDevice], place: int) -> Non
     assert [gpu.uuid for gpu in found.gpus] == [GPU_UUID]
     assert (found.state, found.failed) == (NvmlState.OK, {str(place): "GPU is lost"})
     assert queries.usage(GPU_UUID) == Usage(16 * GIB, GIB, {})
-    assert queries.usage(OTHER_UUID) == Unmeasured("GPU is lost", lost=True)
+    assert queries.usage(OTHER_UUID) == Unmeasured("GPU is lost", NvmlState.ERROR)
 
 
 def test_each_look_is_one_of_an_nvml_that_began_anew(nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_gpu_without_memory_of_its_own(nvml: list[FakeDevice]) -> None:
     """It is there, with no size, and not taken for lost; a size is what its clients say."""
     nvml.append(FakeDevice(GPU_UUID, memory_error=pynvml.NVML_ERROR_NOT_SUPPORTED))
     assert queries.discover() == Discovery(NvmlState.OK, (Gpu(GPU_UUID, "A GPU", 0, "0"),))
-    assert queries.usage(GPU_UUID) == Unmeasured("Not Supported", lost=False)
+    assert queries.usage(GPU_UUID) == Unmeasured("Not Supported", NvmlState.OK)
 
 
 def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
@@ -152,7 +152,7 @@ def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
 
 def test_a_device_that_is_gone(nvml: list[FakeDevice]) -> None:
     """What NVML does not know has no usage."""
-    assert queries.usage(GPU_UUID) == Unmeasured("Not Found", lost=False)
+    assert queries.usage(GPU_UUID) == Unmeasured("Not Found", NvmlState.OK)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class NvmlWatch:
     @property
     def lacks_gpus(self) -> bool:
         """Whether it may show more when it is asked again."""
-        sick = any(unmeasured.lost for unmeasured in self._unmeasured.values())
+        sick = any(unmeasured.state is not NvmlState.OK for unmeasured in self._unmeasured.values())
         return self._state is not NvmlState.OK or bool(self._failed) or sick
 
     def submit(self, work: Callable[[], Result], done: Callable[[Result], None]) -> None:
@@ -82,12 +82,17 @@ class NvmlWatch:
                 self._log.info("NVML says what is in a GPU's memory again", device=device)
             return answer
         self._unmeasured[device] = answer
-        if answer != before:
+        news = before is None or before.state is not answer.state
+        # What is wrong with NVML as a whole has been said already.
+        if news and not self._state.is_broken:
             what = "NVML does not say what is in a GPU's memory"
-            if answer.lost:
-                self._log.warning(what, device=device, reason=answer.reason, remedy=LOST)
-            else:
-                self._log.info(what, device=device, reason=answer.reason)
+            match answer.state:
+                case NvmlState.OK:
+                    self._log.info(what, device=device, reason=answer.reason)
+                case NvmlState.ERROR:
+                    self._log.warning(what, device=device, reason=answer.reason, remedy=LOST)
+                case state:
+                    self._log.warning(what, device=device, reason=answer.reason, remedy=advice(state))
         return None
 
     def notes(self) -> list[str]:
@@ -96,7 +101,7 @@ class NvmlWatch:
         if self._state.is_broken:
             words.append(self._words)
         words += [f"GPU {index}: {lost(reason)}" for index, reason in self._failed.items()]
-        return words + [f"{device}: {lost(each.reason)}" for device, each in self._unmeasured.items() if each.lost]
+        return words + [f"{device}: {lost(each.reason)}" for device, each in self._lost()]
 
     def gave_up(self) -> str | None:
         """Why the scheduler had better be started anew; None: it had not."""
@@ -112,11 +117,16 @@ class NvmlWatch:
             self._silent = True
             self._log.warning(SILENCE, seconds=self._silence_seconds, remedy=advice(NvmlState.SILENT))
 
+    def _lost(self) -> list[tuple[str, Unmeasured]]:
+        if self._state.is_broken:
+            return []
+        return [(device, each) for device, each in self._unmeasured.items() if each.state is NvmlState.ERROR]
+
     def _log_state(self, reason: str) -> None:
         if self._state is NvmlState.OK:
             words = ""
         else:
-            what = f"no NVML here ({reason})" if reason else "NVML shows no GPU"
+            what = f"no NVML here ({reason.rstrip('.')})" if reason else "NVML shows no GPU"
             words = f"{what}, so memory of other processes is not measured: {advice(self._state)}"
         if words == self._words:
             return

@@ -44,8 +44,8 @@ class Unmeasured:
     """NVML does not say a device's memory."""
 
     reason: str
-    lost: bool
-    """The device does not work; False: it has no memory of its own, or NVML does not know it by this name."""
+    state: NvmlState
+    """OK: the device has no memory of its own, or NVML does not know it by this name. ERROR: it is lost."""
 
 
 def discover(anew: bool = True) -> Discovery:
@@ -72,9 +72,9 @@ def usage(uuid: str) -> Usage | Unmeasured:
         memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
         running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NotFound) as error:
-        return Unmeasured(str(error), lost=False)
+        return Unmeasured(str(error), NvmlState.OK)
     except pynvml.NVMLError as error:
-        return Unmeasured(str(error), lost=True)
+        return Unmeasured(str(error), nvml.state_of(error))
     return Usage(memory.total, memory.used, {process.pid: process.usedGpuMemory for process in running})
 
 
