@@ -11,6 +11,7 @@
 #   make libs      compile what changed
 #   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests
 #   make wheels    a wheel for each machine, in dist/
+#   make pinned    the manifests in dist/deploy/, with the image's digest: make pinned DIGEST=sha256:...
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
 
 SHELL := /bin/bash
@@ -22,6 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
+PINNED ?= dist/deploy
 
 # The stamps carry the digest of what they stand for, so a changed file is noticed whatever its time says.
 digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
@@ -30,7 +32,7 @@ INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml s
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
-.PHONY: demo test chaos check lint format e2e sanitize libs generate wheels setup lock clean
+.PHONY: demo test chaos check lint format e2e sanitize libs generate wheels pinned setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -78,6 +80,13 @@ wheels: libs
 		$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist \
 			--config-settings=--build-option=--plat-name=manylinux_2_17_$$machine .; \
 	done
+
+pinned:
+	@[[ "$(DIGEST)" =~ ^sha256:[0-9a-f]{64}$$ ]] || { echo "make pinned: DIGEST must be the pushed image's, sha256:..." >&2; exit 1; }
+	rm -rf $(PINNED)
+	mkdir -p $(dir $(PINNED))
+	cp -r deploy $(PINNED)
+	find $(PINNED) -name '*.yaml' -exec sed -E -i 's|(image: docker.io/nvshare/nvshare:[^@ ]+)$$|\1@$(DIGEST)|' {} +
 
 setup: $(INSTALLED)
 

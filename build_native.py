@@ -40,6 +40,8 @@ class Library:
     package: str
     source_folders: tuple[str, ...]
     compile_flags: tuple[str, ...] = ()
+    needs: str = ""
+    """The file of a library above it, of the same package, which the loader loads with it."""
 
     def sources(self) -> list[Path]:
         """The C and assembler files, in a stable order."""
@@ -74,6 +76,7 @@ LIBRARIES = (
     Library("libnvshare.so", "shim", ("shim/csrc",), ("-ftls-model=initial-exec",)),
     Library("libcuda.so.1", "simgpu", ("simgpu/csrc/cuda", "simgpu/csrc/shared")),
     Library("libnvidia-ml.so.1", "simgpu", ("simgpu/csrc/nvml", "simgpu/csrc/shared")),
+    Library("libcuda.so", "simgpu", ("simgpu/csrc/cuda_by_name",), needs="libcuda.so.1"),
 )
 
 
@@ -129,6 +132,8 @@ def _build_library(target: Target, library: Library) -> Path:
     command = [*target.compiler, *target.flags, *LINK_FLAGS, f"-Wl,-soname,{library.file_name}"]
     command += [f"-Wl,--version-script={path}" for path in library.export_maps()]
     command += [str(path) for path in objects]
+    if library.needs:
+        command += ["-Wl,--no-as-needed,-rpath,$ORIGIN", str(output.with_name(library.needs))]
     if not _is_current(output, [*objects, *library.export_maps()], folder / "link", command):
         output.parent.mkdir(parents=True, exist_ok=True)
         # Renamed into place: a process that has the old library mapped must keep it.

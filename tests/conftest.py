@@ -29,6 +29,7 @@ class Libraries:
     shim: Path
     cuda: Path
     nvml: Path
+    cuda_by_name: Path
 
     @property
     def driver_folder(self) -> Path:

@@ -51,7 +51,7 @@ def test_wheel_carries_its_machine(wheel: Path) -> None:
 def test_commands_work(installed: Path, tmp_path: Path) -> None:
     """The commands start, and library-path names a library inside the environment."""
     environment = clean_environment()
-    for command in ("nvshare-scheduler", "nvshare-ctl", "nvshare-device-plugin"):
+    for command in ("nvshare-scheduler", "nvshare-ctl", "nvsharectl", "nvshare-device-plugin"):
         subprocess.run([installed / command, "--help"], check=True, env=environment, cwd=tmp_path, capture_output=True)
     answer = subprocess.run(
         [installed / "nvshare-ctl", "library-path"],

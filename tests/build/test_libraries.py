@@ -38,14 +38,14 @@ def test_machines_are_equals(library: str) -> None:
 
 
 @MACHINES
-@pytest.mark.parametrize("library", ["shim", "cuda", "nvml"])
+@pytest.mark.parametrize("library", ["shim", "cuda", "nvml", "cuda_by_name"])
 def test_says_nothing_of_the_builder(machine: str, library: str) -> None:
     """Wherever it was built, the library does not tell the folder."""
     assert str(build_native.ROOT).encode() not in getattr(libraries_of(machine), library).read_bytes()
 
 
 @MACHINES
-@pytest.mark.parametrize("library", ["shim", "cuda", "nvml"])
+@pytest.mark.parametrize("library", ["shim", "cuda", "nvml", "cuda_by_name"])
 def test_hardened(machine: str, library: str) -> None:
     """Stacks are not executable, and the loader writes to no code."""
     read = elf.read(getattr(libraries_of(machine), library))
@@ -79,6 +79,17 @@ def test_simulated_driver(machine: str, library: str, soname: str, prefix: str) 
     assert read.soname == soname
     assert read.needed <= LIBC_FAMILY | LOADERS | {"libm.so.6", "librt.so.1"}
     assert not {symbol for symbol in read.exports if not symbol.startswith(prefix)}
+
+
+@MACHINES
+def test_driver_by_its_other_name(machine: str) -> None:
+    """libcuda.so is no second driver, and finds the first one beside it."""
+    library = libraries_of(machine).cuda_by_name
+    read = elf.read(library)
+    assert (library.name, read.soname) == ("libcuda.so", "libcuda.so")
+    assert read.needed == {"libcuda.so.1"}
+    assert not read.exports
+    assert library.parent == libraries_of(machine).cuda.parent
 
 
 def test_shim_globals_are_prefixed() -> None:

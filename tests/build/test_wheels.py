@@ -67,8 +67,8 @@ def test_binaries_keep_the_promise(wheels: dict[str, Path], machine: str, tmp_pa
     for path in binaries:
         read = elf.read(path)
         assert read.machine == machine, path
-        assert read.glibc_versions, path
-        assert max(read.glibc_versions) <= GLIBC, path
+        assert read.glibc_versions or read.needed == {"libcuda.so.1"}, path
+        assert max(read.glibc_versions, default=()) <= GLIBC, path
 
 
 @MACHINES

@@ -50,6 +50,11 @@ class _Servicer(admin_pb2_grpc.AdminServicer):
     def SetPolicy(self, request: admin_pb2.SetPolicyRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         return self._answer(request, context)
 
+    def SetScheduling(  # noqa: N802
+        self, request: admin_pb2.SetSchedulingRequest, context: Context
+    ) -> admin_pb2.Status:
+        return self._answer(request, context)
+
     def SetTerms(self, request: admin_pb2.SetTermsRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         return self._answer(request, context)
 

@@ -74,6 +74,17 @@ def test_program(run_dir: RunDir, program: list[str], temporary: Path) -> None:
     assert is_empty(run_dir.root)
 
 
+def test_driver_by_its_other_name(run_dir: RunDir) -> None:
+    """A program that opens libcuda.so, as the original nvshare does, gets the simulated driver, and only once."""
+    code = (
+        "import ctypes; names = 'libcuda.so', 'libcuda.so.1'; first, second = map(ctypes.CDLL, names); "
+        "address = lambda driver: ctypes.cast(driver.cuInit, ctypes.c_void_p).value; "
+        "print(first.cuInit(0), address(first) == address(second))"
+    )
+    done = ctl(run_dir, "simulate", "--", sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (0, "0 True\n"), done.stderr
+
+
 def test_program_under_run(run_dir: RunDir, program: list[str], tmp_path: Path) -> None:
     """The same program shares the simulated GPUs through a scheduler, which sees them too."""
     folder = tmp_path / "gpus"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.sources import ConfigurationError, load
 from nvshare.paths import KUBELET_DIR, POD_RESOURCES_SOCKET, SYSTEM_RUN_DIR
 from nvshare.scheduler.arenas.choice import size_of
 from nvshare.scheduler.arenas.limits import MARGIN_BYTES
@@ -46,6 +48,33 @@ def test_every_image_is_of_this_version() -> None:
         assert set(re.findall(r"nvshare/nvshare:([\w.]+)", path.read_text())) <= {VERSION}, path
 
 
+def test_every_image_has_its_registry() -> None:
+    """Without one, where an image comes from is for each node's runtime to decide."""
+    images = [image for path in DEPLOY.rglob("*.yaml") for image in re.findall(r"image: *(\S+)", path.read_text())]
+    assert images
+    assert [image for image in images if not image.startswith("docker.io/")] == []
+
+
+def test_a_release_pins_the_image(tmp_path: Path) -> None:
+    """Every manifest of ``make pinned`` has version and digest; without a digest nothing is written."""
+    pinned, digest = tmp_path / "dist" / "deploy", "sha256:" + "0123456789abcdef" * 4
+
+    def make(digest: str) -> int:
+        command = ["make", "--directory", str(ROOT), "pinned", f"DIGEST={digest}", f"PINNED={pinned}"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+
+    assert make("sha256:1234") != 0
+    assert make("") != 0
+    assert not pinned.exists()
+    assert make(digest) == 0
+    for path in DEPLOY.rglob("*.yaml"):
+        image = f"docker.io/nvshare/nvshare:{VERSION}"
+        text = (pinned / path.relative_to(DEPLOY)).read_text()
+        assert text == path.read_text().replace(f"image: {image}\n", f"image: {image}@{digest}\n"), path
+        assert text.count(digest) == path.read_text().count(f"image: {image}"), path
+    assert digest in (pinned / "simulated" / "30-scheduler.yaml").read_text()
+
+
 def test_the_image_has_what_is_pinned_for_development() -> None:
     """The image's lock file pins every run-time dependency, to the version that the tests ran with."""
 
@@ -74,6 +103,28 @@ def test_the_settings_are_understood(folder: Path) -> None:
 
 
 @stacks
+@pytest.mark.parametrize("key", ["kubelet_dir", "library_dir", "run_dir", "metrics_address"])
+def test_what_the_pod_fixes_is_refused_in_the_file(folder: Path, key: str, tmp_path: Path) -> None:
+    """Another folder than is mounted, another port than is probed: no pod that runs in odd ways, but a message."""
+    (container,) = daemon_set(folder, "nvshare-device-plugin")["spec"]["template"]["spec"]["containers"]
+    flags = dict(each.removeprefix("--").split("=") for each in container["args"])
+    flags = {name.replace("-", "_"): value for name, value in flags.items() if name != "config"}
+    (text,) = [each["data"]["config.yaml"] for each in documents(folder) if each["kind"] == "ConfigMap"]
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    configuration = load(flags, {}, file)
+    assert str(configuration.metrics_address).endswith(f":{container['ports'][0]['containerPort']}")
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {str(configuration.kubelet_dir), str(configuration.library_dir), str(configuration.run_dir)} <= mounted
+    assert set(yaml.safe_load(text)).isdisjoint(flags), "what is set twice counts once, and nobody knows which"
+    file.write_text(f"{text}{key}: {'0.0.0.0:1' if key == 'metrics_address' else '/elsewhere'}\n")
+    with pytest.raises(
+        ConfigurationError, match=rf"{key}: .* is wrong: the command line has --{key.replace('_', '-')}="
+    ):
+        load(flags, {}, file)
+
+
+@stacks
 def test_folders_are_mounted_where_they_are(folder: Path) -> None:
     """A path means the same on the node and in the parts' containers: kubelet gets the plugin's paths."""
     for name in ("nvshare-scheduler", "nvshare-device-plugin"):
@@ -88,12 +139,13 @@ def test_folders_are_mounted_where_they_are(folder: Path) -> None:
 
 @stacks
 def test_no_more_rights_than_needed(folder: Path) -> None:
-    """No privileged container, no capability, no writable image, no token; a memory limit; never two at once."""
+    """No privileged container, no capability, no writable image, no token, not every system call; limits; one only."""
     for name in ("nvshare-scheduler", "nvshare-device-plugin"):
         spec = daemon_set(folder, name)["spec"]
         pod = spec["template"]["spec"]
         assert spec["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0
         assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             rights = container["securityContext"]
             assert rights == {

@@ -74,6 +74,10 @@ class PluginProcess:
     def said(self, words: str) -> bool:
         return any(words in json.dumps(line) for line in self.lines())
 
+    def last_words(self) -> str:
+        """The last line that it wrote."""
+        return self._log.read_text().splitlines()[-1]
+
     @property
     def port(self) -> int:
         """Where its metrics and probes are."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.deviceplugin.allocation import DeviceListStrategy, Injection, Mount, allocate
+from nvshare.deviceplugin.allocation import DeviceListStrategy, DeviceNode, Injection, Mount, allocate
 from nvshare.deviceplugin.devices import Offer, Snapshot
 from nvshare.deviceplugin.requests import Fault, RequestError, Rules
 
@@ -86,6 +86,22 @@ def test_several_strategies_together() -> None:
     assert len(allocation.mounts) == 3
     assert allocation.annotations
     assert allocation.cdi_devices
+
+
+def test_device_nodes() -> None:
+    """Those of its GPUs, each once, from where the host has them; without any the runtime sees to them alone."""
+    control, first, second = Path("/dev/nvidiactl"), Path("/dev/nvidia0"), Path("/dev/nvidia1")
+    offers = (Offer("GPU-b", 10, nodes=(control, first)), Offer("GPU-a", 5, nodes=(control, second)))
+    injection = replace(INJECTION, dev_root=Path("/run/nvidia/driver"))
+    allocation = allocate(["GPU-a__1", "GPU-b__3"], Snapshot(offers), RULES, injection)
+    assert allocation.nodes == tuple(
+        DeviceNode(Path(f"/run/nvidia/driver{path}"), path) for path in (control, first, second)
+    )
+    assert allocate(["GPU-b__1"], Snapshot(offers), RULES, INJECTION).nodes == (
+        DeviceNode(control, control),
+        DeviceNode(first, first),
+    )
+    assert allocate(["GPU-b__1"], SNAPSHOT, RULES, INJECTION).nodes == ()
 
 
 def test_operators_additions() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from nvshare import simgpu
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.paths import LIBRARY_NAME
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
@@ -104,21 +106,63 @@ async def test_the_whole_way(
     assert [path.name for path in node.kubelet_dir.glob("nvshare*.sock")] == []
 
 
-async def test_library_missing_then_installed(
-    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+async def test_the_library_is_kept_installed(
+    node: Node, kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """It is there before the first device is, and again when somebody removed it, with nobody's help."""
+    with node.scheduler_socket():
+        plugin = start()
+        await until(lambda: kubelet.healthy == ALL, "all devices are healthy", timeout=30)
+        assert {"Unhealthy"} & {health for update in kubelet.updates for health in update.values()} == set()
+        (mount, _) = (await kubelet.allocate(["GPU-1a__1"])).mounts
+        library = Path(mount.host_path) / LIBRARY_NAME
+        installed = library.read_bytes()
+        for folder in (library.parent, node.library_dir):
+            shutil.rmtree(folder)
+            await until(library.exists, "the library is there again")
+            assert library.read_bytes() == installed
+        assert kubelet.healthy == ALL
+        assert plugin.said("the library was installed")
+
+
+async def test_library_that_cant_be_installed(
+    node: Node, kubelet: FakeKubelet, start: Callable[..., PluginProcess]
 ) -> None:
     """A container must not run unshared: unhealthy with the reason until the library is there."""
+    node.library_dir.write_text("a file")
     with node.scheduler_socket():
         plugin = start()
         await until(lambda: len(kubelet.devices) == ALL, "all devices are known", timeout=30)
         assert kubelet.healthy == 0
         status, reasons = await page(plugin, "/readyz")
         assert status == 503
-        assert "is missing on the host" in reasons
-        await until(lambda: plugin.said("install-library"), "it says what to do")
-        await asyncio.to_thread(install, node, surroundings)
+        assert "can't be written" in reasons
+        node.library_dir.unlink()
         await until(lambda: kubelet.healthy == ALL, "all devices are healthy")
         assert (await page(plugin, "/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize("which", ["kubelet-dir", "library-dir", "run-dir"])
+async def test_a_folder_whose_mount_died(
+    node: Node, start: Callable[..., PluginProcess], tmp_path: Path, which: str
+) -> None:
+    """The folder was removed on the node: the process ends and says so, since only a new mount sees what comes then.
+
+    An open descriptor of a folder is to it what the container's mount is: it still leads to the removed one.
+    """
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        mount = f"/proc/{os.getpid()}/fd/{descriptor}"
+        plugin = start(f"--{which}={mount}")
+        await until(lambda: plugin.said("started"), "it runs", timeout=30)
+        folder.rmdir() if which != "library-dir" else shutil.rmtree(folder)
+        folder.mkdir()
+        assert await asyncio.to_thread(plugin.process.wait, 10) == 1
+        assert plugin.last_words().startswith(f"nvshare-device-plugin: {mount} was removed on the node")
+    finally:
+        os.close(descriptor)
 
 
 async def test_scheduler_missing(
@@ -225,6 +269,29 @@ async def test_ends_to_be_started_anew(start: Callable[..., PluginProcess]) -> N
     assert plugin.said("libnvidia-ml.so.1 is not here")
     assert plugin.said("for 1 s: this program ends (fail_on_init_error), so that its container is made anew")
     assert plugin.lines()[-1]["event"] == "stopped"
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has device nodes")
+async def test_device_nodes_for_the_cpu_manager(
+    node: Node,
+    surroundings: dict[str, str],
+    kubelet: FakeKubelet,
+    start: Callable[..., PluginProcess],
+    libraries: Libraries,
+    tmp_path: Path,
+) -> None:
+    """NVML says the GPU's number; where its node is not seen no pod is started that could not begin, and it is said."""
+    install(node, surroundings)
+    with node.scheduler_socket():
+        plugin = start(
+            "--compat-with-cpu-manager",
+            NVIDIA_VISIBLE_DEVICES="all",
+            **simgpu.environment(tmp_path / "simgpu", "1x1GiB"),
+        )
+        await until(lambda: len(kubelet.devices) == 10, "the simulated GPU is known", timeout=30)
+        said = (await page(plugin, "/readyz"))[1]
+        assert kubelet.healthy == 0
+        assert "/dev/nvidiactl is not in this container: run it privileged" in said
 
 
 def test_wrong_settings(surroundings: dict[str, str], node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.deviceplugin.install import InstallError, Library, install, read_library
+from nvshare.deviceplugin.install import Installation, InstallError, Library, install, read_library
 
 LIBRARY = Library("0.2.0", b"\x7fELF" + bytes(100_000))
 
@@ -59,6 +60,39 @@ def test_a_damaged_file_is_replaced_not_written_into(tmp_path: Path) -> None:
         assert install(LIBRARY, tmp_path) == (target, True)
         assert mapped.read() == b"damaged"
     assert target.read_bytes() == LIBRARY.content
+
+
+def test_an_installation_is_kept(tmp_path: Path) -> None:
+    """Whatever happens to the file, its folder or all of them, the next look finds it and puts the library there."""
+    installation = Installation(LIBRARY, tmp_path / "root")
+    target = LIBRARY.folder(tmp_path / "root") / "libnvshare.so"
+    assert installation.problem is not None
+    damages: list[Callable[[], object]] = [
+        lambda: None,
+        target.unlink,
+        lambda: shutil.rmtree(target.parent),
+        lambda: shutil.rmtree(tmp_path / "root"),
+        lambda: target.write_bytes(b"short"),
+        lambda: target.write_bytes(LIBRARY.content[:-1] + b"x"),
+    ]
+    for damage in damages:
+        damage()
+        assert installation.look()
+        assert installation.problem is None
+        assert target.read_bytes() == LIBRARY.content
+        assert not installation.look()
+
+
+def test_an_installation_that_fails_says_why(tmp_path: Path) -> None:
+    """Until it succeeds."""
+    blocked = tmp_path / "host"
+    blocked.write_text("")
+    installation = Installation(LIBRARY, blocked)
+    assert not installation.look()
+    assert "can't be written" in str(installation.problem)
+    blocked.unlink()
+    assert installation.look()
+    assert installation.problem is None
 
 
 def in_child(code: str, tmp_path: Path, limit: int) -> subprocess.CompletedProcess[str]:

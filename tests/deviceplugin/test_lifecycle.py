@@ -304,6 +304,15 @@ async def test_sockets_of_a_killed_instance_are_removed(
     assert (folder / "nvidia-gpu.sock").exists()
 
 
+async def test_device_nodes_reach_kubelet(kubelet: FakeKubelet, instance: Instance) -> None:
+    """As devices that the container may read and write."""
+    instance.inventory.publish(Snapshot((Offer("GPU-a", 10, nodes=(Path("/dev/nvidia0"),)), Offer("GPU-b", 10))))
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    (device,) = (await kubelet.allocate(["GPU-a__1"])).devices
+    assert (device.host_path, device.container_path, device.permissions) == ("/dev/nvidia0", "/dev/nvidia0", "rw")
+    assert not (await kubelet.allocate(["GPU-b__1"])).devices
+
+
 @pytest.mark.parametrize(
     ("ids", "code", "words"),
     [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.deviceplugin import monitor as module
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.devices import Gpu, Offer
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.health import Xid
@@ -42,6 +44,13 @@ class Clock:
         return self.now
 
 
+def number(gpu: Gpu) -> Nodes:
+    """Of the node that a GPU has; of one without it is said."""
+    if gpu.minor is None:
+        return Nodes(problem="no such node")
+    return Nodes((Path(f"/dev/nvidia{gpu.minor}"),))
+
+
 class Bench:
     """A monitor with everything around it."""
 
@@ -51,6 +60,7 @@ class Bench:
         configuration: Configuration | None = None,
         selection: Selection | None = None,
         init_errors: InitErrors | None = None,
+        find_nodes: Callable[[Gpu], Nodes] = no_nodes,
     ) -> None:
         self.clock = clock
         self.inventory = Inventory()
@@ -65,6 +75,7 @@ class Bench:
             self.metrics,
             self.log,
             init_errors or InitErrors(None, on_bus=lambda: False),
+            find_nodes,
         )
 
     @property
@@ -114,6 +125,17 @@ def test_counts_per_gpu(clock: Clock) -> None:
     bench = Bench(clock, configuration)
     bench.monitor.handle(Scanned((A, B)))
     assert bench.offers == (Offer("GPU-a", 4), Offer("GPU-b", 1))
+
+
+def test_device_nodes(clock: Clock) -> None:
+    """Each GPU's are in what is offered of it; one whose nodes are not there is unhealthy, with the reason."""
+    bench = Bench(clock, find_nodes=number)
+    bench.monitor.handle(Scanned((Gpu("GPU-a", "0", minor=7), B)))
+    assert bench.offers == (
+        Offer("GPU-a", 10, nodes=(Path("/dev/nvidia7"),)),
+        Offer("GPU-b", 10, "no such node"),
+    )
+    assert bench.monitor.notes() == ["GPU-b: no such node"]
 
 
 def test_xid_and_recovery(bench: Bench) -> None:

@@ -53,6 +53,8 @@ class FakeGpu:
     bus_id: str = ""
     recovery_action: int | None = None
     """None: an older driver, which has no such field."""
+    minor: int | None = None
+    """None: NVML does not say it."""
 
 
 @dataclass
@@ -108,6 +110,11 @@ class FakePynvml:
         if device is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
         return SimpleNamespace(busId=device.bus_id)
+
+    def nvmlDeviceGetMinorNumber(self, gpu: FakeGpu) -> int:  # noqa: N802
+        if gpu.minor is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return gpu.minor
 
     def nvmlDeviceGetMigMode(self, gpu: FakeGpu) -> list[int]:  # noqa: N802
         self._alive(gpu)
@@ -196,6 +203,12 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakePynvml:
 def test_gpus_and_mig_devices(driver: FakePynvml) -> None:
     """A GPU in MIG mode is its MIG devices; others are themselves, whether they know MIG or not."""
     assert Nvml().scan() == (NODE, {})
+
+
+def test_numbers_of_device_nodes(driver: FakePynvml) -> None:
+    """A GPU's own, which need not be its index; a MIG device has its GPU's."""
+    driver.devices[0].minor, driver.devices[2].minor = 3, 0
+    assert [gpu.minor for gpu in Nvml().scan()[0]] == [3, None, 0, 0]
 
 
 @pytest.mark.parametrize(

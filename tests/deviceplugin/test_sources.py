@@ -42,6 +42,29 @@ def test_flag_wins_over_environment_over_file(file: Path) -> None:
     assert (configuration.virtual_devices, configuration.recovery_seconds, configuration.include) == (7, 1.5, ("0",))
 
 
+PLACES = {
+    "kubelet_dir": "/var/lib/kubelet/device-plugins",
+    "library_dir": "/var/lib/nvshare",
+    "run_dir": "/var/run/nvshare",
+    "metrics_address": "0.0.0.0:9403",
+}
+
+
+@pytest.mark.parametrize("key", PLACES)
+def test_places_have_one_owner(key: str, file: Path) -> None:
+    """Mounts and probes fit the command line: a file that says otherwise is refused, one that says the same is not."""
+    other = "127.0.0.1:9999" if key == "metrics_address" else "/somewhere/else"
+    file.write_text(f"{key}: {other}\n")
+    with pytest.raises(ConfigurationError) as error:
+        load(PLACES, {}, file)
+    flag = f"--{key.replace('_', '-')}={PLACES[key]}"
+    assert str(error.value).startswith(f"{file}: {key}: '{other}' is wrong: the command line has {flag}, which")
+    file.write_text(f"{key}: {PLACES[key]}\n")
+    assert load(PLACES, {}, file) == Configuration()
+    file.write_text(f"{key}: {other}\n")
+    assert str(getattr(load({}, {}, file), key)) == other
+
+
 def test_environment_in_full() -> None:
     """Numbers, truth values and comma-separated lists."""
     environment = {

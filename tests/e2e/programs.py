@@ -11,9 +11,9 @@ from typing import Any
 from tests.e2e.kubectl import RESOURCE, ROOT, TESTS, KubectlError, Object, eventually, get, kubectl
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-IMAGE = f"nvshare/nvshare:{VERSION}"
-NEXT_IMAGE = "nvshare/nvshare:next"
-FORMER_IMAGE = "nvshare/nvshare:former"
+IMAGE = f"docker.io/nvshare/nvshare:{VERSION}"
+NEXT_IMAGE = "docker.io/nvshare/nvshare:next"
+FORMER_IMAGE = "docker.io/nvshare/nvshare:former"
 
 ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000

@@ -97,7 +97,8 @@ def _install_former() -> None:
     for name in _of_history("ls-tree", "--name-only", COMMIT, SIMULATED).split():
         if name.endswith(".yaml"):
             text = _of_history("show", f"{COMMIT}:{name}")
-            kubectl("apply", "--filename", "-", stdin=text.replace(IMAGE, FORMER_IMAGE).replace("2x16GiB", devices))
+            text = text.replace(IMAGE.removeprefix("docker.io/"), FORMER_IMAGE).replace("2x16GiB", devices)
+            kubectl("apply", "--filename", "-", stdin=text)
     rolled_out()
     eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,14 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
+from nvshare import scheduler_process
+from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
+from nvshare.protocol import wire
 from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.unix_sockets import distrust, listening_pid
 from tests.ctl.program import ctl
-from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
+from tests.polling import poll_until
+from tests.scheduler.client_process import ClientProcess
+from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler, WireClient
 
+LOST = "the run directory is lost: those who are connected are served, and this scheduler ends with the last"
 Serve = Callable[..., Scheduler]
 NOBODY = 65534
 
@@ -57,11 +66,18 @@ def test_claim_does_not_hang_on_a_file(serve: Serve) -> None:
 
 
 def test_another_ones_files_are_left_at_the_end(serve: Serve) -> None:
-    """Of one whose directory was removed and made anew by another scheduler."""
+    """Of one whose directory was removed and made anew by another scheduler: it ends when nobody is connected."""
     first = serve()
+    client = first.client().register()
+    first.process.send_signal(signal.SIGSTOP)
     first.run_dir.root.rename(first.run_dir.root.with_name("away"))
     second = serve()
-    assert first.terminate() == 0
+    first.process.send_signal(signal.SIGCONT)
+    [line] = first.logged(LOST)
+    assert f"a scheduler with pid {second.process.pid} already serves" in str(line["reason"])
+    client.lock()
+    client.close()
+    assert first.process.wait(TIMEOUT_SECONDS) == 1
     for path in (second.run_dir.client_socket, second.run_dir.legacy_socket, second.run_dir.admin_socket):
         assert listening_pid(path) == second.process.pid
     assert second.run_dir.pid_file.read_text() == f"{second.process.pid}\n"
@@ -200,9 +216,136 @@ def test_what_is_trusted(public: Path, tmp_path: Path) -> None:
     assert distrust(tmp_path / "link") == ""
 
 
+def state(scheduler: Scheduler, client: WireClient) -> str:
+    """A client's, as the status says; empty while the server at a removed socket ends, which ends its calls."""
+    try:
+        return scheduler.states()[client.client_id]
+    except grpc.RpcError:
+        return ""
+
+
+def test_removed_files_are_made_anew(serve: Serve) -> None:
+    """Sockets, folders, records, or the directory itself: who is connected notices nothing, and others find it."""
+    scheduler = serve()
+    run_dir = scheduler.run_dir
+    paths = [path for path in run_dir.root.rglob("*") if not path.is_dir()]
+    holder = scheduler.client().register()
+    holder.lock()
+    scheduler.admin.SetQuantum(admin_pb2.SetQuantumRequest(seconds=7))
+    damages: list[Callable[[], object]] = [
+        *(path.unlink for path in paths),
+        lambda: shutil.rmtree(run_dir.client_socket.parent),
+        lambda: shutil.rmtree(run_dir.admin_socket.parent),
+        lambda: shutil.rmtree(run_dir.root),
+    ]
+    modes = {path: path.stat().st_mode for path in (run_dir.root, *run_dir.root.rglob("*"))}
+    for damage in damages:
+        damage()
+        poll_until(lambda: all(path.exists() for path in modes), "everything is there again", TIMEOUT_SECONDS)
+        assert {path: path.stat().st_mode for path in modes} == modes
+        other = scheduler.client().register()
+        other.close()
+        poll_until(lambda: state(scheduler, holder) == "holding", "it is asked", TIMEOUT_SECONDS)
+        assert scheduler_process.accepts(run_dir.status_socket)
+        assert scheduler_process.accepts(run_dir.legacy_socket)
+    assert start(run_dir.root).returncode == 1
+
+
+@pytest.mark.parametrize("which", ["client_socket", "admin_socket"])
+def test_another_ones_socket_in_the_place_of_a_removed_one(serve: Serve, which: str) -> None:
+    """Who listens there is not put out: this scheduler is lost, until the other one is gone."""
+    scheduler = serve()
+    path: Path = getattr(scheduler.run_dir, which)
+    client = scheduler.client().register()
+    scheduler.process.send_signal(signal.SIGSTOP)
+    path.unlink()
+    with listening(path):
+        scheduler.process.send_signal(signal.SIGCONT)
+        [line] = scheduler.logged(LOST)
+        assert f"another scheduler, pid {os.getpid()}, already serves {path}" in str(line["reason"])
+        assert listening_pid(path) == os.getpid()
+    scheduler.logged("files of the run directory were removed; they are there again")
+    assert listening_pid(path) == scheduler.process.pid
+    client.lock()
+
+
+def test_records_outlive_their_files(serve: Serve) -> None:
+    """A scheduler after one whose directory was removed waits for the holder, and knows what was set."""
+    first = serve("--policy", "exclusive")
+    with ClientProcess() as process:
+        holder = process.connect(first).register()
+        holder.lock()
+        first.admin.SetQuantum(admin_pb2.SetQuantumRequest(seconds=7))
+        shutil.rmtree(first.run_dir.root)
+        first.logged("files of the run directory were removed; they are there again")
+        first.kill()
+        process.stop()
+        second = serve("--policy", "exclusive")
+        waiter = second.client().register(state=wire.State.WAITING)
+        [device] = second.status().devices
+        assert [each.pid for each in device.awaited] == [process.process.pid]
+        assert device.quantum_seconds == 7
+        assert waiter.has_nothing()
+
+
+def test_a_dead_mount(tmp_path: Path) -> None:
+    """Of a directory removed on the node: who is connected goes on taking turns, and the end is with the last of them.
+
+    An open descriptor of a folder is to it what a container's mount is: it still leads to the removed one.
+    """
+    folder = tmp_path / "run"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    mount = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nvshare.scheduler", "--run-dir", mount, "--policy", "exclusive"], stderr=file
+        )
+    try:
+        socket_path = RunDir(folder).client_socket
+        poll_until(lambda: process.poll() is None and listening_pid(socket_path), "it serves", TIMEOUT_SECONDS)
+        holder, waiter = WireClient(socket_path).register(), WireClient(socket_path).register()
+        grant = holder.lock()
+        waiter.send(wire.ReqLock())
+        assert holder.expect(wire.Waiters).waiters == 1
+        shutil.rmtree(folder)
+        folder.mkdir()
+        poll_until(lambda: LOST in log.read_text(), "it has seen it", TIMEOUT_SECONDS)
+        holder.send(wire.LockReleased(grant))
+        waiter.expect(wire.LockOk)
+        holder.close()
+        waiter.close()
+        assert process.wait(TIMEOUT_SECONDS) == 1
+        assert log.read_text().splitlines()[-1].startswith(f"nvshare-scheduler: run directory {mount} was removed")
+        assert list(folder.iterdir()) == []
+    finally:
+        process.kill()
+        process.wait()
+        os.close(descriptor)
+
+
+def test_a_dead_mount_and_nobody_connected(tmp_path: Path) -> None:
+    """It ends at once: whoever started it starts it anew, with the directory that is there then."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nvshare.scheduler", "--run-dir", f"/proc/{os.getpid()}/fd/{descriptor}"]
+    )
+    try:
+        poll_until(lambda: listening_pid(RunDir(folder).legacy_socket), "it serves", TIMEOUT_SECONDS)
+        shutil.rmtree(folder)
+        assert process.wait(TIMEOUT_SECONDS) == 1
+    finally:
+        process.kill()
+        process.wait()
+        os.close(descriptor)
+
+
 def test_only_its_own_files_are_cleared(run_dir: RunDir) -> None:
     """A file of the same name that somebody put there stays."""
-    claim = Claim(run_dir)
+    claim = Claim(run_dir, os.open(run_dir.root, os.O_RDONLY))
     claim.write_pid()
     run_dir.pid_file.unlink()
     run_dir.pid_file.write_text("1\n")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from nvshare import paths
 from nvshare.admin import admin_pb2
-from nvshare.protocol.legacy import LegacyType
 from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
@@ -110,12 +109,24 @@ def test_version_1_client_on_the_only_gpu(serve: Serve, environment: dict[str, s
     assert device.total_bytes == 16 * GIB
 
 
-def test_version_1_client_beside_several_gpus(serve: Serve, environment: dict[str, str]) -> None:
-    """Where there are several and no option says which, it is sent away with a line that says so."""
-    scheduler = serve(environment={**environment, paths.SIMGPU_DEVICES: "2x16GiB"})
-    client = scheduler.legacy_client()
-    client.send(LegacyType.REGISTER)
-    client.raw.wait_closed()
-    reason = str(scheduler.logged("peer disconnected")[0]["reason"])
-    assert "this node has 2" in reason
-    assert "--legacy-device UUID" in reason
+def test_version_1_clients_beside_several_gpus(serve: Serve, environment: dict[str, str]) -> None:
+    """Where there are several and no option says which, it is the first, as in the original; that is said once."""
+    scheduler = serve(environment={**environment, paths.SIMGPU_DEVICES: "16GiB,8GiB"})
+    for _ in range(2):
+        scheduler.legacy_client().register()
+    first, second = scheduler.status().devices
+    assert (first.index, first.total_bytes, len(first.clients), len(second.clients)) == ("0", 16 * GIB, 2, 0)
+    lines = [line for line in scheduler.log() if "version 1 clients name no GPU" in str(line["event"])]
+    assert [(line["device"], line["gpus"]) for line in lines] == [(first.uuid, 2)]
+
+
+def test_version_1_clients_on_the_gpu_that_an_option_names(serve: Serve, environment: dict[str, str]) -> None:
+    """--legacy-device says another one, and then nothing is to be said."""
+    environment = {**environment, paths.SIMGPU_DEVICES: "16GiB,8GiB"}
+    scheduler = serve(environment=environment)
+    uuid = scheduler.status().devices[1].uuid
+    scheduler.kill()
+    scheduler = serve("--legacy-device", uuid, environment=environment)
+    scheduler.legacy_client().register()
+    assert [len(device.clients) for device in scheduler.status().devices] == [0, 1]
+    assert not [line for line in scheduler.log() if "version 1 clients name no GPU" in str(line["event"])]

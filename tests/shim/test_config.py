@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare import paths
+from nvshare import paths, switches
 from nvshare.protocol import wire
 from tests.another_user import UID, as_user
 from tests.shim.children import ROOT, Children
@@ -56,17 +56,40 @@ def test_names_are_those_of_paths() -> None:
     [
         (paths.MEMORY, "swp", "swap, managed, native; using swap"),
         (paths.ON_MISSING, "RUN", "wait, run, fail; using wait"),
-        (paths.DEBUG, "yes", "0, 1; using 0"),
-        (paths.SINGLE_OVERSUB, "2", "0, 1; using 0"),
+        (paths.DEBUG, "please", "0, false, no, off, 1, true, yes, on; it counts as on"),
+        (paths.SINGLE_OVERSUB, "2", "0, false, no, off, 1, true, yes, on; it counts as on"),
     ],
 )
 def test_wrong_value(start: Start, run_dir: paths.RunDir, name: str, value: str, allowed: str) -> None:
-    """A wrong value is said once, with the variable, the value and what is allowed; the default counts."""
+    """A wrong value is said once, with the variable, the value, what is allowed and what counts."""
     program = start(**{paths.MEMORY: "native", name: value})
     registered(program, run_dir)
     assert program.do("use 1") == "0"
     assert allowed in program.said(f"{name}={value}")
     assert len([line for line in program.errors if f"{name}={value}" in line]) == 1
+
+
+@pytest.mark.parametrize("word", ["0", "1", "false", "True", "NO", "yes", "Off", "on", "please"])
+def test_switches(start: Start, run_dir: paths.RunDir, word: str) -> None:
+    """The words of switches.py, whatever their case, say on or off; whatever else is set is on, as in the original."""
+    program = start(**{paths.MEMORY: "native", paths.DEBUG: word})
+    with FakeScheduler(run_dir.client_socket) as scheduler:
+        assert program.do("use") == "0"
+        scheduler.register()
+        program.end()
+    debug, complaint = switches.read(paths.DEBUG, {paths.DEBUG: word})
+    assert any("link" in line for line in program.errors) is debug
+    assert ([line for line in program.errors if paths.DEBUG in line] or [""]) == [
+        f"nvshare: {complaint}" if complaint else ""
+    ]
+
+
+def test_words_of_switches_are_those_of_python() -> None:
+    """C and Python take the same ones; those for off come first."""
+    source = (ROOT / "src/nvshare/shim/csrc/process/config.c").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"switches\[\] = \{(.*?)\};", source, re.DOTALL)
+    assert re.findall(r'"(\w+)"', listed) == list(switches.WORDS)
+    assert list(switches.WORDS.values()) == sorted(switches.WORDS.values())
 
 
 def test_empty_means_unset(start: Start, run_dir: paths.RunDir) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler
-from tests.shim.gang_job import Job, by_rank, check_stopped, entered, orders, reached, start_two
+from tests.shim.gang_job import Job, by_rank, check_stopped, ends_drain, entered, orders, reached, start_two
 from tests.shim.gang_scheduler import GangScheduler, expect_late
 from tests.shim.programs import gang_member
 
@@ -62,6 +62,30 @@ def test_a_rank_alone_waits(start_job: Callable[[int], Job], fake_scheduler: Fak
     assert job.words[(1 - first) * 4] == 0
     gang.peers[1].grant()
     expect_late(gang.peers[0], wire.LockReleased)
+
+
+def test_a_member_that_hears_late_that_it_has_the_lock(
+    start_job: Callable[[int], Job], fake_scheduler: FakeScheduler
+) -> None:
+    """One member stops already when the other one hears of its lock, and of its end: they stop together then."""
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    job.start("0:0")
+    job.start("1:1")
+    gang.gather(2)
+    for peer in gang.peers:
+        peer.expect_wanting()
+    first, second = gang.peers
+    first.grant()
+    kernel = by_rank(job, gang).index(first)
+    poll_until(lambda: job.words[kernel * 4] == 1, "its kernel runs")
+    first.revoke()
+    while not isinstance(first.receive(), wire.DrainReport):
+        pass
+    second.grant()
+    second.revoke()
+    assert [ends_drain(peer) for peer in gang.peers] == [True, True], "at the first attempt"
+    gang.grant()
+    job.finish()
 
 
 def test_far_behind(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:

@@ -244,6 +244,25 @@ class SetPolicyRequest(_message.Message):
 Global___SetPolicyRequest: _TypeAlias = SetPolicyRequest  # noqa: Y015
 
 @_typing.final
+class SetSchedulingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ON_FIELD_NUMBER: _builtins.int
+    on: _builtins.bool
+    def __init__(
+        self,
+        *,
+        on: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["on", b"on"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetSchedulingRequest: _TypeAlias = SetSchedulingRequest  # noqa: Y015
+
+@_typing.final
 class SetTermsRequest(_message.Message):
     """What is absent stays as it is."""
 

@@ -59,6 +59,11 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.SetScheduling = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/SetScheduling',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SetSchedulingRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+                _registered_method=True)
         self.SetTerms = channel.unary_unary(
                 '/nvshare.admin.v1.Admin/SetTerms',
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
@@ -104,6 +109,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetScheduling(self, request, context):
+        """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetTerms(self, request, context):
         """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container.
         """
@@ -137,6 +149,11 @@ def add_AdminServicer_to_server(servicer, server):
             'SetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPolicy,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'SetScheduling': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetScheduling,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetSchedulingRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
             ),
             'SetTerms': grpc.unary_unary_rpc_method_handler(
@@ -279,6 +296,33 @@ class Admin:
             target,
             '/nvshare.admin.v1.Admin/SetPolicy',
             nvshare_dot_admin_dot_admin__pb2.SetPolicyRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetScheduling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/SetScheduling',
+            nvshare_dot_admin_dot_admin__pb2.SetSchedulingRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.Status.FromString,
             options,
             channel_credentials,

@@ -44,6 +44,8 @@ class AdminStub:
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]
     """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+    SetScheduling: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetSchedulingRequest, _admin_pb2.Status]
+    """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before."""
     SetTerms: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]
     """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
 
@@ -60,6 +62,8 @@ class AdminAsyncStub(AdminStub):
     """Sets the quantum. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
     SetPolicy: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPolicyRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+    SetScheduling: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetSchedulingRequest, _admin_pb2.Status]  # type: ignore[assignment]
+    """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before."""
     SetTerms: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
 
@@ -103,6 +107,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
         """Sets the policy. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown device."""
+
+    @_abc_1.abstractmethod
+    def SetScheduling(
+        self,
+        request: _admin_pb2.SetSchedulingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
+        """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before."""
 
     @_abc_1.abstractmethod
     def SetTerms(

@@ -77,16 +77,16 @@ def _check_nobody_else_serves(run_dir: paths.RunDir) -> None:
         )
 
 
-def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for the scheduler, which must not be a client itself."""
-    return {name: value for name, value in environment.items() if name != paths.LD_PRELOAD}
+def _for_the_scheduler(environment: Mapping[str, str]) -> dict[str, str]:
+    """The scheduler must not be a client itself, and NVSHARE_DEBUG is for the program: a log grows without an end."""
+    return {name: value for name, value in environment.items() if name not in (paths.LD_PRELOAD, paths.DEBUG)}
 
 
 def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
     command = scheduler_process.command(run_dir, "--exit-when-idle", str(IDLE_SECONDS))
     log = run_dir.log_file
     written = log.stat().st_size if log.exists() else 0
-    pid = _in_background(command, log, _without_preload(environment))
+    pid = _in_background(command, log, _for_the_scheduler(environment))
     scheduler_process.wait_until_accepting(run_dir, lambda: _alive(pid), log, written)
     if _alive(pid):
         print(f"nvshare-ctl: started a scheduler in the background (pid {pid}, log {log})", file=sys.stderr, flush=True)

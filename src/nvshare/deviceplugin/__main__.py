@@ -16,6 +16,7 @@ from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR, DeviceListStrategy
 from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.deviceplugin.discovery import Selection
+from nvshare.deviceplugin.host import DeadFolderError
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
 from nvshare.deviceplugin.plugin import NvmlMissingError, Plugin
@@ -58,7 +59,7 @@ def serve(
     config: Annotated[Path | None, _option("YAML file with settings.")] = None,
     resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
     kubelet_dir: Annotated[str | None, _option(f"kubelet's device plugin folder ({KUBELET_DIR}).")] = None,
-    library_dir: Annotated[str | None, _option(f"Where install-library puts the library ({HOST_LIBRARY_DIR}).")] = None,
+    library_dir: Annotated[str | None, _option(f"Where the library is installed ({HOST_LIBRARY_DIR}).")] = None,
     run_dir: Annotated[str | None, _option(f"The scheduler's run directory on the host ({SYSTEM_RUN_DIR}).")] = None,
     virtual_devices: Annotated[str | None, _option("Virtual devices of each GPU, 1 to 1000 (10).")] = None,
     include: Annotated[str | None, _option("Offer only these GPUs: UUIDs or indices, comma-separated.")] = None,
@@ -69,6 +70,10 @@ def serve(
     ] = None,
     cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
     cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    compat_with_cpu_manager: Annotated[
+        bool | None, _option("Name device nodes, for kubelet's static CPU manager; needs a privileged plugin.")
+    ] = None,
+    nvidia_dev_root: Annotated[str | None, _option("Where the host's dev/nvidia* are, for that (/).")] = None,
     require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
     fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
     weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
@@ -104,7 +109,7 @@ def serve(
             asyncio.run(_run(configuration, _library(None), log, lines))
     except NvmlMissingError as error:
         raise SystemExit(FAILURE) from error
-    except AddressError as error:
+    except (AddressError, DeadFolderError) as error:
         _fail(str(error), FAILURE)
 
 

@@ -48,6 +48,14 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device node of the host in the container."""
+
+    host_path: Path
+    container_path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Injection:
     """What every container gets, whatever its devices are."""
 
@@ -60,6 +68,8 @@ class Injection:
     cdi_annotation_prefix: str = "cdi.k8s.io/"
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    dev_root: Path = Path("/")
+    """On the host: the folder whose ``dev`` has the device nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ class Allocation:
     mounts: tuple[Mount, ...]
     annotations: Mapping[str, str]
     cdi_devices: tuple[str, ...]
+    nodes: tuple[DeviceNode, ...]
 
 
 def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: Injection) -> Allocation:
@@ -83,6 +94,7 @@ def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: In
         mounts=_mounts(uuids, injection),
         annotations=_annotations(uuids, ids, injection),
         cdi_devices=_cdi_names(uuids, injection) if DeviceListStrategy.CDI_CRI in injection.strategies else (),
+        nodes=_nodes(uuids, snapshot, injection),
     )
 
 
@@ -117,6 +129,11 @@ def _mounts(uuids: Sequence[str], injection: Injection) -> tuple[Mount, ...]:
     if DeviceListStrategy.VOLUME_MOUNTS in injection.strategies:
         mounts += [Mount(Path("/dev/null"), VOLUME_MOUNTS_DIR / uuid, read_only=False) for uuid in uuids]
     return tuple(mounts)
+
+
+def _nodes(uuids: Sequence[str], snapshot: Snapshot, injection: Injection) -> tuple[DeviceNode, ...]:
+    paths = dict.fromkeys(path for uuid in uuids for path in snapshot.nodes(uuid))
+    return tuple(DeviceNode(injection.dev_root / path.relative_to("/"), path) for path in paths)
 
 
 def _annotations(uuids: Sequence[str], ids: Sequence[str], injection: Injection) -> dict[str, str]:

@@ -149,6 +149,8 @@ class Configuration(BaseModel):
     cdi_annotation_prefix: Annotated[StrictStr, _matches(_ANNOTATION_PREFIX)] = Field(
         default="cdi.k8s.io/", description="DOMAIN/, as in cdi.k8s.io/"
     )
+    compat_with_cpu_manager: StrictBool = Field(default=False, description=_BOOLEAN)
+    nvidia_dev_root: AbsolutePath = Field(default=Path("/"), description=_PATH)
     require_distinct: StrictBool = Field(default=False, description=_BOOLEAN)
     fail_requests_greater_than_one: StrictBool = Field(default=False, description=_BOOLEAN)
     weigh_by_load: StrictBool = Field(default=False, description=_BOOLEAN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 MAX_VIRTUAL_DEVICES = 1000
 
@@ -29,6 +30,8 @@ class Gpu:
     """Only for a MIG device: its GPU's UUID. NVML's events name the device by it and by the two instances."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    minor: int | None = None
+    """The number in the name of its device node, of a MIG device its GPU's; None: NVML does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Offer:
     """How many."""
     problem: str | None = None
     """What is wrong with the GPU or the node; None: nothing."""
+    nodes: tuple[Path, ...] = ()
+    """The device nodes that its containers are given; none where the runtime alone sees to that."""
 
     def devices(self) -> Iterator[VirtualDevice]:
         return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))
@@ -73,6 +78,11 @@ class Snapshot:
         """How many virtual devices the GPU has; 0 for one that is not offered."""
         offer = self._by_uuid.get(uuid)
         return 0 if offer is None else offer.virtual_devices
+
+    def nodes(self, uuid: str) -> tuple[Path, ...]:
+        """The device nodes of a GPU."""
+        offer = self._by_uuid.get(uuid)
+        return () if offer is None else offer.nodes
 
     def position(self, uuid: str) -> int:
         """The GPU's place in the stable order; one that is not offered comes last."""

@@ -1,12 +1,17 @@
-"""What the plugin needs of the node itself: this version's library, and the scheduler's client socket."""
+"""What the plugin needs of the node itself: this version's library, the scheduler's client socket, living folders."""
 
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvshare.paths import LIBRARY_NAME
+from nvshare.mounts import is_dead
+
+
+class DeadFolderError(Exception):
+    """A folder that was removed on the node: the process must be started anew to see the one that takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +22,18 @@ class HostProblems:
     scheduler: str | None = None
 
 
-def inspect(library_dir: Path, library_bytes: int, client_socket: Path) -> HostProblems:
-    """What is missing now."""
-    return HostProblems(_library_problem(library_dir / LIBRARY_NAME, library_bytes), _socket_problem(client_socket))
+def check_folders(folders: Iterable[Path]) -> None:
+    """Raises DeadFolderError naming the first folder that is a mount of one that was removed."""
+    for folder in folders:
+        if is_dead(folder):
+            raise DeadFolderError(
+                f"{folder} was removed on the node, and this container's mount of it stays empty: "
+                "ending, so that the container is made anew with the folder that is there then"
+            )
 
 
-def _library_problem(path: Path, size: int) -> str | None:
-    remedy = "run nvshare-device-plugin install-library (the init container does)"
-    try:
-        status = path.stat()
-    except OSError as error:
-        return f"library {path} is missing on the host ({error.strerror}): {remedy}"
-    if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-        return f"library {path} on the host is not the one that was installed: remove its folder, then {remedy}"
-    return None
-
-
-def _socket_problem(path: Path) -> str | None:
+def socket_problem(path: Path) -> str | None:
+    """Why the scheduler can't be reached there; None: it can."""
     remedy = "is nvshare-scheduler running on this node, with the same --run-dir?"
     try:
         if stat.S_ISSOCK(path.stat().st_mode):

@@ -62,6 +62,43 @@ def install(library: Library, root: Path) -> tuple[Path, bool]:
     return target, True
 
 
+class Installation:
+    """The library on the host, which is installed again whenever it is gone or is another one."""
+
+    def __init__(self, library: Library, root: Path) -> None:
+        self._library = library
+        self._root = root
+        self._file = library.folder(root) / LIBRARY_NAME
+        self._right: os.stat_result | None = None
+        """The file as it was when its content was right."""
+        self.problem: str | None = f"library {self._file} was not looked for yet"
+        """Why the library is not there; None: it is."""
+
+    def look(self) -> bool:
+        """Installs it unless it is there; whether it had to be. May wait for the disk."""
+        if self._right is not None and _unchanged(self._right, self._file):
+            return False
+        try:
+            _, new = install(self._library, self._root)
+            self._right = self._file.stat()
+            self.problem = None
+        except InstallError as error:
+            new, self._right, self.problem = False, None, str(error)
+        except FileNotFoundError:
+            # Removed again already: the next look installs it.
+            new, self._right = False, None
+        return new
+
+
+def _unchanged(before: os.stat_result, file: Path) -> bool:
+    try:
+        now = file.stat()
+    except OSError:
+        return False
+    # Whatever is written, cut or set changes this time as well.
+    return os.path.samestat(before, now) and before.st_ctime_ns == now.st_ctime_ns
+
+
 def _write_whole(target: Path, content: bytes) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
 from nvshare.deviceplugin.discovery import Selection, discover
 from nvshare.deviceplugin.health import HealthTracker
@@ -42,10 +43,12 @@ class Monitor:
         metrics: Metrics,
         log: Log,
         init_errors: InitErrors,
+        find_nodes: Callable[[Gpu], Nodes] = no_nodes,
     ) -> None:
         self._configuration = configuration
         self._selection = selection
         self._inspect_host = inspect_host
+        self._find_nodes = find_nodes
         self._inventory = inventory
         self._metrics = metrics
         self._log = log
@@ -191,7 +194,10 @@ class Monitor:
 
     def _publish(self) -> None:
         self._metrics.problem("gpu", bool(self._sick_gpus()))
-        offers = tuple(Offer(uuid, self._virtual_devices(uuid), self._problem(uuid)) for uuid in self._gpus)
+        offers = tuple(
+            Offer(uuid, self._virtual_devices(uuid), self._problem(uuid), self._find_nodes(gpu).paths)
+            for uuid, gpu in self._gpus.items()
+        )
         before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}
         if self._inventory.publish(Snapshot(offers)):
             self._metrics.show(self._inventory.snapshot)
@@ -222,7 +228,7 @@ class Monitor:
     def _gpu_problem(self, uuid: str) -> str | None:
         if self._nvml_state() is NvmlState.SILENT:
             return SILENCE
-        return self._gone.get(uuid) or self._health.problem(uuid)
+        return self._gone.get(uuid) or self._health.problem(uuid) or self._find_nodes(self._gpus[uuid]).problem
 
     def _virtual_devices(self, uuid: str) -> int:
         return self._configuration.virtual_devices_per_gpu.get(uuid, self._configuration.virtual_devices)

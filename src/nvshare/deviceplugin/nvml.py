@@ -131,26 +131,28 @@ def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     places = nvml.mig_places(handle)
     if places is None:
-        return [Gpu(uuid, str(number))]
+        return [Gpu(uuid, str(number), minor=_minor(handle))]
+    minor = _minor(handle)
     found = []
     for place in places:
         index = f"{number}:{place}"
         try:
             mig = nvml.mig_device(handle, place)
             if mig is not None:
-                found.append(_mig_device(mig, index, uuid))
+                found.append(_mig_device(mig, index, uuid, minor))
         except pynvml.NVMLError as error:
             failed[index] = str(error)
     return found
 
 
-def _mig_device(handle: Any, index: str, parent_uuid: str) -> Gpu:
+def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None) -> Gpu:
     return Gpu(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         index=index,
         parent_uuid=parent_uuid,
         gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(handle)),
         compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
+        minor=minor,
     )
 
 
@@ -168,6 +170,13 @@ def _ask(handle: Any) -> None:
 def _bus_id(handle: Any) -> str | None:
     try:
         return str(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+    except pynvml.NVMLError:
+        return None
+
+
+def _minor(handle: Any) -> int | None:
+    try:
+        return int(pynvml.nvmlDeviceGetMinorNumber(handle))
     except pynvml.NVMLError:
         return None
 

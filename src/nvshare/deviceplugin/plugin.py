@@ -11,10 +11,11 @@ from prometheus_client.exposition import generate_latest
 
 from nvshare.deviceplugin.allocation import Injection, Mount
 from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.device_nodes import find_nodes, no_nodes
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.host import inspect
-from nvshare.deviceplugin.install import Library
+from nvshare.deviceplugin.host import HostProblems, check_folders, socket_problem
+from nvshare.deviceplugin.install import Installation, Library
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle
 from nvshare.deviceplugin.load_watch import LoadWatch
@@ -56,14 +57,16 @@ class Plugin:
         self._inventory = Inventory()
         run_dir = RunDir(configuration.run_dir)
         library_dir = library.folder(configuration.library_dir)
+        self._installation = Installation(library, configuration.library_dir)
         self._monitor = Monitor(
             configuration,
             selection,
-            lambda: inspect(library_dir, len(library.content), run_dir.client_socket),
+            lambda: HostProblems(self._installation.problem, socket_problem(run_dir.client_socket)),
             self._inventory,
             self._metrics,
             log,
             InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
+            find_nodes if configuration.compat_with_cpu_manager else no_nodes,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
         rules = Rules(
@@ -84,7 +87,8 @@ class Plugin:
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT.
 
-        Raises AddressError when the metrics address can't be used, and NvmlMissingError when it had better start anew.
+        Raises AddressError when the metrics address can't be used; DeadFolderError and NvmlMissingError when only a new
+        container helps.
         """
         server = HttpServer(
             self._configuration.metrics_address,
@@ -97,6 +101,8 @@ class Plugin:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, stopped, number)
         self._log.info("started", resource=self._configuration.resource_name, metrics_port=server.port)
+        # Before anything is offered: no pod is to get devices and no library.
+        await asyncio.to_thread(self._install)
         self._monitor.check_host()
         self._nvml.start()
         background = [asyncio.create_task(self._check())]
@@ -104,7 +110,7 @@ class Plugin:
             background.append(asyncio.create_task(self._loads.run()))
         main = asyncio.create_task(self._serve(stopped))
         try:
-            # Of these the first ends when we are to stop, and the second when NVML stays away: anything else is a bug.
+            # The first ends when we are to stop, the second when only a new container helps: anything else is a bug.
             done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -128,13 +134,21 @@ class Plugin:
         await self._lifecycle.run()
 
     async def _check(self) -> None:
+        settings = self._configuration
         while True:
+            await asyncio.to_thread(check_folders, (settings.kubelet_dir, settings.library_dir, settings.run_dir))
+            await asyncio.to_thread(self._install)
             self._monitor.check_host()
             if (reason := self._monitor.gave_up()) is not None:
                 self._log.error(reason)
                 raise NvmlMissingError
             self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
             await asyncio.sleep(_CHECK_SECONDS)
+
+    def _install(self) -> None:
+        """In a thread: a slow disk must keep nobody waiting."""
+        if self._installation.look():
+            self._log.info("the library was installed on the host")
 
     def _stop(self, stopped: asyncio.Event, number: signal.Signals) -> None:
         self._log.info("stopping", signal=number.name)
@@ -170,4 +184,5 @@ def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDi
         mounts=tuple(
             Mount(mount.host_path, mount.container_path, mount.read_only) for mount in configuration.extra_mounts
         ),
+        dev_root=configuration.nvidia_dev_root,
     )

@@ -181,6 +181,10 @@ def _message(allocation: Allocation) -> api.ContainerAllocateResponse:
         ],
         annotations=allocation.annotations,
         cdi_devices=[api.CDIDevice(name=name) for name in allocation.cdi_devices],
+        devices=[
+            api.DeviceSpec(container_path=str(node.container_path), host_path=str(node.host_path), permissions="rw")
+            for node in allocation.nodes
+        ],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ _SHARED_VARIABLES = {
 }
 # Nested values: only a file has room for them.
 _FILE_ONLY = frozenset({"virtual_devices_per_gpu", "extra_mounts", "extra_env"})
+# What the command line says of these, a pod's mounts and probes fit: a file that says otherwise would be a mistake.
+_PLACES = ("kubelet_dir", "library_dir", "run_dir", "metrics_address")
 _LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"})
 
 
@@ -49,6 +51,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     mistakes: list[str] = []
     if file is not None:
         given.update(_from_file(file, mistakes))
+        mistakes += _misplaced(given, flags)
     given.update(_from_environment(environment, mistakes))
     given.update({key: _Given(_parsed(key, value), _flag(key)) for key, value in flags.items() if value is not None})
     try:
@@ -59,6 +62,17 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     if mistakes:
         raise ConfigurationError("\n".join(mistakes))
     return configuration
+
+
+def _misplaced(given: Mapping[str, _Given], flags: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each place that the file wants elsewhere than the command line."""
+    for key in _PLACES:
+        flag = flags.get(key)
+        if key in given and flag is not None and Path(str(given[key].value)) != Path(flag):
+            yield (
+                f"{given[key].origin}: {given[key].value!r} is wrong: the command line has {_flag(key)}={flag}, which "
+                "the pod's mounts and probes fit: remove it here, or change all of these in the DaemonSet"
+            )
 
 
 def variable(key: str) -> str:

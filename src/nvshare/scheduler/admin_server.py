@@ -11,6 +11,9 @@ from nvshare.scheduler.api.admin import StatusService
 from nvshare.scheduler.run_dir import Claim, RunDirError
 from nvshare.unix_sockets import grpc_address
 
+_GRACE_SECONDS = 0.5
+"""For calls that are being answered."""
+
 
 class AdminServer:
     """The admin API, or a part of it, at one socket."""
@@ -19,8 +22,8 @@ class AdminServer:
         """``at_once``: how many calls may be going on."""
         self._service = service
         self._claim = claim
-        self._grpc = grpc.aio.server(maximum_concurrent_rpcs=at_once)
-        admin_pb2_grpc.add_AdminServicer_to_server(service, self._grpc)
+        self._at_once = at_once
+        self._grpc = self._new()
 
     def listen(self, path: Path, mode: int) -> None:
         """Makes a socket of this mode."""
@@ -32,6 +35,17 @@ class AdminServer:
             raise RunDirError(f"cannot serve {path}: {error}; choose another --run-dir") from error
         self._claim.publish(made, path, mode)
 
+    async def move_to(self, path: Path, mode: int) -> None:
+        """Answers at a new socket from now on, and no longer at the one before; who watches there sees the end."""
+        former, self._grpc = self._grpc, self._new()
+        try:
+            self.listen(path, mode)
+        except RunDirError:
+            self._grpc = former
+            raise
+        await self.start()
+        await former.stop(_GRACE_SECONDS)
+
     async def start(self) -> None:
         """Answers from now on."""
         await self._grpc.start()
@@ -39,4 +53,9 @@ class AdminServer:
     async def stop(self) -> None:
         """Answers no more; who watches sees the end."""
         self._service.stop()
-        await self._grpc.stop(grace=0.5)
+        await self._grpc.stop(_GRACE_SECONDS)
+
+    def _new(self) -> grpc.aio.Server:
+        server = grpc.aio.server(maximum_concurrent_rpcs=self._at_once)
+        admin_pb2_grpc.add_AdminServicer_to_server(self._service, server)
+        return server

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare import paths
+from nvshare import paths, switches
 from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel, opened_log
 from nvshare.nvml_state import INIT_ERROR_SECONDS
@@ -202,10 +202,17 @@ def _scheduler(
         ),
     ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
-    log_level: Annotated[LogLevel, typer.Option(help="The least severity of what is logged.")] = LogLevel.INFO,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(help="The least severity of what is logged. [default: info; debug with NVSHARE_DEBUG=1]"),
+    ] = None,
     legacy_device: Annotated[
         str | None,
-        typer.Option(metavar="UUID", parser=_device, help="The GPU of nvshare v0.1.1 clients, which name none."),
+        typer.Option(
+            metavar="UUID",
+            parser=_device,
+            help="The GPU of nvshare v0.1.1 clients, which name none. [default: the first]",
+        ),
     ] = None,
     exit_when_idle: Annotated[
         float | None,
@@ -263,8 +270,12 @@ def _scheduler(
         init_error_seconds,
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
+    debug, complaint = switches.read(paths.DEBUG, context.obj)
+    level = log_level or (LogLevel.DEBUG if debug else LogLevel.INFO)
     try:
-        with opened_log(log_format, log_level, sys.stderr) as (log, lines):
+        with opened_log(log_format, level, sys.stderr) as (log, lines):
+            if complaint:
+                log.warning(complaint)
             if any(answers(other) for other in others):
                 log.warning(
                     "another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root)

@@ -301,7 +301,7 @@ class Dispatcher:
     def _handle(self, event: Event) -> list[Action]:
         now = self._loop.time()
         actions = self._core.handle(event, now)
-        self._log.debug("happened", what=event)
+        reports.trace("happened", event, self._log)
         for observe in self.observers:
             observe(event, actions, now)
         return actions
@@ -313,7 +313,7 @@ class Dispatcher:
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
-            self._log.debug("to do", what=action)
+            reports.trace("to do", action, self._log)
             match action:
                 case ReportUnresponsive() | ReportShort() | ReportMissing() | ReportSize():
                     reports.write(action, self._clients, self._log)

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import Report, ReportMissing, ReportShort, ReportSize, ReportUnresponsive
+from nvshare.scheduler.core.actions import (
+    Action,
+    Grant,
+    Report,
+    ReportMissing,
+    ReportShort,
+    ReportSize,
+    ReportUnresponsive,
+    Revoke,
+)
+from nvshare.scheduler.core.events import Event, LockReleased, LockRequested
 from nvshare.scheduler.registered_client import RegisteredClient
 
 
@@ -50,3 +60,18 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
             )
         case _:
             assert_never(report)
+
+
+def trace(step: str, what: Event | Action, log: Log) -> None:
+    """A line for whoever debugs; the messages about the lock have the names that they have in the protocol."""
+    match what:
+        case LockRequested():
+            log.debug("received REQ_LOCK", client=what.client, what=what)
+        case LockReleased():
+            log.debug("received LOCK_RELEASED", client=what.client, what=what)
+        case Grant():
+            log.debug("sending LOCK_OK", client=what.client, what=what)
+        case Revoke():
+            log.debug("sending DROP_LOCK", client=what.client, what=what)
+        case _:
+            log.debug(step, what=what)

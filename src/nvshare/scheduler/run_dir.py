@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from nvshare.mounts import is_dead
 from nvshare.paths import RunDir
 from nvshare.unix_sockets import distrust, listening_pid, named
 
@@ -24,13 +25,16 @@ class RunDirError(Exception):
 class Claim:
     """A claimed run directory, and what was put into it: that is all that is taken away at the end."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, directory: int) -> None:
+        """``directory``: a descriptor of the locked directory; this one's from now on."""
         self._run_dir = run_dir
+        self._directory = directory
         self._own: dict[Path, int] = {}
         """Descriptors, because the number of a file that is gone may be another's."""
 
     def listen(self, path: Path, mode: int) -> socket.socket:
         """A new listening Unix socket in place of one where nobody listens any more."""
+        _check_nobody_listens(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             path.unlink(missing_ok=True)
@@ -46,7 +50,8 @@ class Claim:
         return listener
 
     def publish(self, made: Path, path: Path, mode: int) -> None:
-        """Gives a socket that somebody else made its mode and its place."""
+        """Gives a socket that somebody else made its mode and its place, where nobody else listens."""
+        _check_nobody_listens(path)
         try:
             made.chmod(mode)
             made.rename(path)
@@ -68,17 +73,75 @@ class Claim:
                 f"cannot write {path}: {error.strerror}; make room there or choose another --run-dir"
             ) from error
 
+    def has(self, path: Path) -> bool:
+        """Whether what this one has put there is there still."""
+        try:
+            return os.path.samestat(path.lstat(), os.fstat(self._own[path]))
+        except OSError:
+            return False
+
+    def gone(self) -> list[Path]:
+        """What this one has put there, and is there no longer."""
+        return [path for path in self._own if not self.has(path)]
+
+    def mend(self) -> None:
+        """Makes the directory, its folders and the pid's file anew where they are gone; RunDirError if it can't be."""
+        if not self._is_in_place():
+            self._take_anew()
+        _make_directories(self._run_dir)
+        if not self.has(self._run_dir.pid_file):
+            self.write_pid()
+
     def clear(self) -> None:
         """Takes away what is still this one's: another scheduler's files may be in their place by now."""
         for path, own in self._own.items():
             with suppress(OSError):
-                if os.path.samestat(path.lstat(), os.fstat(own)):
+                if self.has(path):
                     path.unlink()
             os.close(own)
         self._own.clear()
+        os.close(self._directory)
 
     def _owns(self, path: Path) -> None:
-        self._own[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        own = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if path in self._own:
+            os.close(self._own[path])
+        self._own[path] = own
+
+    def _is_in_place(self) -> bool:
+        """Whether the claimed directory has its name still; RunDirError if nothing can be made in it any more."""
+        root = self._run_dir.root
+        try:
+            if not os.path.samestat(root.stat(), os.fstat(self._directory)):
+                return False
+        except OSError:
+            return False
+        if is_dead(root):
+            raise RunDirError(
+                f"run directory {root} was removed where it is mounted from: nothing made in it is seen by anybody; "
+                "start the scheduler anew, in a new container if it is in one"
+            )
+        return True
+
+    def _take_anew(self) -> None:
+        """Makes and locks a directory in place of the one that was removed."""
+        root = self._run_dir.root
+        try:
+            root.mkdir()
+            root.chmod(0o755)
+        except FileExistsError:
+            # Somebody was faster. If it is another scheduler, it has locked it.
+            pass
+        except OSError as error:
+            raise RunDirError(f"run directory {root} was removed, and can't be made anew: {error.strerror}") from error
+        directory = _lock(self._run_dir)
+        try:
+            _check_nobody_serves(self._run_dir)
+        except BaseException:
+            os.close(directory)
+            raise
+        os.close(self._directory)
+        self._directory = directory
 
 
 @contextmanager
@@ -86,16 +149,13 @@ def claimed(run_dir: RunDir) -> Iterator[Claim]:
     """The run directory is this process's for the duration; RunDirError if it can't be."""
     _check_paths(run_dir)
     _make_directories(run_dir)
-    directory = _lock(run_dir)
-    claim = Claim(run_dir)
+    claim = Claim(run_dir, _lock(run_dir))
     try:
-        for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.status_socket):
-            _check_nobody_listens(path)
+        _check_nobody_serves(run_dir)
         claim.write_pid()
         yield claim
     finally:
         claim.clear()
-        os.close(directory)
 
 
 def _check_paths(run_dir: RunDir) -> None:
@@ -173,6 +233,11 @@ def _owner(run_dir: RunDir) -> str:
         if pid := listening_pid(run_dir.client_socket):
             return str(pid)
     return "unknown"
+
+
+def _check_nobody_serves(run_dir: RunDir) -> None:
+    for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.status_socket):
+        _check_nobody_listens(path)
 
 
 def _check_nobody_listens(path: Path) -> None:

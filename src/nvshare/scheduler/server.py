@@ -19,12 +19,11 @@ from nvshare.log import Log, LogLines
 from nvshare.nvml_state import InitErrors
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors
-from nvshare.scheduler.admin_server import AdminServer
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.api.timeline import Timeline
-from nvshare.scheduler.arenas.choice import HostBudget, HostMemoryChoice
+from nvshare.scheduler.arenas.budget import budget_of
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -59,7 +58,9 @@ from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
-from nvshare.scheduler.run_dir import Claim, claimed
+from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
+from nvshare.scheduler.run_dir_watch import RunDirWatch
+from nvshare.scheduler.sockets import Sockets
 from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
 from nvshare.scheduler.worker import Worker
@@ -68,8 +69,6 @@ _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
 _TELL_SECONDS = 1.0
 """systemd hears of clients at most this often."""
-_PUBLIC_CALLS = 16
-"""Calls at the socket for every user that may be going on, one for each who watches; more are refused."""
 
 
 class StartError(Exception):
@@ -111,21 +110,8 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await running.close()
     if (reason := running.nvml_exit.reason) is not None:
         raise StartError(reason)
-
-
-def _host_budget(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostBudget:
-    budget = HostBudget(choice, limits.available_bytes(), limits.cgroup_bytes())
-    try:
-        given_bytes = budget.bytes()
-    except ValueError as error:
-        raise StartError(str(error)) from error
-    if given_bytes < (asked_bytes := choice.asked_bytes(budget.available_bytes)):
-        log.warning(
-            "there is less host memory than was asked for",
-            asked=display.size(asked_bytes),
-            given=display.size(given_bytes),
-        )
-    return budget
+    if running.run_dir_watch.lost:
+        raise RunDirError(running.run_dir_watch.lost)
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -158,8 +144,6 @@ class _Running:
         records: Records,
     ) -> None:
         run_dir = options.run_dir
-        self._run_dir = run_dir
-        self._claim = claim
         self._loop = loop
         self._nvml = nvml
         self._telling = False
@@ -167,7 +151,10 @@ class _Running:
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
-        host_budget = _host_budget(options.host_memory, limits, log)
+        try:
+            host_budget = budget_of(options.host_memory, limits, log)
+        except ValueError as error:
+            raise StartError(str(error)) from error
         settings = replace(options.settings, host_bytes=host_budget.bytes())
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
@@ -229,7 +216,7 @@ class _Running:
         )
         self._sharing = Sharing(loop, self._dispatcher)
         self._sessions: Mapping[int, SessionFactory] = {
-            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher),
+            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._peer_log),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
         }
         self._memory = MemoryWatch(
@@ -250,35 +237,39 @@ class _Running:
             options.pod_resources,
             log,
         )
-        self._admin, self._public = (
-            AdminServer(
-                service(
-                    self._dispatcher,
-                    self._allocations.without_client,
-                    known.by_uuid,
-                    self._memory.measured,
-                    self._awaited.on,
-                    timeline,
-                    self._memberships.set_terms,
-                    options.version,
-                    loop.time(),
-                ),
-                claim,
-                at_once,
-            )
-            for service, at_once in ((AdminService, None), (PublicStatusService, _PUBLIC_CALLS))
-        )
         for gpu in known.by_uuid.values():
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
             if 0 < gpu.total_bytes <= (options.settings.reserve_bytes or 0):
                 log.warning("--reserve leaves programs whose memory swaps nothing of a GPU", device=gpu.uuid)
-        self._listeners: list[Listener] = []
+        admin, public = (
+            service(
+                self._dispatcher,
+                self._allocations.without_client,
+                known.by_uuid,
+                self._memory.measured,
+                self._awaited.on,
+                timeline,
+                self._memberships.set_terms,
+                options.version,
+                loop.time(),
+            )
+            for service in (AdminService, PublicStatusService)
+        )
+        self._sockets = Sockets(
+            run_dir,
+            claim,
+            admin,
+            public,
+            self._new_listener,
+        )
+        files = (records.holders, records.swappers)
+        self.run_dir_watch = RunDirWatch(
+            loop, log, claim, self._sockets, files, choices, lambda: self._registrar.room.count, stop.set
+        )
 
     async def open(self) -> None:
         """Opens the sockets, the admin API's first: who can reach the client socket can ask for the status."""
-        self._admin.listen(self._run_dir.admin_socket, 0o600)
-        self._public.listen(self._run_dir.status_socket, 0o666)
-        await asyncio.gather(self._admin.start(), self._public.start())
+        await self._sockets.open_admin()
         limit = descriptors.raise_limit()
         shares = descriptors.shared_out(limit, descriptors.open_now(), probes=self._probes is not None)
         self._registrar.room.most = shares.clients
@@ -289,18 +280,16 @@ class _Running:
         if self._probes is not None:
             await self._probes.start(shares.probes)
             self._log.info("metrics", port=self._probes.port)
-        for path in (self._run_dir.client_socket, self._run_dir.legacy_socket):
-            listening = self._claim.listen(path, 0o666)
-            self._listeners.append(Listener(listening, self._loop, self._has_room, self._on_accepted, self._peer_log))
-
+        self._sockets.open_clients()
+        self.run_dir_watch.start()
         self._systemd.ready(self._words())
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
         self._systemd.stopping()
         self._log.info("stopping", clients=len(self._dispatcher.clients))
-        for listener in self._listeners:
-            listener.close()
+        self.run_dir_watch.stop()
+        self._sockets.close_clients()
         self._memory.stop()
         self._gpus.stop()
         self.nvml_exit.close()
@@ -315,7 +304,7 @@ class _Running:
         self._sharing.stop()
         if self._idle is not None:
             self._idle.close()
-        await asyncio.gather(self._admin.stop(), self._public.stop())
+        await self._sockets.close_admin()
         if self._probes is not None:
             self._probes.stop()
 
@@ -354,7 +343,7 @@ class _Running:
             self._registrar.room.count,
             self._registrar.room.most,
             Counter(self._registrar.drops),
-            sum(listener.pauses for listener in self._listeners),
+            self._sockets.pauses,
             self._lines.dropped,
             self._dispatcher.host_memory(),
             self._nvml.state,
@@ -377,8 +366,12 @@ class _Running:
     def _has_room(self) -> bool:
         return not self._registrar.room.full
 
-    def _on_accepted(self, accepted: socket.socket) -> None:
-        peer = peer_of(accepted)
+    def _new_listener(self, listening: socket.socket, at_host_path: bool) -> Listener:
+        accepted = partial(self._on_accepted, at_host_path)
+        return Listener(listening, self._loop, self._has_room, accepted, self._peer_log)
+
+    def _on_accepted(self, at_host_path: bool, accepted: socket.socket) -> None:
+        peer = peer_of(accepted, at_host_path=at_host_path)
         # Our own probe connects only to see that it can: it must cost nobody a place.
         if peer.pid == os.getpid() or not self._registrar.admits(peer):
             accepted.close()

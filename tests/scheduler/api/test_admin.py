@@ -177,6 +177,7 @@ def test_nobody_may_command_there(serve: Serve) -> None:
     for call in (
         partial(public(scheduler).SetPolicy, admin_pb2.SetPolicyRequest(policy="off")),
         partial(public(scheduler).SetQuantum, admin_pb2.SetQuantumRequest(seconds=1)),
+        partial(public(scheduler).SetScheduling, admin_pb2.SetSchedulingRequest(on=False)),
     ):
         with pytest.raises(grpc.RpcError) as caught:
             call(timeout=TIMEOUT_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ import pytest
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
 from nvshare.protocol.legacy import LegacyType
-from nvshare.scheduler.pods.peer import has_no_pods, is_outside_pods
+from nvshare.scheduler.pods.peer import is_in_network_of, is_outside_pods
 from tests.polling import poll_until
+from tests.scheduler.cgroup import Cgroup
 from tests.scheduler.wire_client import Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -156,22 +158,72 @@ def test_set_tq_from_root(serve: Serve) -> None:
     poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
 
 
+SEND = (
+    "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+    "s.sendall(bytes([8]) + bytes(516) + b'7'.ljust(20, b'\\0'))"
+)
+
+
+def command_and_end(scheduler: Scheduler, path: Path, *prefix: str) -> None:
+    """What nvsharectl does, all of it before the scheduler looks at it."""
+    scheduler.legacy_client().register()
+    scheduler.process.send_signal(signal.SIGSTOP)
+    subprocess.run([*prefix, sys.executable, "-c", SEND, path], check=True)
+    scheduler.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def pod_on_the_node(cgroup: Cgroup) -> Iterator[None]:
+    """The cgroup of a pod, with nobody in it."""
+    folder = cgroup.folder / "pod1b2c3d4e-1111-2222-3333-444444444444"
+    folder.mkdir()
+    yield
+    folder.rmdir()
+
+
 @as_root
-def test_nvsharectl_that_has_ended_already(serve: Serve) -> None:
-    """nvsharectl does not wait: its command counts on a node without pods; on others it is refused with the remedy."""
+def test_nvsharectl_that_has_ended_already(serve: Serve, pod_on_the_node: None) -> None:
+    """nvsharectl does not wait: its command counts all the same, whatever else is on the node."""
+    scheduler = serve(*LEGACY)
+    command_and_end(scheduler, scheduler.run_dir.legacy_socket)
+    poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
+
+
+@as_root
+@pytest.mark.parametrize("where", ["the containers' path", "a network of its own"])
+def test_who_may_be_in_a_container_and_has_ended(serve: Serve, tool: Callable[[str], str], where: str) -> None:
+    """Root that could not be looked at does not command by the path that containers get, nor from another network."""
+    scheduler = serve(*LEGACY)
+    if where == "a network of its own":
+        command_and_end(scheduler, scheduler.run_dir.legacy_socket, tool("unshare"), "--net")
+    else:
+        command_and_end(scheduler, scheduler.run_dir.client_socket)
+    assert "it ended before that could be seen" in str(scheduler.logged("peer disconnected")[0]["reason"])
+    assert scheduler.status().devices[0].quantum_seconds == 30
+
+
+def test_in_whose_network_a_socket_is(tmp_path: Path) -> None:
+    """The number must be that of a socket; who can't be read has none."""
+    (tmp_path / "1" / "net").mkdir(parents=True)
+    (tmp_path / "1" / "net" / "unix").write_text(
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        "0000000000000000: 00000003 00000000 00000000 0001 03 4475658 /run/a b 77\n"
+        "0000000000000000: 00000002 00000000 00010000 0001 01  88\n"
+    )
+    assert is_in_network_of((1, 2), 4475658, tmp_path)
+    assert is_in_network_of((2, 1), 88, tmp_path)
+    assert not any(is_in_network_of((1, 2), inode, tmp_path) for inode in (0, 3, 77, 447))
+
+
+@as_root
+def test_set_tq_that_is_very_long(serve: Serve) -> None:
+    """The original's guide recommends it for batches: the longest quantum is set, and a line says so."""
     scheduler = serve(*LEGACY)
     scheduler.legacy_client().register()
-    send = (
-        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
-        "s.sendall(bytes([8]) + bytes(516) + b'7'.ljust(20, b'\\0'))"
-    )
-    scheduler.process.send_signal(signal.SIGSTOP)
-    subprocess.run([sys.executable, "-c", send, scheduler.run_dir.legacy_socket], check=True)
-    scheduler.process.send_signal(signal.SIGCONT)
-    if has_no_pods(Path("/proc"), Path("/sys/fs/cgroup")):
-        poll_until(lambda: scheduler.status().devices[0].quantum_seconds == 7, "the quantum is set")
-    else:
-        assert "use nvshare-ctl set" in str(scheduler.logged("peer disconnected")[0]["reason"])
+    scheduler.legacy_client().send(LegacyType.SET_TQ, "1000000000")
+    (said,) = scheduler.logged("a shorter quantum than was asked for")
+    assert said["asked"] == 1000000000
+    assert scheduler.status().devices[0].quantum_seconds == 86400
 
 
 @as_root
@@ -237,6 +289,21 @@ def test_a_pod_without_capabilities_sees_the_hosts_root(tool: Callable[[str], st
     assert subprocess.run(limited, capture_output=True, text=True, check=True).stdout == "True\n"
 
 
+@as_root
+def test_a_pod_without_capabilities_sees_the_hosts_sockets(tool: Callable[[str], str], tmp_path: Path) -> None:
+    """The kernel lists them for everybody, also those in another network than the scheduler's own."""
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connecting:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        connecting.connect(str(tmp_path / "socket"))
+        with listening.accept()[0] as accepted:
+            asked = f"({os.getpid()},), {os.fstat(accepted.fileno()).st_ino}, peer.PROC"
+            code = f"from nvshare.scheduler.pods import peer; print(peer.is_in_network_of({asked}))"
+            limited = [tool("unshare"), "--net", tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all"]
+            answer = subprocess.run([*limited, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "True\n"
+
+
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_1111_2222_3333_444444444444.slice/x\n"
 
 
@@ -244,6 +311,7 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4
     ("pids", "cgroup", "own", "outside"),
     [
         ("42", "0::/user.slice/session-1.scope\n", "0::/system.slice/nvshare.service\n", True),
+        ("42 ending", "12:memory:/\n", "0::/\n", None),
         ("42", POD, "0::/system.slice/nvshare.service\n", False),
         ("42", "12:memory:/kubepods/burstable/pod1b2c3d4e-1111-2222/3f\n", "0::/\n", False),
         ("42", "0::/../../pod1b2c3d4e-1111-2222-3333-444444444444/3f\n", "0::/\n", False),
@@ -251,34 +319,15 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4
         ("42\t1", "0::/\n", "0::/\n", False),
         ("42", None, "0::/\n", None),
     ],
-    ids=["host", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
+    ids=["host", "ending", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
 )
 def test_outside_pods(tmp_path: Path, pids: str, cgroup: str | None, own: str, outside: bool | None) -> None:
     """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone is unknown."""
     for pid, text, numbers in (("self", own, "7"), ("42", cgroup, pids)):
         if text is not None:
             (tmp_path / pid).mkdir(parents=True)
+            numbers, _, ending = numbers.partition(" ")
+            (tmp_path / pid / "stat").write_text(f"{pid} (a) S 1 7 7 0 -1 {0x400044 if ending else 0x400040} 0\n")
             (tmp_path / pid / "status").write_text(f"Name:\tNSpid:\t1\t2\nNSpid:\t{numbers}\nNSsid:\t1\n")
             (tmp_path / pid / "cgroup").write_text(text)
     assert is_outside_pods(42, tmp_path) is outside
-
-
-@pytest.mark.parametrize(
-    ("pid_namespace", "folder", "none"),
-    [
-        (4026531836, "system.slice/nvshare.service", True),
-        (4026531836, "kubepods/burstable", True),
-        (4026531836, "kubepods.slice/kubepods-pod1b2c3d4e_1111_2222_3333_444444444444.slice", False),
-        (4026531836, "system.slice/docker-1.scope/kubelet/kubepods/pod1b2c3d4e-1111-2222-3333-444444444444", False),
-        (4026531836, "memory/kubepods/besteffort/pod1b2c3d4e-1111-2222-3333-444444444444", False),
-        (4026532999, "system.slice", False),
-    ],
-)
-def test_node_without_pods(tmp_path: Path, pid_namespace: int, folder: str, none: bool) -> None:
-    """That there is no pod is only said by who sees everything and finds none."""
-    spaces = tmp_path / "self" / "ns"
-    spaces.mkdir(parents=True)
-    (spaces / "pid").symlink_to(f"pid:[{pid_namespace}]")
-    (spaces / "cgroup").symlink_to("cgroup:[4026531835]")
-    (tmp_path / "cgroup" / folder).mkdir(parents=True)
-    assert has_no_pods(tmp_path, tmp_path / "cgroup") is none

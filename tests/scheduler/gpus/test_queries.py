@@ -181,3 +181,9 @@ def test_nvml_without_gpus(nvml: list[FakeDevice]) -> None:
 def test_uuid_of_another_form() -> None:
     """An old MIG name cannot be what a client sends; it is left out."""
     assert queries.by_bytes([Gpu("MIG-GPU-6e767368-6172-6500-0000-000000000001/1/0", "A GPU", GIB)]) == {}
+
+
+def test_places_are_in_the_order_of_nvml() -> None:
+    """By number, MIG devices after the ones before them on their GPU; an index that is not known comes first."""
+    indices = ["10", "2", "0:10", "0:2", ""]
+    assert sorted(indices, key=lambda index: Gpu("", "", 0, index).place()) == ["", "0:2", "0:10", "2", "10"]

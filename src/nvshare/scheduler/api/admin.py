@@ -129,6 +129,12 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """Refused."""
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
+    async def SetScheduling(  # noqa: N802
+        self, request: admin_pb2.SetSchedulingRequest, context: Context
+    ) -> admin_pb2.Status:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
     async def SetTerms(  # noqa: N802
         self, request: admin_pb2.SetTermsRequest, context: Context
     ) -> admin_pb2.Status:
@@ -180,6 +186,16 @@ class AdminService(StatusService):
             self._dispatcher.set_policy(_policy(request.policy), self._device(request.device_uuid))
         except InvalidCommandError as error:
             await _refuse(context, error)
+        return self._status()
+
+    async def SetScheduling(  # noqa: N802
+        self, request: admin_pb2.SetSchedulingRequest, context: Context
+    ) -> admin_pb2.Status:
+        """As version 1's SCHED_ON and SCHED_OFF."""
+        if request.on:
+            self._dispatcher.switch_on()
+        else:
+            self._dispatcher.switch_off()
         return self._status()
 
     async def SetTerms(  # noqa: N802

@@ -43,6 +43,12 @@ class Listener:
             self._pause.cancel()
         self._listening.close()
 
+    def move_to(self, listening: socket.socket) -> None:
+        """Accepts there from now on, and no longer where it did."""
+        self.close()
+        self._listening = listening
+        self._resume()
+
     def _resume(self) -> None:
         self._pause = None
         self._loop.add_reader(self._listening.fileno(), self._on_acceptable)

@@ -20,6 +20,7 @@ from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
+from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Memberships
 from nvshare.scheduler.pods.description import Description, hinted
 from nvshare.scheduler.pods.peer import Peer
@@ -50,6 +51,7 @@ class Registrar:
         self._gpus = gpus
         self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
+        self._said_legacy_device = False
         self._descriptions = descriptions
         self._unregistered = unregistered
         self._awaited = awaited
@@ -93,18 +95,22 @@ class Registrar:
         return NamedDevice(names.gpu_name(device_uuid), 0, listed=False)
 
     def legacy_device(self) -> NamedDevice:
-        """The device of version 1 clients, which name none; PeerError if it is not clear which one."""
+        """The device of version 1 clients, which name none: the first one; PeerError if there is none."""
         if self._legacy_device is not None:
             return replace(self.device(names.device_bytes(self._legacy_device)), listed=True)
-        match self._gpus.all():
-            case [gpu]:
-                return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
-            case []:
-                reason = "NVML knows no GPU here"
-            case several:
-                reason = f"this node has {len(several)}"
-        remedy = "start the scheduler with --legacy-device UUID"
-        raise PeerError(f"version 1 clients name no GPU and {reason}; {remedy}", Fault.DEVICE)
+        gpus = self._gpus.all()
+        if not gpus:
+            remedy = "start the scheduler with --legacy-device UUID"
+            raise PeerError(f"version 1 clients name no GPU and NVML knows no GPU here; {remedy}", Fault.DEVICE)
+        gpu = min(gpus, key=Gpu.place)
+        if len(gpus) > 1 and not self._said_legacy_device:
+            self._said_legacy_device = True
+            self._log.warning(
+                "version 1 clients name no GPU: all count on the first one; --legacy-device UUID says another",
+                device=gpu.uuid,
+                gpus=len(gpus),
+            )
+        return NamedDevice(gpu.uuid, gpu.total_bytes, listed=True)
 
     def register(self, registration: Registration, event: ClientRegistered) -> None:
         """Registers a client, which the event numbers, and says so to it; PeerError when it can't be registered."""

@@ -13,6 +13,7 @@ from nvshare.protocol import legacy
 from nvshare.protocol.legacy import LegacyType, Message
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import (
@@ -30,6 +31,7 @@ from nvshare.scheduler.core.actions import (
 )
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
+from nvshare.scheduler.core.settings import LONGEST_QUANTUM
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.peer import may_command
@@ -42,12 +44,13 @@ _NO_POD = "none"
 class SessionV1:
     """One version 1 connection."""
 
-    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_number", "_off", "_registrar", "_revoked")
+    __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_log", "_number", "_off", "_registrar", "_revoked")
 
-    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher) -> None:
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher, log: PeerLog) -> None:
         self._connection = connection
         self._registrar = registrar
         self._dispatcher = dispatcher
+        self._log = log
         self._number = 0
         self._grant: int | None = None
         self._asked = False
@@ -188,7 +191,7 @@ class SessionV1:
         if not may_command(peer):
             reason = f"it sent {message.type.name}, which is only honoured from root outside any pod"
             if peer.outside_pods is None:
-                reason += "; it ended before that could be seen: use nvshare-ctl set instead"
+                reason += "; it ended before that could be seen: use the nvsharectl of this version, or nvshare-ctl set"
             raise PeerError(reason, Fault.COMMAND)
         match message.type:
             case LegacyType.SCHED_OFF:
@@ -197,12 +200,17 @@ class SessionV1:
                 self._dispatcher.switch_on()
             case _:
                 try:
-                    self._dispatcher.set_quantum(float(int(message.data, 0)), None)
-                except (ValueError, OverflowError):
+                    self._set_quantum(int(message.data, 0))
+                except ValueError:
                     reason = f"it sent SET_TQ with {message.data!r}, which is no whole number"
                     raise PeerError(reason, Fault.COMMAND) from None
                 except InvalidCommandError as error:
                     raise PeerError(f"it sent SET_TQ: {error}", Fault.COMMAND) from error
+
+    def _set_quantum(self, seconds: int) -> None:
+        if seconds > LONGEST_QUANTUM:
+            self._log.info("a shorter quantum than was asked for", asked=seconds, longest=LONGEST_QUANTUM)
+        self._dispatcher.set_quantum(min(seconds, LONGEST_QUANTUM), None)
 
     def _must_be_registered(self, kind: LegacyType) -> None:
         if not self._number:

@@ -26,6 +26,10 @@ class Gpu:
     index: str = ""
     """As nvidia-smi counts: ``0``, or ``0:1`` for MIG device 1 of GPU 0."""
 
+    def place(self) -> tuple[int, ...]:
+        """The index as numbers, which can be compared."""
+        return tuple(int(part) for part in self.index.split(":") if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Discovery:

@@ -24,12 +24,16 @@ def start_time(pid: int, proc: Path = _PROC) -> int:
 
 def lives(pid: int, started: int, proc: Path = _PROC) -> bool:
     """Whether the process that started then can still do something: it is neither ended nor just ending."""
+    return start_time(pid, proc) == started != 0 and not is_ending(pid, proc)
+
+
+def is_ending(pid: int, proc: Path = _PROC) -> bool:
+    """Whether a process has ended, or is just ending."""
     try:
         fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-        ending = fields[_STATE] in (b"Z", b"X") or int(fields[_FLAGS]) & _EXITING
-        return not ending and int(fields[_START_TIME]) == started
+        return fields[_STATE] in (b"Z", b"X") or bool(int(fields[_FLAGS]) & _EXITING)
     except (OSError, ValueError, IndexError):
-        return False
+        return True
 
 
 def this_boot() -> str:

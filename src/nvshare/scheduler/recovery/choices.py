@@ -94,6 +94,11 @@ class Choices:
                 reason=error.strerror,
             )
 
+    def restore(self) -> None:
+        """Writes every choice if the file was removed."""
+        if (self.policies or self.quanta or self.policies_before_off or self.terms) and not self._path.exists():
+            self.save()
+
     def _read(self, document: Any) -> None:
         if document["options"]["policy"] == self._options.policy.value:
             self.policies = _policies(document["policies"])

@@ -50,7 +50,8 @@ class Record:
 
         ``of``: who is recorded, for people.
         """
-        self._path = path
+        self.path = path
+        """Where the scheduler after this one looks for it."""
         self._of = of
         self._log = log
         self._slots: dict[int, int] = {}
@@ -84,6 +85,28 @@ class Record:
             self._write(place, _FREE)
             self._free.append(place)
 
+    def is_named(self) -> bool:
+        """Whether the file has its name still; a scheduler after this one would find it."""
+        try:
+            return os.path.samestat(self.path.lstat(), os.fstat(self._file))
+        except OSError:
+            return False
+
+    def write_anew(self) -> None:
+        """Writes all of it into a file with its name, where that was removed; OSError if it can't be."""
+        new = self.path.with_suffix(".new")
+        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+            os.posix_fallocate(file, 0, len(data))
+            os.pwrite(file, data, 0)
+            new.rename(self.path)
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(self._file)
+        self._file = file
+
     def _take_place(self) -> int | None:
         if not self._free:
             try:
@@ -107,7 +130,7 @@ class Record:
             self._log.warning(
                 "cannot write to a record: after a crash the next scheduler does not wait for whom it lacks",
                 of=self._of,
-                path=str(self._path),
+                path=str(self.path),
                 reason=error.strerror,
             )
         self._failing = True
@@ -119,7 +142,7 @@ class Record:
         data = os.pread(self._file, size, 0)
         magic, boot, namespace = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
-            self._log.warning("a record is damaged; nobody in it is waited for", of=self._of, path=str(self._path))
+            self._log.warning("a record is damaged; nobody in it is waited for", of=self._of, path=str(self.path))
             os.ftruncate(self._file, 0)
             return ()
         if boot.rstrip(b"\0").decode("ascii", "replace") != this_boot():
@@ -137,7 +160,7 @@ class Record:
                 continue
             entry = _unpack(slot)
             if entry is None:
-                self._log.warning("an entry of a record is damaged", of=self._of, path=str(self._path), place=place)
+                self._log.warning("an entry of a record is damaged", of=self._of, path=str(self.path), place=place)
                 self._write(place, _FREE)
             else:
                 yield place, entry

@@ -20,7 +20,8 @@
  * long is not put off, unless a thread waits to begin a capture, which can't step.
  *
  * The members of a gang stop together, because the work of one may wait for what another one
- * submits: cut.c.
+ * submits: cut.c. Another one may hear that it holds the lock only after this one was told to give
+ * it back; what this one submitted may wait for it then, so the drain becomes a cut.
  */
 #define _GNU_SOURCE
 #include "gate/drain.h"
@@ -52,6 +53,7 @@
 
 struct drain {
 	struct nvs_device *device;
+	const struct nvs_gang *gang; /* NULL: of none */
 	void (*stepping)(void *argument);
 	void *argument;
 	bool recorded;	     /* all that passed is in front of the contexts' events */
@@ -182,24 +184,40 @@ static bool leads_nowhere(const struct drain *drain)
 	       (nvs_capture_wanted() && now - drain->closed_at > PUT_OFF_NS);
 }
 
-static bool complete(struct drain *drain)
+static bool has_others(const struct drain *drain)
+{
+	return drain->gang && nvs_gang_has_others(drain->gang);
+}
+
+enum outcome {
+	COMPLETED,
+	PUT_OFF,
+	HAS_OTHERS
+};
+
+static enum outcome complete(struct drain *drain)
 {
 	uint64_t pause = FIRST_PAUSE_NS;
 
-	for (unsigned int looks = 0; !is_done(drain); looks++) {
+	for (unsigned int looks = 0;; looks++) {
+		if (has_others(drain)) {
+			end_offer(drain);
+			return HAS_OTHERS;
+		}
+		if (is_done(drain))
+			return COMPLETED;
 		if (looks < LOOKS_AT_ONCE && !drain->recorded) {
 			sched_yield();
 			continue;
 		}
 		if (leads_nowhere(drain)) {
 			end_offer(drain);
-			return false;
+			return PUT_OFF;
 		}
 		if (step(drain))
 			pause = FIRST_PAUSE_NS;
 		pause_longer(&pause);
 	}
-	return true;
 }
 
 /*
@@ -215,6 +233,7 @@ static CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode)
 bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument), void *argument)
 {
 	struct drain drain = { .device = device, .stepping = stepping, .argument = argument };
+	enum outcome outcome;
 	CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
 	struct nvs_gang *gang;
 	int saved = errno;
@@ -240,12 +259,13 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 	nvs_marks_order();
 	drain.closed_at = drain.last_step_at = nvs_now_ns();
 	gang = nvs_gang_begin(device);
-	if (gang && nvs_gang_has_others(gang)) {
+	drain.gang = gang;
+	outcome = complete(&drain);
+	completed = outcome == COMPLETED;
+	if (outcome == HAS_OTHERS) {
 		completed = nvs_cut(device, gang, stepping, argument);
 		if (completed)
 			wait_for_others(device);
-	} else {
-		completed = complete(&drain);
 	}
 	nvs_gang_end(device, completed);
 	nvs_capture_allow();

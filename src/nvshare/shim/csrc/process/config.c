@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "protocol/gang.h"
@@ -42,7 +43,7 @@ static const struct choice policies[] = { { "wait", NVS_ON_MISSING_WAIT },
 					  { "run", NVS_ON_MISSING_RUN },
 					  { "fail", NVS_ON_MISSING_FAIL },
 					  { NULL, 0 } };
-static const struct choice switches[] = { { "0", false }, { "1", true }, { NULL, 0 } };
+static const char *const switches[] = { "0", "false", "no", "off", "1", "true", "yes", "on" };
 
 static struct nvs_config settings;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -74,6 +75,22 @@ static int choose(const char *name, const struct choice *choices)
 	}
 	nvs_log("%s=%.200s is not one of %s; using %s", name, value, allowed, choices->text);
 	return choices->value;
+}
+
+/* Any value was on in the original, so what is none of the words is, and that is said. */
+static bool read_switch(const char *name)
+{
+	const size_t count = sizeof(switches) / sizeof(*switches);
+	const char *value = nvs_variable(name);
+
+	if (!value)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!strcasecmp(switches[i], value))
+			return i >= count / 2;
+	nvs_log("%s=%.200s is not one of 0, false, no, off, 1, true, yes, on; it counts as on",
+		name, value);
+	return true;
 }
 
 static void set_path(char *target, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -166,11 +183,11 @@ static void read_gang(void)
 
 static void read_environment(void)
 {
-	settings.debug = choose(DEBUG, switches);
+	settings.debug = read_switch(DEBUG);
 	nvs_log_debug(settings.debug);
 	settings.memory = choose(MEMORY, memories);
 	settings.on_missing = choose(ON_MISSING, policies);
-	settings.single_oversub = choose(SINGLE_OVERSUB, switches);
+	settings.single_oversub = read_switch(SINGLE_OVERSUB);
 	read_gang();
 	find_sockets();
 }
