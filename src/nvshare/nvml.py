@@ -1,15 +1,45 @@
-"""Which devices NVML shows: GPUs in its order, and the MIG devices of a GPU. Everything here may block."""
+"""Which devices NVML shows: GPUs in its order, and the MIG devices of a GPU. Everything here may block.
+
+One that fails concerns no other: a GPU may fall off the bus while the others work.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pynvml  # type: ignore[import-untyped]
 
+from nvshare.nvml_state import NvmlState
 
-def gpus() -> list[Any]:
-    """The handle of every GPU; a GPU's place in the list is its index. Raises NVMLError when NVML fails."""
-    return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+Found = TypeVar("Found")
+
+_STATES = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: NvmlState.LIBRARY_NOT_FOUND,
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: NvmlState.DRIVER_NOT_LOADED,
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: NvmlState.VERSION_MISMATCH,
+}
+
+
+def state_of(error: Any) -> NvmlState:
+    """What an NVMLError says about NVML as a whole."""
+    return _STATES.get(error.value, NvmlState.ERROR)
+
+
+def scan(look: Callable[[int, Any, dict[str, str]], list[Found]]) -> tuple[list[Found], dict[str, str]]:
+    """What ``look`` makes of each GPU, by its number and handle; and what NVML said where that failed, by index.
+
+    ``look`` may add to these failures those of MIG devices. Raises NVMLError when NVML as a whole fails.
+    """
+    found: list[Found] = []
+    failed: dict[str, str] = {}
+    for number in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            found += look(number, pynvml.nvmlDeviceGetHandleByIndex(number), failed)
+        except pynvml.NVMLError as error:
+            failed[str(number)] = str(error)
+    return found, failed
 
 
 def mig_places(gpu: Any) -> range | None:
@@ -28,4 +58,45 @@ def mig_device(gpu: Any, place: int) -> Any | None:
     try:
         return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
     except pynvml.NVMLError_NotFound:
+        return None
+
+
+def handle(uuid: str) -> Any:
+    """The handle of a GPU or MIG device; raises NVMLError when NVML does not give it."""
+    try:
+        return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except pynvml.NVMLError:
+        # While any GPU is lost, NVML may answer so for each of them.
+        for candidate in _handles():
+            if _uuid(candidate) == uuid:
+                return candidate
+        raise
+
+
+def address(device: Any) -> int | None:
+    """By what a handle is the same as another one."""
+    return ctypes.cast(device, ctypes.c_void_p).value
+
+
+def _handles() -> Iterator[Any]:
+    gpus, _failed = scan(lambda _number, gpu, _failed: [gpu])
+    for gpu in gpus:
+        yield gpu
+        try:
+            places = mig_places(gpu) or ()
+        except pynvml.NVMLError:
+            continue
+        for place in places:
+            try:
+                mig = mig_device(gpu, place)
+            except pynvml.NVMLError:
+                continue
+            if mig is not None:
+                yield mig
+
+
+def _uuid(device: Any) -> str | None:
+    try:
+        return str(pynvml.nvmlDeviceGetUUID(device))
+    except pynvml.NVMLError:
         return None

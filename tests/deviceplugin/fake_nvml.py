@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
 from nvshare.deviceplugin.nvml import NvmlError
+from nvshare.nvml_state import NvmlState, lost
 
 
 class FakeNvml:
@@ -17,18 +18,25 @@ class FakeNvml:
     def __init__(self, *uuids: str) -> None:
         self.uuids = list(uuids)
         self.absent: str | None = None
+        self.absent_state = NvmlState.DRIVER_NOT_LOADED
+        self.lost: dict[str, str] = {}
+        """GPUs that it does not give, and what it says of them."""
         self.sick: dict[str, str] = {}
         self.events: queue.Queue[Xid | NvmlError] = queue.Queue()
         self.events_supported = True
         # While it is not set, a probe hangs in the driver.
         self.answers = threading.Event()
         self.answers.set()
+        # While it is not set, NVML does not open.
+        self.opens = threading.Event()
+        self.opens.set()
         self.opened = 0
         self.closed = 0
 
     def open(self) -> FakeLibrary:
+        self.opens.wait()
         if self.absent is not None:
-            raise NvmlError(self.absent)
+            raise NvmlError(self.absent, self.absent_state)
         self.opened += 1
         return FakeLibrary(self)
 
@@ -39,13 +47,17 @@ class FakeLibrary:
     def __init__(self, driver: FakeNvml) -> None:
         self._driver = driver
 
-    def gpus(self) -> tuple[Gpu, ...]:
+    def scan(self) -> tuple[tuple[Gpu, ...], Mapping[str, str]]:
         if self._driver.absent is not None:
-            raise NvmlError(self._driver.absent)
-        return tuple(Gpu(uuid, str(place)) for place, uuid in enumerate(self._driver.uuids))
+            raise NvmlError(self._driver.absent, self._driver.absent_state)
+        absent, all_gpus = self._driver.lost, [Gpu(uuid, str(at)) for at, uuid in enumerate(self._driver.uuids)]
+        found = tuple(gpu for gpu in all_gpus if gpu.uuid not in absent)
+        return found, {gpu.index: absent[gpu.uuid] for gpu in all_gpus if gpu.uuid in absent}
 
     def probe(self, gpu: Gpu) -> str | None:
         self._driver.answers.wait()
+        if gpu.uuid in self._driver.lost:
+            return lost(self._driver.lost[gpu.uuid])
         return self._driver.sick.get(gpu.uuid)
 
     def watch(self, gpus: Sequence[Gpu]) -> FakeEvents:

@@ -239,6 +239,38 @@ async def test_simulated_gpus(
     assert await asyncio.to_thread(plugin.terminate) == 0
 
 
+async def test_a_lost_gpu(
+    node: Node, surroundings: dict[str, str], kubelet: FakeKubelet, start: Callable[..., PluginProcess]
+) -> None:
+    """Its virtual devices are unhealthy and stay, the other GPU's are healthy, and are offered after a restart."""
+    install(node, surroundings)
+    simulated = node.root / "simgpu"
+    options = {"NVIDIA_VISIBLE_DEVICES": "all", **simgpu.environment(simulated, "2x1GiB")}
+    plugin = start(**options)
+    await until(lambda: kubelet.healthy == 20, "the simulated GPUs are known", timeout=30)
+    first, second = found(plugin)
+    (simulated / "nvml").write_text("lost 0\n")
+    await until(lambda: kubelet.healthy == 10, "the first GPU is unhealthy", timeout=30)
+    assert {device.partition("__")[0] for device, health in kubelet.devices.items() if health == "Healthy"} == {second}
+    assert len(kubelet.devices) == 20
+    assert (await page(plugin, "/readyz"))[1].endswith(f"{first}: lost: NVML: GPU is lost\n")
+    assert await asyncio.to_thread(plugin.terminate) == 0
+    plugin = start(**options)
+    await until(lambda: len(kubelet.devices) == kubelet.healthy == 10, "the other one is offered", timeout=30)
+    assert found(plugin) == [second]
+    assert plugin.said("GPU 0 is lost, NVML says: GPU is lost; others go on: run nvidia-smi on the node")
+    assert (await page(plugin, "/readyz"))[1].endswith("\nGPU 0: lost: NVML: GPU is lost\n")
+
+
+async def test_ends_to_be_started_anew(start: Callable[..., PluginProcess]) -> None:
+    """Where NVML is expected and stays away: exit status 1, and why, and what happens then."""
+    plugin = start("--fail-on-init-error", "--init-error-seconds=1", NVIDIA_VISIBLE_DEVICES="all")
+    assert await asyncio.to_thread(plugin.process.wait, 30) == 1
+    assert plugin.said("libnvidia-ml.so.1 is not here")
+    assert plugin.said("for 1 s: this program ends (fail_on_init_error), so that its container is made anew")
+    assert plugin.lines()[-1]["event"] == "stopped"
+
+
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has device nodes")
 async def test_device_nodes_for_the_cpu_manager(
     node: Node,

@@ -40,12 +40,12 @@ def test_more_can_be_ignored() -> None:
         (Xid(79, "GPU-b"), ["GPU-b"]),
         (Xid(79, "GPU-c"), ["MIG-0", "MIG-1"]),
         (Xid(94, "GPU-c", 2, 0), ["MIG-1"]),
-        (Xid(79, None), ["GPU-a", "GPU-b", "MIG-0", "MIG-1"]),
+        (Xid(79, None), []),
         (Xid(79, "GPU-x"), []),
     ],
 )
 def test_whom_an_xid_concerns(xid: Xid, concerned: list[str]) -> None:
-    """A GPU, one of its MIG devices, or anybody when NVML can't say."""
+    """A GPU, one of its MIG devices, and nobody when NVML can't say."""
     tracker = HealthTracker([], 60)
     tracker.xid(xid, NODE, 0)
     assert sick(tracker) == concerned

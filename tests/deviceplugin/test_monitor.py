@@ -18,7 +18,17 @@ from nvshare.deviceplugin.host import HostProblems
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
-from nvshare.deviceplugin.nvml_thread import SILENCE_SECONDS, NvmlAbsent, Probed, Scanned, XidEventsMissing, XidSeen
+from nvshare.deviceplugin.nvml_thread import (
+    NvmlAbsent,
+    NvmlAsked,
+    NvmlEvent,
+    Probed,
+    Scanned,
+    XidEventsMissing,
+    XidSeen,
+)
+from nvshare.nvml_state import SILENCE_SECONDS, InitErrors, NvmlState
+from tests.deviceplugin.fake_nvml import FakeNvml
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 WELL = Probed({"GPU-a": None, "GPU-b": None})
@@ -49,6 +59,7 @@ class Bench:
         clock: Clock,
         configuration: Configuration | None = None,
         selection: Selection | None = None,
+        init_errors: InitErrors | None = None,
         find_nodes: Callable[[Gpu], Nodes] = no_nodes,
     ) -> None:
         self.clock = clock
@@ -63,6 +74,7 @@ class Bench:
             self.inventory,
             self.metrics,
             self.log,
+            init_errors or InitErrors(None, on_bus=lambda: False),
             find_nodes,
         )
 
@@ -76,6 +88,11 @@ class Bench:
 
     def lines(self, words: str) -> int:
         return sum(words in f"{call.args} {call.kwargs}" for call in self.log.calls)
+
+    @property
+    def nvml(self) -> list[str]:
+        """The states that the metric shows."""
+        return [state.value for state in NvmlState if self.metric("nvml_state", state=state.value)]
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"nvshare_plugin_{name}", labels)
@@ -118,7 +135,7 @@ def test_device_nodes(clock: Clock) -> None:
         Offer("GPU-a", 10, nodes=(Path("/dev/nvidia7"),)),
         Offer("GPU-b", 10, "no such node"),
     )
-    assert bench.monitor.sick_gpus() == ["GPU-b: no such node"]
+    assert bench.monitor.notes() == ["GPU-b: no such node"]
 
 
 def test_xid_and_recovery(bench: Bench) -> None:
@@ -129,7 +146,7 @@ def test_xid_and_recovery(bench: Bench) -> None:
     assert bench.metric("gpu_healthy", gpu="GPU-a") == 0
     assert bench.metric("problem", kind="gpu") == 1
     assert bench.metric("xid_events_total", xid="79") == 1
-    assert bench.monitor.sick_gpus() == ["GPU-a: XID 79 (GPU has fallen off the bus)"]
+    assert bench.monitor.notes() == ["GPU-a: XID 79 (GPU has fallen off the bus)"]
     assert bench.monitor.problems() == []
     bench.clock.now += 60
     bench.monitor.handle(WELL)
@@ -203,7 +220,123 @@ def test_a_driver_that_hangs(bench: Bench) -> None:
     assert bench.problems == [None, None]
 
 
-@pytest.mark.parametrize("absence", [NvmlAbsent("NVML Shared Library Not Found"), Scanned(())])
+NO_LIBRARY = NvmlAbsent("NVML Shared Library Not Found", NvmlState.LIBRARY_NOT_FOUND)
+NO_DRIVER = NvmlAbsent("Driver Not Loaded", NvmlState.DRIVER_NOT_LOADED)
+
+
+def test_one_of_four_gpus_comes_and_goes(clock: Clock) -> None:
+    """The virtual devices of the other three never leave and stay healthy; its own are unhealthy, and why is said."""
+    nvml = FakeNvml("GPU-a", "GPU-b", "GPU-c", "GPU-d")
+    bench = Bench(clock)
+    bench.monitor.handle(Scanned(*nvml.open().scan()))
+    for turn in (1, 2):
+        nvml.lost = {"GPU-c": "GPU is lost"}
+        bench.monitor.handle(Scanned(*nvml.open().scan()))
+        assert bench.problems == [None, None, "lost: NVML: GPU is lost", None]
+        assert bench.lines("GPU 2 (GPU-c) is lost, NVML says: GPU is lost; others go on: run nvidia-smi") == turn
+        assert bench.monitor.notes() == ["GPU-c: lost: NVML: GPU is lost"]
+        assert (bench.nvml, bench.metric("problem", kind="gpu"), bench.metric("problem", kind="nvml")) == (["ok"], 1, 0)
+        nvml.lost = {}
+        bench.monitor.handle(Scanned(*nvml.open().scan()))
+        assert bench.offers == tuple(Offer(uuid, 10) for uuid in nvml.uuids)
+        assert bench.lines("NVML gives GPU 2 (GPU-c) again") == bench.lines("healthy again") == turn
+    assert bench.lines("GPU found") == 4
+
+
+def test_a_gpu_that_was_lost_before_the_start(clock: Clock) -> None:
+    """The others are offered; nobody knows its UUID, so it is named by its number until it comes."""
+    bench = Bench(clock)
+    bench.monitor.handle(Scanned((B,), {"0": "GPU is lost"}))
+    assert bench.offers == (Offer("GPU-b", 10),)
+    assert bench.monitor.notes() == ["GPU 0: lost: NVML: GPU is lost"]
+    assert bench.metric("problem", kind="gpu") == 1
+    bench.monitor.handle(Scanned((A, B)))
+    assert bench.offers == (Offer("GPU-b", 10), Offer("GPU-a", 10))
+    assert bench.metric("problem", kind="gpu") == 0
+
+
+def test_mig_devices_are_lost_with_their_gpu(clock: Clock) -> None:
+    """Or each by itself."""
+    migs = tuple(Gpu(f"MIG-{place}", f"0:{place}", "GPU-a", place, 0) for place in range(2))
+    bench = Bench(clock)
+    bench.monitor.handle(Scanned(migs))
+    bench.monitor.handle(Scanned(migs[:1], {"0:1": "Unknown Error"}))
+    assert bench.problems == [None, "lost: NVML: Unknown Error"]
+    bench.monitor.handle(Scanned((), {"0": "GPU is lost"}))
+    assert bench.problems == ["lost: NVML: GPU is lost"] * 2
+
+
+def test_an_xid_of_nobody_knows_which_gpu(bench: Bench) -> None:
+    """It makes no GPU unhealthy; it is logged and counted."""
+    bench.monitor.handle(XidSeen(Xid(79, None)))
+    assert bench.problems == [None, None]
+    assert bench.lines("XID error of a GPU that NVML does not name") == 1
+    assert bench.metric("xid_events_total", xid="79") == 1
+
+
+def test_nvml_that_hangs_from_the_start(clock: Clock) -> None:
+    """Its silence is said with what to do, shown, and over when it answers; a node without NVML is never silent."""
+    bench = Bench(clock)
+    bench.monitor.handle(NvmlAsked())
+    bench.monitor.check_host()
+    assert (bench.nvml, bench.log.calls) == (["unknown"], [])
+    bench.clock.now += SILENCE_SECONDS + 1
+    for _ in range(3):
+        bench.monitor.check_host()
+    assert (bench.nvml, bench.metric("problem", kind="nvml")) == (["silent"], 1)
+    assert bench.lines("the driver does not answer NVML: run nvidia-smi on the node") == len(bench.log.calls) == 1
+    assert bench.monitor.notes()[0].startswith("the driver does not answer NVML")
+    bench.monitor.handle(NO_LIBRARY)
+    bench.clock.now += SILENCE_SECONDS + 1
+    bench.monitor.check_host()
+    assert (bench.nvml, bench.metric("problem", kind="nvml"), bench.monitor.notes()) == (["no_gpu"], 0, [])
+
+
+@pytest.mark.parametrize(
+    ("event", "on_bus", "state", "words"),
+    [
+        (Scanned(()), True, "no_gpu", "no GPU to offer on this node (NVML shows none)"),
+        (NO_LIBRARY, False, "no_gpu", "no GPU to offer on this node (NVML is not available: NVML Shared Library"),
+        (NO_LIBRARY, True, "library_not_found", "libnvidia-ml.so.1 is not here: install NVIDIA's driver"),
+        (NO_DRIVER, True, "driver_not_loaded", "load the driver there"),
+        (NvmlAbsent("mismatch", NvmlState.VERSION_MISMATCH), False, "version_mismatch", "different versions"),
+        (NvmlAbsent("Unknown Error"), False, "error", "look for NVRM in its kernel log"),
+    ],
+)
+def test_no_gpu_here_or_nvml_broken(clock: Clock, event: NvmlEvent, on_bus: bool, state: str, words: str) -> None:
+    """Log and metrics tell them apart, and say what to do about each."""
+    bench = Bench(clock, init_errors=InitErrors(None, on_bus=lambda: on_bus))
+    bench.monitor.handle(event)
+    assert (bench.nvml, bench.lines(words)) == ([state], 1)
+    assert bench.metric("problem", kind="nvml") == (state != "no_gpu") == len(bench.monitor.notes())
+
+
+def test_gives_up_without_nvml(clock: Clock) -> None:
+    """After the time that was chosen, and not a moment before; who has NVML again in between waits anew."""
+    bench = Bench(clock, init_errors=InitErrors(None, 300, lambda: True))
+    for event in (NO_LIBRARY, Scanned(()), NO_DRIVER):
+        bench.monitor.handle(event)
+        assert bench.monitor.gave_up() is None
+        bench.clock.now += 299
+        bench.monitor.handle(event)
+        assert bench.monitor.gave_up() is None
+    bench.clock.now += 1
+    assert bench.lines("after 300 s this program ends, and its container is made anew") == 2
+    assert "Driver Not Loaded for 300 s: this program ends" in str(bench.monitor.gave_up())
+
+
+def test_never_gives_up_what_was_offered(bench: Bench, clock: Clock) -> None:
+    """Neither after the driver went, nor where the environment names the GPUs."""
+    named = Bench(clock, selection=Selection(visible="GPU-a"), init_errors=InitErrors(True))
+    known = Bench(clock, init_errors=InitErrors(True))
+    known.monitor.handle(Scanned((A, B)))
+    for each in (named, known):
+        each.monitor.handle(NO_DRIVER)
+        each.clock.now += 3600
+        assert each.monitor.gave_up() is None
+
+
+@pytest.mark.parametrize("absence", [NO_LIBRARY, Scanned(())])
 def test_node_without_gpus(clock: Clock, absence: NvmlAbsent | Scanned) -> None:
     """Nothing is offered, nothing is wrong, and there is one line about it however often it is looked at."""
     bench = Bench(clock)

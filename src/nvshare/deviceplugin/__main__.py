@@ -19,7 +19,7 @@ from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import DeadFolderError
 from nvshare.deviceplugin.install import InstallError, Library, install, read_library
 from nvshare.deviceplugin.nvml import Nvml
-from nvshare.deviceplugin.plugin import Plugin
+from nvshare.deviceplugin.plugin import NvmlMissingError, Plugin
 from nvshare.http import AddressError
 from nvshare.log import Log, LogFormat, LogLevel, LogLines, opened_log
 from nvshare.paths import KUBELET_DIR, NVIDIA_VISIBLE_DEVICES, SYSTEM_RUN_DIR
@@ -86,6 +86,11 @@ def serve(
     scheduler_grace_seconds: Annotated[
         str | None, _option("Seconds for which devices stay healthy without a scheduler (30).")
     ] = None,
+    fail_on_init_error: Annotated[
+        bool | None,
+        _option("End, to be started anew, if NVML or the driver stays away (where there is an NVIDIA GPU)."),
+    ] = None,
+    init_error_seconds: Annotated[str | None, _option("Seconds of that after which it ends (300).")] = None,
     metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
     log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
     log_level: Annotated[LogLevel | None, _option("The least severity of what is logged (info).")] = None,
@@ -102,6 +107,8 @@ def serve(
     try:
         with opened_log(configuration.log_format, configuration.log_level, sys.stderr) as (log, lines):
             asyncio.run(_run(configuration, _library(None), log, lines))
+    except NvmlMissingError as error:
+        raise SystemExit(FAILURE) from error
     except (AddressError, DeadFolderError) as error:
         _fail(str(error), FAILURE)
 

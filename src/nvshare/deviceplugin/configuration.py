@@ -14,6 +14,7 @@ from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
 from nvshare.deviceplugin.health import APPLICATION_XIDS
 from nvshare.http import is_address
 from nvshare.log import LogFormat, LogLevel
+from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
 
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
@@ -160,6 +161,8 @@ class Configuration(BaseModel):
     )
     recovery_seconds: Seconds = Field(default=60.0, description=_SECONDS)
     scheduler_grace_seconds: Seconds = Field(default=30.0, description=_SECONDS)
+    fail_on_init_error: StrictBool | None = Field(default=None, description=_BOOLEAN)
+    init_error_seconds: Seconds = Field(default=INIT_ERROR_SECONDS, description=_SECONDS)
     metrics_address: Annotated[StrictStr, AfterValidator(_address)] = Field(
         default="0.0.0.0:9403", description="HOST:PORT, as in 0.0.0.0:9403"
     )

@@ -13,7 +13,7 @@ APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """The driver reported an error. Without a UUID any GPU may be meant; without instances the whole GPU is."""
+    """The driver reported an error. No UUID: nobody knows which GPU's. No instances: it is the whole GPU's."""
 
     number: int
     uuid: str | None
@@ -22,9 +22,9 @@ class Xid:
 
     def concerns(self, gpu: Gpu) -> bool:
         """Whether the error is one of this GPU or MIG device."""
-        if self.uuid is None or self.uuid == gpu.uuid:
+        if self.uuid == gpu.uuid:
             return True
-        if self.uuid != gpu.parent_uuid:
+        if self.uuid is None or self.uuid != gpu.parent_uuid:
             return False
         if self.gpu_instance is None or self.compute_instance is None:
             return True

@@ -11,6 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from nvshare.deviceplugin.devices import Snapshot
+from nvshare.nvml_state import NvmlState
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0)
 
@@ -42,10 +43,11 @@ class Metrics:
         )
         self._problem = Gauge(
             "nvshare_plugin_problem",
-            "1: this keeps the plugin from offering healthy devices: library, scheduler, gpu, kubelet.",
+            "1: this keeps the plugin from offering healthy devices: library, scheduler, gpu, nvml, kubelet.",
             ["kind"],
             registry=self.registry,
         )
+        self._nvml = Gauge("nvshare_plugin_nvml_state", "1: so NVML is.", ["state"], registry=self.registry)
         self.registrations = Counter(
             "nvshare_plugin_registrations", "Registrations with kubelet.", ["result"], registry=self.registry
         )
@@ -71,6 +73,12 @@ class Metrics:
         for offer in snapshot.offers:
             self._devices.labels(offer.uuid).set(offer.virtual_devices)
             self._healthy.labels(offer.uuid).set(offer.problem is None)
+
+    def nvml(self, now: NvmlState) -> None:
+        """How NVML is now."""
+        for state in NvmlState:
+            self._nvml.labels(state.value).set(state is now)
+        self.problem("nvml", now.is_broken)
 
     def problem(self, kind: str, present: bool) -> None:
         """Whether there is a problem of this kind now."""

@@ -15,8 +15,8 @@ from nvshare.deviceplugin.host import HostProblems
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.nvml_thread import (
-    SILENCE_SECONDS,
     NvmlAbsent,
+    NvmlAsked,
     NvmlEvent,
     Probed,
     Scanned,
@@ -24,6 +24,7 @@ from nvshare.deviceplugin.nvml_thread import (
     XidSeen,
 )
 from nvshare.log import Log
+from nvshare.nvml_state import LOST, SILENCE, SILENCE_SECONDS, InitErrors, NvmlState, advice, lost
 
 
 class Monitor:
@@ -41,6 +42,7 @@ class Monitor:
         inventory: Inventory,
         metrics: Metrics,
         log: Log,
+        init_errors: InitErrors,
         find_nodes: Callable[[Gpu], Nodes] = no_nodes,
     ) -> None:
         self._configuration = configuration
@@ -53,7 +55,13 @@ class Monitor:
         self._health = HealthTracker(configuration.ignored_xids, configuration.recovery_seconds)
         self._gpus: dict[str, Gpu] = {}
         self._gone: dict[str, str] = {}
+        self._failed: Mapping[str, str] = {}
+        """What NVML says of GPUs that it does not give, by index."""
         self._nvml_seen = False
+        self._nvml = NvmlState.UNKNOWN
+        self._absent: str | None = None
+        """Why there is no NVML."""
+        self._init_errors = init_errors
         self._host = HostProblems()
         self._scheduler_seen_at = time.monotonic()
         self._nvml_event_at: float | None = None
@@ -65,16 +73,25 @@ class Monitor:
         waits = isinstance(event, NvmlAbsent) or event == Scanned(())
         self._nvml_event_at = None if waits else now
         match event:
-            case NvmlAbsent(reason):
-                self._scanned(None, f"NVML is not available: {reason}")
-            case Scanned(gpus):
-                self._scanned(gpus, None)
+            case NvmlAsked():
+                return
+            case NvmlAbsent(reason, state):
+                self._absent = f"NVML is not available: {reason.rstrip('.')}"
+                self._nvml = self._init_errors.heard(state, now)
+                self._scanned(None, {})
+            case Scanned(gpus, failed):
+                self._absent = None
+                self._nvml = self._init_errors.heard(NvmlState.OK if gpus or failed else NvmlState.NO_GPU, now)
+                self._scanned(gpus, failed)
             case Probed(results):
                 self._health.probed(results, now)
             case XidSeen(xid):
                 self._metrics.xids.labels(str(xid.number)).inc()
                 critical = self._health.xid(xid, self._gpus.values(), now)
-                self._log.warning("XID error", xid=xid.number, gpu=xid.uuid, application_fault=not critical)
+                if xid.uuid is None:
+                    self._log.warning("XID error of a GPU that NVML does not name: each is probed now", xid=xid.number)
+                else:
+                    self._log.warning("XID error", xid=xid.number, gpu=xid.uuid, application_fault=not critical)
             case XidEventsMissing(reason):
                 self._log_topic("events", f"NVML reports no error events ({reason}): health is known by probes only")
             case _:
@@ -91,6 +108,7 @@ class Monitor:
         self._metrics.problem("scheduler", self._host.scheduler is not None)
         self._log_topic("library", self._host.library, good="the library is on the host")
         self._log_topic("scheduler", self._host.scheduler, good="the scheduler's socket is there")
+        self._show_nvml()
         self._publish()
 
     def problems(self) -> list[str]:
@@ -99,13 +117,53 @@ class Monitor:
             return []
         return [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
 
-    def sick_gpus(self) -> list[str]:
-        """Which GPUs are unhealthy, and why."""
-        # A copy: probes are answered in another thread.
-        return [f"{uuid}: {problem}" for uuid in tuple(self._gpus) if (problem := self._gpu_problem(uuid)) is not None]
+    def notes(self) -> list[str]:
+        """Which GPUs are unhealthy, and what is wrong with NVML."""
+        nvml = [self._nvml_words() or ""] if self._nvml_state().is_broken else []
+        return self._sick_gpus() + nvml
 
-    def _scanned(self, nvml: tuple[Gpu, ...] | None, absent: str | None) -> None:
-        """``absent`` says why there is no NVML. If there never was one, the GPUs that the environment names count."""
+    def gave_up(self) -> str | None:
+        """Why the plugin had better be started anew; None: it had not. Never once there was something to offer."""
+        if self._gpus or not self._init_errors.over(time.monotonic()):
+            return None
+        return (
+            f"{self._absent} for {self._init_errors.seconds:g} s: this program ends (fail_on_init_error), so that its "
+            "container is made anew and gets the driver that the node has then; else delete this pod; "
+            f"{advice(self._nvml)}"
+        )
+
+    def _sick_gpus(self) -> list[str]:
+        # A copy: probes are answered in another thread.
+        known = [f"{uuid}: {problem}" for uuid in tuple(self._gpus) if (problem := self._gpu_problem(uuid)) is not None]
+        unknown = self._failed.keys() - {failed for gpu in self._gpus.values() for failed in _indices(gpu)}
+        return known + [f"GPU {index}: {lost(self._failed[index])}" for index in sorted(unknown)]
+
+    def _nvml_state(self) -> NvmlState:
+        event_at = self._nvml_event_at
+        silent = event_at is not None and time.monotonic() - event_at > SILENCE_SECONDS
+        return NvmlState.SILENT if silent else self._nvml
+
+    def _show_nvml(self) -> None:
+        self._metrics.nvml(self._nvml_state())
+        self._log_topic("nvml", self._nvml_words(), good="NVML is available")
+
+    def _nvml_words(self) -> str | None:
+        """What is wrong with NVML and what to do; None: nothing, or nothing known."""
+        state = self._nvml_state()
+        if state in (NvmlState.UNKNOWN, NvmlState.OK):
+            return None
+        if state is NvmlState.SILENT:
+            return f"{SILENCE}: {advice(state)}"
+        what = self._absent or "NVML shows none"
+        if self._gpus:
+            return f"{what}: {advice(state)}"
+        words = f"no GPU to offer on this node ({what}): waiting for one; {advice(state)}"
+        if self._init_errors.ends:
+            words += f"; after {self._init_errors.seconds:g} s this program ends, and its container is made anew"
+        return words
+
+    def _scanned(self, nvml: tuple[Gpu, ...] | None, failed: Mapping[str, str]) -> None:
+        """What NVML shows; None: there is none. If there never was one, the GPUs that the environment names count."""
         self._nvml_seen = self._nvml_seen or nvml is not None
         discovery = discover(self._selection, () if nvml is None and self._nvml_seen else nvml)
         for gpu in discovery.gpus:
@@ -114,15 +172,28 @@ class Monitor:
                 self._log.info("GPU found", gpu=gpu.uuid, index=gpu.index, virtual_devices=count)
             self._gpus[gpu.uuid] = gpu
         present = {gpu.uuid for gpu in discovery.gpus}
-        self._gone = {uuid: absent or "NVML does not show it any more" for uuid in self._gpus if uuid not in present}
+        if nvml is not None:
+            self._log_failures(failed)
+        self._gone = {gpu.uuid: self._why_gone(gpu) for gpu in self._gpus.values() if gpu.uuid not in present}
         if nvml is not None or not self._nvml_seen:
             self._log_topic("selection", "; ".join(discovery.warnings) or None)
-        if self._gpus:
-            self._log_topic("nvml", absent, good="NVML is available")
-        else:
-            self._log_topic("gpus", _nothing_to_offer(absent or "NVML shows none"))
+        self._show_nvml()
+
+    def _log_failures(self, failed: Mapping[str, str]) -> None:
+        """One line for each GPU that NVML does not give any more, or again."""
+        for index in sorted({*self._failed, *failed}):
+            names = ", ".join(gpu.uuid for gpu in self._gpus.values() if index in _indices(gpu))
+            gpu = f"GPU {index}" + (f" ({names})" if names else "")
+            bad = f"{gpu} is lost, NVML says: {failed[index]}; others go on: {LOST}" if index in failed else None
+            self._log_topic(f"gpu {index}", bad, good=f"NVML gives {gpu} again")
+        self._failed = failed
+
+    def _why_gone(self, gpu: Gpu) -> str:
+        error = next((self._failed[index] for index in _indices(gpu) if index in self._failed), None)
+        return lost(error) if error else self._absent or "NVML does not show it any more"
 
     def _publish(self) -> None:
+        self._metrics.problem("gpu", bool(self._sick_gpus()))
         offers = tuple(
             Offer(uuid, self._virtual_devices(uuid), self._problem(uuid), self._find_nodes(gpu).paths)
             for uuid, gpu in self._gpus.items()
@@ -130,7 +201,6 @@ class Monitor:
         before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}
         if self._inventory.publish(Snapshot(offers)):
             self._metrics.show(self._inventory.snapshot)
-            self._metrics.problem("gpu", bool(self.sick_gpus()))
             self._log_changes(before, offers)
 
     def _log_changes(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
@@ -156,9 +226,8 @@ class Monitor:
         return self._gpu_problem(uuid)
 
     def _gpu_problem(self, uuid: str) -> str | None:
-        event_at = self._nvml_event_at
-        if event_at is not None and time.monotonic() - event_at > SILENCE_SECONDS:
-            return "the driver does not answer NVML"
+        if self._nvml_state() is NvmlState.SILENT:
+            return SILENCE
         return self._gone.get(uuid) or self._health.problem(uuid) or self._find_nodes(self._gpus[uuid]).problem
 
     def _virtual_devices(self, uuid: str) -> int:
@@ -174,6 +243,6 @@ class Monitor:
             self._log.info(good)
 
 
-def _nothing_to_offer(why: str) -> str:
-    remedy = "if this node has GPUs, this container needs the NVIDIA container runtime (runtimeClassName: nvidia)"
-    return f"no GPU to offer on this node ({why}): waiting for one; {remedy}"
+def _indices(gpu: Gpu) -> tuple[str, str]:
+    """By which NVML's failure concerns it: its own, and for a MIG device that of its GPU."""
+    return gpu.index, gpu.index.partition(":")[0]

@@ -5,7 +5,7 @@ Not safe for use from several threads at once: one thread owns an instance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
@@ -13,6 +13,7 @@ import pynvml  # type: ignore[import-untyped]
 from nvshare import nvml
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
+from nvshare.nvml_state import NvmlState, lost
 
 # How NVML says "the whole GPU" where it could name a MIG instance.
 _NO_INSTANCE = 0xFFFFFFFF
@@ -21,6 +22,10 @@ _RECOVERY_ACTIONS = {1: "GPU reset", 2: "node reboot", 3: "drain of peer-to-peer
 
 class NvmlError(Exception):
     """NVML is not there or does not work any more."""
+
+    def __init__(self, text: str, state: NvmlState = NvmlState.ERROR) -> None:
+        super().__init__(text)
+        self.state = state
 
 
 class Nvml:
@@ -31,7 +36,7 @@ class Nvml:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            raise NvmlError(str(error)) from error
+            raise NvmlError(str(error), nvml.state_of(error)) from error
 
     def close(self) -> None:
         try:
@@ -40,19 +45,25 @@ class Nvml:
             # The driver went away before us: nothing is left to be released.
             return
 
-    def gpus(self) -> tuple[Gpu, ...]:
-        """Every GPU in NVML's order, one in MIG mode as its MIG devices; raises NvmlError when NVML fails."""
+    def scan(self) -> tuple[tuple[Gpu, ...], Mapping[str, str]]:
+        """Every GPU in NVML's order, one in MIG mode as its MIG devices; and by index what NVML says of those it lost.
+
+        Raises NvmlError when NVML as a whole fails.
+        """
         try:
-            return tuple(gpu for index, handle in enumerate(nvml.gpus()) for gpu in _gpus_of(index, handle))
+            gpus, failed = nvml.scan(_gpus_of)
         except pynvml.NVMLError as error:
-            raise NvmlError(str(error)) from error
+            raise NvmlError(str(error), nvml.state_of(error)) from error
+        return tuple(gpus), failed
 
     def probe(self, gpu: Gpu) -> str | None:
         """None when the GPU answers and its driver asks for no repair, else what is wrong."""
         try:
-            handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
-            pynvml.nvmlDeviceGetMemoryInfo(handle)
-            whole = pynvml.nvmlDeviceGetHandleByUUID(gpu.parent_uuid) if gpu.parent_uuid else handle
+            handle = nvml.handle(gpu.uuid)
+            _ask(handle)
+            whole = nvml.handle(gpu.parent_uuid) if gpu.parent_uuid else handle
+        except pynvml.NVMLError_GpuIsLost as error:
+            return lost(str(error))
         except pynvml.NVMLError as error:
             return f"NVML: {error}"
         return _wanted_repair(whole)
@@ -72,9 +83,14 @@ class XidEvents:
             self._set = pynvml.nvmlEventSetCreate()
         except pynvml.NVMLError as error:
             raise NvmlError(str(error)) from error
+        self._by_address: dict[int | None, str] = {}
+        self._by_bus_id: dict[str | None, str] = {}
         for uuid in sorted(uuids):
             try:
-                handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                handle = nvml.handle(uuid)
+                self._by_address[nvml.address(handle)] = uuid
+                if (bus_id := _bus_id(handle)) is not None:
+                    self._by_bus_id[bus_id] = uuid
                 pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
             except pynvml.NVMLError:
                 self.silent.append(uuid)
@@ -98,30 +114,64 @@ class XidEvents:
             return None
         return Xid(
             number=int(data.eventData),
-            uuid=_uuid_or_none(data.device),
+            uuid=self._uuid(data.device),
             gpu_instance=_instance(data.gpuInstanceId),
             compute_instance=_instance(data.computeInstanceId),
         )
 
+    def _uuid(self, handle: Any) -> str | None:
+        """Whose handle it is; of a GPU that just fell off the bus NVML may not say that any more."""
+        try:
+            return str(pynvml.nvmlDeviceGetUUID(handle))
+        except pynvml.NVMLError:
+            return self._by_address.get(nvml.address(handle)) or self._by_bus_id.get(_bus_id(handle))
 
-def _gpus_of(index: int, handle: Any) -> Iterator[Gpu]:
+
+def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     places = nvml.mig_places(handle)
     if places is None:
-        yield Gpu(uuid, str(index), minor=_minor(handle))
-        return
+        return [Gpu(uuid, str(number), minor=_minor(handle))]
+    minor = _minor(handle)
+    found = []
     for place in places:
-        mig = nvml.mig_device(handle, place)
-        if mig is None:
+        index = f"{number}:{place}"
+        try:
+            mig = nvml.mig_device(handle, place)
+            if mig is not None:
+                found.append(_mig_device(mig, index, uuid, minor))
+        except pynvml.NVMLError as error:
+            failed[index] = str(error)
+    return found
+
+
+def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None) -> Gpu:
+    return Gpu(
+        uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+        index=index,
+        parent_uuid=parent_uuid,
+        gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(handle)),
+        compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
+        minor=minor,
+    )
+
+
+def _ask(handle: Any) -> None:
+    """Asks the GPU for something that only it knows; raises NVMLError when it does not answer."""
+    for question in (pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlDeviceGetComputeRunningProcesses):
+        try:
+            question(handle)
+        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+            # A GPU without memory of its own (GB10) is well.
             continue
-        yield Gpu(
-            uuid=str(pynvml.nvmlDeviceGetUUID(mig)),
-            index=f"{index}:{place}",
-            parent_uuid=uuid,
-            gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(mig)),
-            compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(mig)),
-            minor=_minor(handle),
-        )
+        return
+
+
+def _bus_id(handle: Any) -> str | None:
+    try:
+        return str(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+    except pynvml.NVMLError:
+        return None
 
 
 def _minor(handle: Any) -> int | None:
@@ -141,13 +191,6 @@ def _wanted_repair(handle: Any) -> str | None:
         return None
     action = _RECOVERY_ACTIONS.get(value.value.uiVal, f"recovery action {value.value.uiVal}")
     return f"the driver asks for: {action}"
-
-
-def _uuid_or_none(handle: Any) -> str | None:
-    try:
-        return str(pynvml.nvmlDeviceGetUUID(handle))
-    except pynvml.NVMLError:
-        return None
 
 
 def _instance(number: int) -> int | None:

@@ -1,7 +1,8 @@
 """The only thread that calls NVML: when the driver hangs, the rest of the plugin goes on.
 
-It posts events and takes no requests. While there are GPUs it posts one about every ``PROBE_SECONDS``. When none came
-for ``SILENCE_SECONDS``, a call into the driver does not return.
+It posts events and takes no requests. While there are GPUs it posts one about every ``PROBE_SECONDS``, and otherwise
+one before and one after each try. When none came for ``SILENCE_SECONDS`` though one is due, a call into the driver does
+not return.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.health import Xid
 from nvshare.deviceplugin.nvml import NvmlError
+from nvshare.nvml_state import NvmlState
 
 PROBE_SECONDS = 10.0
-SILENCE_SECONDS = 3 * PROBE_SECONDS
-_RESCAN_SECONDS = 60.0
+RESCAN_SECONDS = 60.0
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
+_SOON_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlAsked:
+    """NVML is opened now: an answer is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class NvmlAbsent:
     """There is no NVML at the moment."""
 
     reason: str
+    state: NvmlState = NvmlState.ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,8 @@ class Scanned:
     """These are all the GPUs that NVML shows."""
 
     gpus: tuple[Gpu, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What it says of those that it does not give, by index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class XidEventsMissing:
     reason: str
 
 
-NvmlEvent = NvmlAbsent | Scanned | Probed | XidSeen | XidEventsMissing
+NvmlEvent = NvmlAsked | NvmlAbsent | Scanned | Probed | XidSeen | XidEventsMissing
 
 
 class XidEventSource(Protocol):
@@ -74,7 +84,7 @@ class XidEventSource(Protocol):
 class GpuLibrary(Protocol):
     """As ``nvml.Nvml``."""
 
-    def gpus(self) -> tuple[Gpu, ...]: ...
+    def scan(self) -> tuple[tuple[Gpu, ...], Mapping[str, str]]: ...
     def probe(self, gpu: Gpu) -> str | None: ...
     def watch(self, gpus: Sequence[Gpu]) -> XidEventSource: ...
     def close(self) -> None: ...
@@ -88,11 +98,13 @@ class NvmlThread:
         open_library: Callable[[], GpuLibrary],
         post: Callable[[NvmlEvent], None],
         probe_seconds: float = PROBE_SECONDS,
+        rescan_seconds: float = RESCAN_SECONDS,
     ) -> None:
         """``post`` is called in the thread; ``open_library`` raises NvmlError when there is no NVML."""
         self._open = open_library
         self._post = post
         self._probe_seconds = probe_seconds
+        self._rescan_seconds = rescan_seconds
         self._stop = threading.Event()
         # A call that hangs in the driver must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
@@ -108,29 +120,33 @@ class NvmlThread:
     def _run(self) -> None:
         retry = _FIRST_RETRY_SECONDS
         while not self._stop.is_set():
+            self._post(NvmlAsked())
             try:
                 library = self._open()
             except NvmlError as error:
-                self._post(NvmlAbsent(str(error)))
+                self._post(NvmlAbsent(str(error), error.state))
             else:
                 try:
                     if self._watch_gpus(library):
                         retry = _FIRST_RETRY_SECONDS
                 except NvmlError as error:
-                    self._post(NvmlAbsent(str(error)))
+                    self._post(NvmlAbsent(str(error), error.state))
                 finally:
                     library.close()
             self._stop.wait(retry)
             retry = min(2 * retry, _LONGEST_RETRY_SECONDS)
 
     def _watch_gpus(self, library: GpuLibrary) -> bool:
-        """Watches until the set of GPUs changes or the thread is stopped; False when there are no GPUs."""
-        gpus = library.gpus()
-        self._post(Scanned(gpus))
+        """Watches until the set of GPUs changes or the thread is stopped; False when there are no GPUs.
+
+        While a GPU is lost NVML is opened anew with every rescan: it finds out only then that the GPU is back.
+        """
+        gpus, failed = library.scan()
+        self._post(Scanned(gpus, failed))
         if not gpus:
             return False
         events = self._watch_events(library, gpus)
-        rescan_at = time.monotonic() + _RESCAN_SECONDS
+        rescan_at = time.monotonic() + self._rescan_seconds
         probe_at = time.monotonic()
         try:
             while not self._stop.is_set():
@@ -138,15 +154,25 @@ class NvmlThread:
                     self._post(Probed({gpu.uuid: library.probe(gpu) for gpu in gpus}))
                     probe_at = time.monotonic() + self._probe_seconds
                 if time.monotonic() >= rescan_at:
-                    if events is None or library.gpus() != gpus:
+                    if events is None or failed or library.scan() != (gpus, failed):
                         return True
-                    rescan_at = time.monotonic() + _RESCAN_SECONDS
-                if events is not None and not self._wait(events):
+                    rescan_at = time.monotonic() + self._rescan_seconds
+                if events is None:
+                    self._stop.wait(min(1.0, self._probe_seconds))
+                    continue
+                try:
+                    xid = events.wait(min(1.0, self._probe_seconds))
+                except NvmlError as error:
+                    self._post(XidEventsMissing(str(error)))
                     events.close()
                     events = None
                     probe_at = 0.0
-                elif events is None:
-                    self._stop.wait(min(1.0, self._probe_seconds))
+                    continue
+                if xid is not None:
+                    self._post(XidSeen(xid))
+                    if xid.uuid is None:
+                        # Any GPU may be meant, so each is asked how it is.
+                        probe_at = min(probe_at, time.monotonic() + _SOON_SECONDS)
         finally:
             if events is not None:
                 events.close()
@@ -161,14 +187,3 @@ class NvmlThread:
         if events.silent:
             self._post(XidEventsMissing(f"not supported by {', '.join(events.silent)}"))
         return events
-
-    def _wait(self, events: XidEventSource) -> bool:
-        """Waits a second for an event and posts it; False when NVML reports events no longer."""
-        try:
-            xid = events.wait(min(1.0, self._probe_seconds))
-        except NvmlError as error:
-            self._post(XidEventsMissing(str(error)))
-            return False
-        if xid is not None:
-            self._post(XidSeen(xid))
-        return True

@@ -26,10 +26,15 @@ from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from nvshare.http import HttpServer
 from nvshare.log import Log, LogLines
+from nvshare.nvml_state import InitErrors
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
 
 _CHECK_SECONDS = 1.0
 _NVML_STOP_SECONDS = 2.0
+
+
+class NvmlMissingError(Exception):
+    """The plugin ended because NVML stayed away, which its log says."""
 
 
 class Plugin:
@@ -60,6 +65,7 @@ class Plugin:
             self._inventory,
             self._metrics,
             log,
+            InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
             find_nodes if configuration.compat_with_cpu_manager else no_nodes,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
@@ -81,13 +87,14 @@ class Plugin:
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT.
 
-        Raises AddressError when the metrics address can't be used, DeadFolderError when only a new container helps.
+        Raises AddressError when the metrics address can't be used; DeadFolderError and NvmlMissingError when only a new
+        container helps.
         """
         server = HttpServer(
             self._configuration.metrics_address,
             lambda: asyncio.to_thread(generate_latest, self._metrics.registry),
             self._unready,
-            self._monitor.sick_gpus,
+            self._monitor.notes,
         )
         await server.start()
         stopped = asyncio.Event()
@@ -103,7 +110,7 @@ class Plugin:
             background.append(asyncio.create_task(self._loads.run()))
         main = asyncio.create_task(self._serve(stopped))
         try:
-            # The first ends when we are to stop, the second with a dead folder: anything else is a bug.
+            # The first ends when we are to stop, the second when only a new container helps: anything else is a bug.
             done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -132,6 +139,9 @@ class Plugin:
             await asyncio.to_thread(check_folders, (settings.kubelet_dir, settings.library_dir, settings.run_dir))
             await asyncio.to_thread(self._install)
             self._monitor.check_host()
+            if (reason := self._monitor.gave_up()) is not None:
+                self._log.error(reason)
+                raise NvmlMissingError
             self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
             await asyncio.sleep(_CHECK_SECONDS)
 

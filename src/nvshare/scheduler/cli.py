@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from nvshare import paths, switches
 from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel, opened_log
+from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.program import complain
 from nvshare.scheduler import server
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
@@ -27,6 +29,15 @@ _LONGEST_IDLE = 86400.0
 _SHORTEST_GRACE = 0.1
 _LONGEST_GRACE = 86400.0
 _HIGHEST_FLOOR = 0.5
+
+
+class FailOnInitError(StrEnum):
+    """Whether to end when NVML stays away."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
+
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -214,6 +225,16 @@ def _scheduler(
             help="kubelet's pod resources socket, which tells what containers hold; it need not exist.",
         ),
     ] = paths.POD_RESOURCES_SOCKET,
+    fail_on_init_error: Annotated[
+        FailOnInitError,
+        typer.Option(
+            help="End, for who starts it anew, when NVML's library or the driver stays away and there is no client. "
+            "auto: where the machine has a GPU of NVIDIA. For containers, which get NVML only when they are made."
+        ),
+    ] = FailOnInitError.FALSE,
+    init_error_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=_idle, help="How long NVML may stay away before that.")
+    ] = INIT_ERROR_SECONDS,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -245,6 +266,8 @@ def _scheduler(
         pod_resources,
         metrics_address,
         host_memory,
+        {FailOnInitError.AUTO: None}.get(fail_on_init_error, fail_on_init_error is FailOnInitError.TRUE),
+        init_error_seconds,
         context.obj.get(paths.NOTIFY_SOCKET, ""),
     )
     debug, complaint = switches.read(paths.DEBUG, context.obj)

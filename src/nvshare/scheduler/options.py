@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import RunDir
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
 from nvshare.scheduler.core.settings import Settings
@@ -27,5 +28,9 @@ class Options:
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
     host_memory: HostMemoryChoice = HALF
     """What all clients' arenas together may have."""
+    fail_on_init_error: bool | None = False
+    """Whether to end when NVML stays away; None: where the machine has a GPU."""
+    init_error_seconds: float = INIT_ERROR_SECONDS
+    """After how long."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""

@@ -16,13 +16,14 @@ from typing import Any, Protocol
 
 from nvshare import display
 from nvshare.log import Log, LogLines
+from nvshare.nvml_state import InitErrors
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.api.timeline import Timeline
-from nvshare.scheduler.arenas.choice import HostBudget, HostMemoryChoice
+from nvshare.scheduler.arenas.budget import budget_of
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -45,6 +46,8 @@ from nvshare.scheduler.ganging import Ganging
 from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
+from nvshare.scheduler.gpus.nvml_exit import NvmlExit
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.memberships import Memberships
@@ -69,7 +72,7 @@ _TELL_SECONDS = 1.0
 
 
 class StartError(Exception):
-    """The scheduler can't start; the message says why and what to do."""
+    """The scheduler can't start, or not go on; the message says why and what to do."""
 
 
 def run(options: Options, log: Log, lines: LogLines) -> None:
@@ -84,7 +87,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    nvml = Worker(loop, "nvml")
+    nvml = NvmlWatch(loop, log, InitErrors(options.fail_on_init_error, options.init_error_seconds))
     found = await discover(nvml, log)
     records = open_records(options.run_dir, log)
     running = _Running(options, claim, log, lines, loop, stop, found, nvml, records)
@@ -105,23 +108,10 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
         await stop.wait()
     finally:
         await running.close()
+    if (reason := running.nvml_exit.reason) is not None:
+        raise StartError(reason)
     if running.run_dir_watch.lost:
         raise RunDirError(running.run_dir_watch.lost)
-
-
-def _host_budget(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostBudget:
-    budget = HostBudget(choice, limits.available_bytes(), limits.cgroup_bytes())
-    try:
-        given_bytes = budget.bytes()
-    except ValueError as error:
-        raise StartError(str(error)) from error
-    if given_bytes < (asked_bytes := choice.asked_bytes(budget.available_bytes)):
-        log.warning(
-            "there is less host memory than was asked for",
-            asked=display.size(asked_bytes),
-            given=display.size(given_bytes),
-        )
-    return budget
 
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
@@ -150,17 +140,21 @@ class _Running:
         loop: asyncio.AbstractEventLoop,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
-        nvml: Worker,
+        nvml: NvmlWatch,
         records: Records,
     ) -> None:
         run_dir = options.run_dir
         self._loop = loop
+        self._nvml = nvml
         self._telling = False
         self._log = log
         self._lines = lines
         self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
-        host_budget = _host_budget(options.host_memory, limits, log)
+        try:
+            host_budget = budget_of(options.host_memory, limits, log)
+        except ValueError as error:
+            raise StartError(str(error)) from error
         settings = replace(options.settings, host_bytes=host_budget.bytes())
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
@@ -205,6 +199,7 @@ class _Running:
         self._sent_away = Deadlines[Connection](loop, settings.grace_seconds, Connection.close)
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
+        self.nvml_exit = NvmlExit(loop, nvml, self._dispatcher, stop.set, options.init_error_seconds)
         self._memberships = Memberships(self._dispatcher, choices, log)
         self._registrar = Registrar(
             self._dispatcher,
@@ -301,6 +296,7 @@ class _Running:
         self._sockets.close_clients()
         self._memory.stop()
         self._gpus.stop()
+        self.nvml_exit.close()
         self._allocations.stop()
         self._unregistered.stop()
         self._half_frames.stop()
@@ -340,6 +336,7 @@ class _Running:
                 self._snapshot,
                 lambda: self._dispatcher.clients,
                 self._crowded,
+                self._nvml.notes,
             )
         except AddressError as error:
             raise StartError(str(error)) from error
@@ -355,6 +352,7 @@ class _Running:
             self._sockets.pauses,
             self._lines.dropped,
             self._dispatcher.host_memory(),
+            self._nvml.state,
         )
 
     def _crowded(self) -> str:

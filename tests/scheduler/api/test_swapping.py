@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from nvshare.admin import admin_pb2
+from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.api import status
 from nvshare.scheduler.api.metrics import SchedulerCollector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
@@ -91,7 +92,7 @@ DEVICE = DeviceSnapshot(
 
 def figures_of(device: DeviceSnapshot) -> dict[str, float]:
     """What the metrics say of a device, and of host memory."""
-    snapshot = SchedulerSnapshot((device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB))
+    snapshot = SchedulerSnapshot((device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB), NvmlState.OK)
     registry = CollectorRegistry()
     registry.register(SchedulerCollector("1", lambda: snapshot))
     lines = (line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")

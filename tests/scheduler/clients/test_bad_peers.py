@@ -123,7 +123,9 @@ def test_devices_that_nvml_does_not_know(serve: Serve, environment: dict[str, st
 
 def discovered(environment: dict[str, str]) -> list[Gpu]:
     """The GPUs of this environment."""
-    script = "import sys; from nvshare.scheduler.gpus.queries import discover; print(*(g.uuid for g in discover()))"
+    script = (
+        "import sys; from nvshare.scheduler.gpus.queries import discover; print(*(g.uuid for g in discover().gpus))"
+    )
     said = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     return [Gpu(uuid, "", 0) for uuid in said.stdout.split()]
 

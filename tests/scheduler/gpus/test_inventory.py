@@ -10,16 +10,17 @@ import pytest
 import structlog
 
 from nvshare import paths
+from nvshare.nvml_state import InitErrors, NvmlState
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import inventory
+from nvshare.scheduler.gpus import inventory, queries
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.names import device_bytes, gpu_name
-from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
+from nvshare.scheduler.gpus.queries import Discovery, Gpu, Unmeasured
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
-from nvshare.scheduler.worker import Worker
 from tests.conftest import Libraries
 from tests.polling import poll_until, until
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
@@ -55,7 +56,8 @@ async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch
     known = KnownGpus.of({})
     dispatcher.make_known(gpu_name(ONE), 1)
     shown = tuple(Gpu(gpu_name(each).replace("GPU", "MIG"), "H200 1g", 16 * GIB) for each in (ONE, TWO))
-    gpus = Inventory(loop, Worker(loop, "nvml"), dispatcher, known, log, discover=lambda: shown)
+    nvml = NvmlWatch(loop, log, InitErrors(False))
+    gpus = Inventory(loop, nvml, dispatcher, known, log, discover=lambda _anew: Discovery(NvmlState.OK, shown))
     assert gpus.find(ONE) is None
     await until(gpus.all, "NVML is asked")
     gpus.stop()
@@ -65,6 +67,49 @@ async def test_a_device_keeps_its_first_name(dispatcher: Dispatcher, monkeypatch
     }
     # The other one is shown before its first client.
     assert [device.total_bytes for device in dispatcher.snapshot()] == [16 * GIB, 16 * GIB]
+
+
+async def test_a_device_that_a_client_invents(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML is asked again, but need not begin anew for it: others' memory is measured meanwhile."""
+    monkeypatch.setattr(inventory, "_SHORTEST_SECONDS", 0.01)
+    loop, log = asyncio.get_running_loop(), structlog.wrap_logger(structlog.testing.CapturingLogger())
+    found = Discovery(NvmlState.OK, (Gpu(gpu_name(ONE), "H200", 16 * GIB),))
+    nvml, asked = NvmlWatch(loop, log, InitErrors(False)), list[bool]()
+    nvml.heard(found)
+
+    def discover(anew: bool) -> Discovery:
+        asked.append(anew)
+        return found
+
+    gpus = Inventory(loop, nvml, dispatcher, KnownGpus.of(queries.by_bytes(found.gpus)), log, discover)
+    assert gpus.find(TWO) is None
+    await until(lambda: asked, "NVML is asked")
+    assert asked == [False]
+    gpus.stop()
+
+
+async def test_a_gpu_that_was_lost_at_the_start(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML is asked again until it gives it; then no more."""
+    monkeypatch.setattr(inventory, "_LONGEST_SECONDS", 0.01)
+    loop, log = asyncio.get_running_loop(), structlog.wrap_logger(structlog.testing.CapturingLogger())
+    one, two = (Gpu(gpu_name(each), "H200", 16 * GIB) for each in (ONE, TWO))
+    answers = [Discovery(NvmlState.OK, (one,), failed={"1": "GPU is lost"})] * 2 + [Discovery(NvmlState.OK, (one, two))]
+    asked: list[Discovery] = []
+
+    def discover(anew: bool) -> Discovery:
+        assert anew
+        asked.append(answers[min(len(asked), 2)])
+        return asked[-1]
+
+    nvml, known = NvmlWatch(loop, log, InitErrors(False)), KnownGpus.of({})
+    gpus = Inventory(loop, nvml, dispatcher, known, log, discover)
+    await until(lambda: nvml.notes() == ["GPU 1: lost: NVML: GPU is lost"], "it is known to be lost")
+    assert gpus.all() == [one]
+    await until(lambda: gpus.all() == [one, two], "it is back")
+    assert (nvml.notes(), nvml.lacks_gpus, len(asked)) == ([], False, 3)
+    nvml.measured(two.uuid, Unmeasured("GPU is lost", NvmlState.ERROR))
+    await until(lambda: len(asked) > 3, "NVML begins anew for one that is lost later")
+    gpus.stop()
 
 
 def test_a_driver_that_is_installed_later(

@@ -7,18 +7,21 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
+import structlog
+from structlog.testing import CapturingLogger
 
+from nvshare.nvml_state import InitErrors
 from nvshare.scheduler.core.events import DeviceSeen, MemoryFreed, PinnedAssumed, PinnedMeasured, Policy
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot, Totals
 from nvshare.scheduler.gpus import memory_watch, queries
 from nvshare.scheduler.gpus.memory import Usage
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery.awaited import Process
 from nvshare.scheduler.recovery.swappers import Departed
 from nvshare.scheduler.registered_client import RegisteredClient
-from nvshare.scheduler.worker import Worker
 from tests.polling import until
 
 DEVICE = "GPU-a"
@@ -41,6 +44,7 @@ class Machine:
         self.moves: Callable[[], None] = lambda: None
         """What happens while NVML is asked."""
         self.heard: list[Event] = []
+        self.log = structlog.wrap_logger(CapturingLogger())
         nobody = Description(PID, "", Identity())
         self.clients = {1: RegisteredClient(self, DEVICE, 2, "swap", PID, nobody)}  # type: ignore[arg-type]
 
@@ -80,7 +84,8 @@ async def watching(machine: Machine) -> AsyncIterator[tuple[MemoryWatch, Departe
     departed = Departed(
         loop, lambda _: True, lambda: watch[0].ask_soon(), lambda number: machine.feed(MemoryFreed(number))
     )
-    watch.append(MemoryWatch(loop, Worker(loop, "nvml"), machine, {DEVICE: None}, departed, lambda _: set()))  # type: ignore[arg-type]
+    nvml = NvmlWatch(loop, machine.log, InitErrors(False))
+    watch.append(MemoryWatch(loop, nvml, machine, {DEVICE: None}, departed, lambda _: set()))  # type: ignore[arg-type]
     yield watch[0], departed
     watch[0].stop()
     departed.stop()

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pynvml  # type: ignore[import-untyped]
 import pytest
 
+from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.gpus import queries
 from nvshare.scheduler.gpus.memory import Usage
-from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.gpus.queries import Discovery, Gpu, Unmeasured
 
 GIB = 1 << 30
 GPU_UUID = "GPU-6e767368-6172-6500-0000-000000000001"
@@ -27,7 +28,8 @@ class FakeDevice:
     processes: dict[int, int | None] = field(default_factory=dict)
     mig_slots: tuple[FakeDevice, ...] | None = None
     error: int | None = None
-    """What NVML answers instead of this MIG device."""
+    """What NVML answers instead of this device."""
+    memory_error: int | None = None
 
 
 @pytest.fixture
@@ -47,8 +49,14 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
             raise pynvml.NVMLError(found.error or pynvml.NVML_ERROR_NOT_FOUND)
         return found
 
+    def gpu(index: int) -> FakeDevice:
+        if (error := devices[index].error) is not None:
+            raise pynvml.NVMLError(error)
+        return devices[index]
+
     def by_uuid(uuid: str) -> FakeDevice:
-        for device in devices:
+        # NVML asks each GPU for its UUID, and gives up at the first one that is lost.
+        for device in map(gpu, range(len(devices))):
             for candidate in (device, *(device.mig_slots or ())):
                 if candidate.uuid == uuid:
                     return candidate
@@ -57,14 +65,20 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
     def processes(device: FakeDevice) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device.processes.items()]
 
+    def memory(device: FakeDevice) -> SimpleNamespace:
+        if device.memory_error is not None:
+            raise pynvml.NVMLError(device.memory_error)
+        return SimpleNamespace(total=16 * GIB, used=device.used_bytes)
+
     answers = {
         "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
         "nvmlDeviceGetCount": lambda: len(devices),
-        "nvmlDeviceGetHandleByIndex": lambda index: devices[index],
+        "nvmlDeviceGetHandleByIndex": gpu,
         "nvmlDeviceGetHandleByUUID": by_uuid,
         "nvmlDeviceGetUUID": lambda device: device.uuid,
         "nvmlDeviceGetName": lambda _device: b"A GPU",
-        "nvmlDeviceGetMemoryInfo": lambda device: SimpleNamespace(total=16 * GIB, used=device.used_bytes),
+        "nvmlDeviceGetMemoryInfo": memory,
         "nvmlDeviceGetMigMode": mig_mode,
         "nvmlDeviceGetMaxMigDeviceCount": lambda device: len(device.mig_slots),
         "nvmlDeviceGetMigDeviceHandleByIndex": mig_device,
@@ -79,24 +93,55 @@ def test_gpus_are_named(nvml: list[FakeDevice]) -> None:
     """Each GPU has UUID, product and memory, and is found by the bytes that a client sends."""
     nvml.append(FakeDevice(GPU_UUID))
     found = queries.discover()
-    assert found == (Gpu(GPU_UUID, "A GPU", 16 * GIB, "0"),)
-    assert queries.by_bytes(found) == {bytes.fromhex("6e767368617265000000000000000001"): found[0]}
+    assert found == Discovery(NvmlState.OK, (Gpu(GPU_UUID, "A GPU", 16 * GIB, "0"),))
+    assert queries.by_bytes(found.gpus) == {bytes.fromhex("6e767368617265000000000000000001"): found.gpus[0]}
 
 
 def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:
     """MIG devices stand in the place of their GPU, empty slots are passed over; one without any is a GPU."""
     nvml.append(FakeDevice(GPU_UUID, mig_slots=(FakeDevice(""), FakeDevice(MIG_UUID, 2 * GIB), FakeDevice(""))))
-    assert [(gpu.uuid, gpu.index) for gpu in queries.discover() or ()] == [(MIG_UUID, "0:1")]
+    assert [(gpu.uuid, gpu.index) for gpu in queries.discover().gpus] == [(MIG_UUID, "0:1")]
     assert queries.usage(MIG_UUID) == Usage(16 * GIB, 2 * GIB, {})
     nvml[:] = [FakeDevice(GPU_UUID, mig_slots=())]
-    assert [gpu.uuid for gpu in queries.discover() or ()] == [GPU_UUID]
+    assert [gpu.uuid for gpu in queries.discover().gpus] == [GPU_UUID]
 
 
 def test_a_mig_device_that_fails_concerns_no_other(nvml: list[FakeDevice]) -> None:
     """One slot for which NVML has an error hides neither the MIG devices beside it nor the other GPUs."""
     lost = FakeDevice("", error=pynvml.NVML_ERROR_GPU_IS_LOST)
     nvml += [FakeDevice(GPU_UUID, mig_slots=(lost, FakeDevice(MIG_UUID))), FakeDevice(OTHER_UUID)]
-    assert [gpu.uuid for gpu in queries.discover() or ()] == [MIG_UUID, OTHER_UUID]
+    found = queries.discover()
+    assert [gpu.uuid for gpu in found.gpus] == [MIG_UUID, OTHER_UUID]
+    assert found.failed == {"0:0": "GPU is lost"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_lost_gpu_concerns_no_other(nvml: list[FakeDevice], place: int) -> None:
+    """The other one is found and measured, though NVML finds none by its UUID; the lost one is named."""
+    nvml += [FakeDevice(OTHER_UUID, error=pynvml.NVML_ERROR_GPU_IS_LOST)]
+    nvml.insert(1 - place, FakeDevice(GPU_UUID, GIB))
+    found = queries.discover()
+    assert [gpu.uuid for gpu in found.gpus] == [GPU_UUID]
+    assert (found.state, found.failed) == (NvmlState.OK, {str(place): "GPU is lost"})
+    assert queries.usage(GPU_UUID) == Usage(16 * GIB, GIB, {})
+    assert queries.usage(OTHER_UUID) == Unmeasured("GPU is lost", NvmlState.ERROR)
+
+
+def test_each_look_is_one_of_an_nvml_that_began_anew(nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes on does not show a GPU that is back; it does where nothing is missing."""
+    calls: list[str] = []
+    for name in ("nvmlInit", "nvmlShutdown"):
+        monkeypatch.setattr(pynvml, name, lambda name=name: calls.append(name))
+    for anew in (True, True, False):
+        queries.discover(anew)
+    assert calls == ["nvmlShutdown", "nvmlInit"] * 2
+
+
+def test_a_gpu_without_memory_of_its_own(nvml: list[FakeDevice]) -> None:
+    """It is there, with no size, and not taken for lost; a size is what its clients say."""
+    nvml.append(FakeDevice(GPU_UUID, memory_error=pynvml.NVML_ERROR_NOT_SUPPORTED))
+    assert queries.discover() == Discovery(NvmlState.OK, (Gpu(GPU_UUID, "A GPU", 0, "0"),))
+    assert queries.usage(GPU_UUID) == Unmeasured("Not Supported", NvmlState.OK)
 
 
 def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
@@ -107,17 +152,30 @@ def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
 
 def test_a_device_that_is_gone(nvml: list[FakeDevice]) -> None:
     """What NVML does not know has no usage."""
-    assert queries.usage(GPU_UUID) is None
+    assert queries.usage(GPU_UUID) == Unmeasured("Not Found", NvmlState.OK)
 
 
-def test_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the library, or with a driver that does not answer, there is nothing to know."""
+@pytest.mark.parametrize(
+    ("code", "state", "reason"),
+    [
+        (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, NvmlState.LIBRARY_NOT_FOUND, "NVML Shared Library Not Found"),
+        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, NvmlState.DRIVER_NOT_LOADED, "Driver Not Loaded"),
+        (pynvml.NVML_ERROR_UNKNOWN, NvmlState.ERROR, "Unknown Error"),
+    ],
+)
+def test_no_nvml(monkeypatch: pytest.MonkeyPatch, code: int, state: NvmlState, reason: str) -> None:
+    """Without the library, or with a driver that does not answer, there is only a reason."""
 
     def fail() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+        raise pynvml.NVMLError(code)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert queries.discover() is None
+    assert queries.discover() == Discovery(state, reason=reason)
+
+
+def test_nvml_without_gpus(nvml: list[FakeDevice]) -> None:
+    """Nothing is wrong with it."""
+    assert queries.discover() == Discovery(NvmlState.NO_GPU)
 
 
 def test_uuid_of_another_form() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.events import Policy
@@ -104,7 +105,10 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     budget.add_metric([], snapshot.host_memory.budget_bytes)
     used = GaugeMetricFamily("nvshare_host_memory_used_bytes", "Of it, what clients have.")
     used.add_metric([], snapshot.host_memory.used_bytes)
-    yield from (connections, limit, drops, pauses, dropped_lines, budget, used)
+    nvml = GaugeMetricFamily("nvshare_scheduler_nvml_state", "1: so NVML is.", labels=["state"])
+    for state in NvmlState:
+        nvml.add_metric([state.value], state is snapshot.nvml)
+    yield from (connections, limit, drops, pauses, dropped_lines, budget, used, nvml)
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:

@@ -39,8 +39,11 @@ class Probes:
         take: Callable[[], SchedulerSnapshot],
         clients: Callable[[], Mapping[int, RegisteredClient]],
         crowded: Callable[[], str],
+        notes: Callable[[], list[str]],
     ) -> None:
         """``crowded`` says why there is no room for one more client, and nothing when there is.
+
+        ``notes`` are shown beside that.
 
         Raises AddressError when nobody can listen at ``address``.
         """
@@ -58,7 +61,7 @@ class Probes:
         self._registry.register(SchedulerCollector(version, self._snapshot))
         for histogram in self._turns.histograms.values():
             self._registry.register(histogram)
-        self._server = HttpServer(address, self._metrics, self._unready, list)
+        self._server = HttpServer(address, self._metrics, self._unready, notes)
 
     @property
     def port(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory
 
@@ -28,3 +29,4 @@ class SchedulerSnapshot:
     log_lines_dropped: int
     """Since the start."""
     host_memory: HostMemory
+    nvml: NvmlState

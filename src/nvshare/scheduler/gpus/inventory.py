@@ -10,15 +10,16 @@ from nvshare.log import Log
 from nvshare.scheduler.core.events import DeviceSeen
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names, queries
-from nvshare.scheduler.gpus.queries import Gpu
-from nvshare.scheduler.worker import Worker
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
+from nvshare.scheduler.gpus.queries import Discovery, Gpu
 
 _SHORTEST_SECONDS = 5.0
 """Between two looks, whoever asks: clients can invent devices."""
 _LONGEST_SECONDS = 60.0
-"""Between two looks while NVML shows nothing."""
+"""Between two looks while NVML shows nothing, or some GPU is lost."""
 
-Discover = Callable[[], tuple[Gpu, ...] | None]
+Discover = Callable[[bool], Discovery]
+"""See ``queries.discover``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class KnownGpus:
 
 
 class Inventory:
-    """Asks NVML again: every minute while it shows nothing, and soon when a client names a device that it never showed.
+    """Asks NVML again: every minute while a GPU may be missing, and soon when a client names one that it never showed.
 
     NVML is asked in a worker; while an answer is outstanding nothing more is asked.
     """
@@ -45,14 +46,14 @@ class Inventory:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        worker: Worker,
+        nvml: NvmlWatch,
         dispatcher: Dispatcher,
         known: KnownGpus,
         log: Log,
         discover: Discover = queries.discover,
     ) -> None:
         self._loop = loop
-        self._worker = worker
+        self._nvml = nvml
         self._dispatcher = dispatcher
         self._known = known
         self._log = log
@@ -83,19 +84,22 @@ class Inventory:
     def _wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._wanted or not self._known.by_bytes:
-            seconds = _SHORTEST_SECONDS if self._wanted else _LONGEST_SECONDS
-            self._timer = self._loop.call_later(seconds, self._ask)
+        seconds = _SHORTEST_SECONDS if self._wanted else _LONGEST_SECONDS
+        self._timer = self._loop.call_later(seconds, self._ask)
 
     def _ask(self) -> None:
         self._timer = None
+        anew = self._nvml.lacks_gpus
+        if not (self._wanted or anew):
+            self._wait()
+            return
         self._asking, self._wanted = True, False
-        self._worker.submit(self._discover, self._answered)
+        self._nvml.submit(lambda: self._discover(anew), self._answered)
 
-    def _answered(self, found: tuple[Gpu, ...] | None) -> None:
+    def _answered(self, found: Discovery) -> None:
         self._asking = False
-        for device_uuid, gpu in queries.by_bytes(found or ()).items():
+        self._nvml.heard(found)
+        for device_uuid, gpu in queries.by_bytes(found.gpus).items():
             if device_uuid not in self._known.by_bytes:
                 self._add(device_uuid, gpu)
         self._wait()

@@ -16,8 +16,9 @@ from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import memory, queries
 from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
+from nvshare.scheduler.gpus.queries import Unmeasured
 from nvshare.scheduler.recovery.swappers import Departed
-from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 2.0
 _UNUSED_EVERY = 5
@@ -38,7 +39,7 @@ class MemoryWatch:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        worker: Worker,
+        nvml: NvmlWatch,
         dispatcher: Dispatcher,
         known: Mapping[str, object],
         departed: Departed,
@@ -49,7 +50,7 @@ class MemoryWatch:
         ``awaited``: the pids of those on a device whose memory is not foreign, though they are no clients yet.
         """
         self._loop = loop
-        self._worker = worker
+        self._nvml = nvml
         self._dispatcher = dispatcher
         self._known = known
         self._departed = departed
@@ -87,9 +88,10 @@ class MemoryWatch:
             return
         self._asking = True
         answered = partial(self._answered, self._loop.time(), _moving(self._dispatcher.snapshot()))
-        self._worker.submit(lambda: {device: queries.usage(device) for device in devices}, answered)
+        self._nvml.submit(lambda: {device: queries.usage(device) for device in devices}, answered)
 
-    def _answered(self, asked: float, before: Moving, usages: dict[str, Usage | None]) -> None:
+    def _answered(self, asked: float, before: Moving, answers: dict[str, Usage | Unmeasured]) -> None:
+        usages = {device: self._nvml.measured(device, answer) for device, answer in answers.items()}
         self.measured.difference_update(usages)
         self.measured.update(device for device, usage in usages.items() if usage is not None)
         if any(before.get(device) for device in usages):

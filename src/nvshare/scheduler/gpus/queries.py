@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
 from nvshare import nvml
+from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.gpus.memory import Usage
 from nvshare.scheduler.gpus.names import device_bytes
 
@@ -21,6 +22,7 @@ class Gpu:
     uuid: str
     product: str
     total_bytes: int
+    """0: it has none of its own."""
     index: str = ""
     """As nvidia-smi counts: ``0``, or ``0:1`` for MIG device 1 of GPU 0."""
 
@@ -29,47 +31,88 @@ class Gpu:
         return tuple(int(part) for part in self.index.split(":") if part)
 
 
-def discover() -> tuple[Gpu, ...] | None:
-    """Every GPU, a split one as its MIG devices; None where there is no NVML."""
-    try:
-        pynvml.nvmlInit()
-        return tuple(gpu for index, handle in enumerate(nvml.gpus()) for gpu in _gpus_of(handle, index))
-    except pynvml.NVMLError:
-        return None
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What NVML answered when it was asked for the GPUs."""
+
+    state: NvmlState
+    gpus: tuple[Gpu, ...] = ()
+    reason: str = ""
+    """Why there is no NVML."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What it says of GPUs that it does not give, by index."""
 
 
-def usage(uuid: str) -> Usage | None:
-    """The memory of a device, by ``Gpu.uuid``; None where NVML does not say it. ``discover`` has found it before."""
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """NVML does not say a device's memory."""
+
+    reason: str
+    state: NvmlState
+    """OK: the device has no memory of its own, or NVML does not know it by this name. ERROR: it is lost."""
+
+
+def discover(anew: bool = True) -> Discovery:
+    """Every GPU, a split one as its MIG devices.
+
+    ``anew``: NVML begins anew, which may take seconds; only then it finds a GPU that was lost and is back. It has to
+    the first time, and until it has shown GPUs.
+    """
     try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        if anew:
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+            pynvml.nvmlInit()
+        gpus, failed = nvml.scan(_gpus_of)
+    except pynvml.NVMLError as error:
+        return Discovery(nvml.state_of(error), reason=str(error))
+    return Discovery(NvmlState.OK if gpus or failed else NvmlState.NO_GPU, tuple(gpus), failed=failed)
+
+
+def usage(uuid: str) -> Usage | Unmeasured:
+    """The memory of a device, by ``Gpu.uuid``. ``discover`` has found it before."""
+    try:
+        handle = nvml.handle(uuid)
         memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
         running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    except pynvml.NVMLError:
-        return None
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NotFound) as error:
+        return Unmeasured(str(error), NvmlState.OK)
+    except pynvml.NVMLError as error:
+        return Unmeasured(str(error), nvml.state_of(error))
     return Usage(memory.total, memory.used, {process.pid: process.usedGpuMemory for process in running})
 
 
-def _gpus_of(handle: Any, index: int) -> list[Gpu]:
-    return [_gpu(mig, f"{index}:{place}") for place, mig in _mig_devices(handle)] or [_gpu(handle, str(index))]
-
-
-def _mig_devices(handle: Any) -> list[tuple[int, Any]]:
+def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
+    split = False
     found = []
-    with suppress(pynvml.NVMLError):
-        for place in nvml.mig_places(handle) or ():
-            # One that fails concerns no other.
-            with suppress(pynvml.NVMLError):
-                found.append((place, nvml.mig_device(handle, place)))
-    return [(place, mig) for place, mig in found if mig is not None]
+    for place in nvml.mig_places(handle) or ():
+        index = f"{number}:{place}"
+        try:
+            mig = nvml.mig_device(handle, place)
+            if mig is not None:
+                split = True
+                found.append(_gpu(mig, index))
+        except pynvml.NVMLError as error:
+            split = True
+            failed[index] = str(error)
+    return found if split else [_gpu(handle, str(number))]
 
 
 def _gpu(handle: Any, index: str) -> Gpu:
     return Gpu(
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
         product=_text(pynvml.nvmlDeviceGetName(handle)),
-        total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+        total_bytes=_total_bytes(handle),
         index=index,
     )
+
+
+def _total_bytes(handle: Any) -> int:
+    try:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except pynvml.NVMLError_NotSupported:
+        # What its clients say counts, as where there is no NVML.
+        return 0
 
 
 def _text(value: str | bytes) -> str:

@@ -25,7 +25,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*count = state->device_count;
-	return NVML_SUCCESS;
+	return nvml_trouble(state);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
@@ -36,13 +36,14 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
 	const struct sim_state *state = nvml_state();
+	int same;
 
 	if (!state)
 		return NVML_ERROR_UNINITIALIZED;
 	if (!device || index >= state->device_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*device = nvml_handle((int)index);
-	return NVML_SUCCESS;
+	return nvml_index(*device, &same);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
@@ -54,11 +55,18 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_
 {
 	const struct sim_state *state = nvml_state();
 	char text[SIM_UUID_TEXT_BYTES];
+	nvmlReturn_t result;
 
 	if (!state)
 		return NVML_ERROR_UNINITIALIZED;
 	if (!uuid || !device)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	result = nvml_trouble(state);
+	/* As NVML has it: every look-up by UUID fails as long as any device is lost. */
+	for (unsigned int i = 0; i < state->device_count && result == NVML_SUCCESS; i++)
+		result = nvml_is_lost(state, (int)i) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+	if (result != NVML_SUCCESS)
+		return result;
 	for (unsigned int i = 0; i < state->device_count; i++) {
 		sim_devices_write_uuid(sim_state_device(state, (int)i)->uuid, text);
 		if (strcmp(text, uuid) != 0)
@@ -140,6 +148,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvm
 		return result;
 	if (!memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	if (!nvml_has_memory(nvml_state(), index))
+		return NVML_ERROR_NOT_SUPPORTED;
 	memory->total = sim_state_device(nvml_state(), index)->total_bytes;
 	memory->used = sim_state_used(nvml_state(), index);
 	memory->free = memory->total - memory->used;

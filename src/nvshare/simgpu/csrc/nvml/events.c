@@ -117,6 +117,16 @@ static bool take_event(struct nvml_event_set *set, struct nvml_event *event)
 	return found;
 }
 
+static bool has_lost(const struct nvml_event_set *set)
+{
+	const struct sim_state *state = nvml_state();
+
+	for (unsigned int i = 0; i < state->device_count; i++)
+		if (set->devices >> i & 1 && nvml_is_lost(state, (int)i))
+			return true;
+	return false;
+}
+
 NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, struct nvml_event *event,
 					     unsigned int timeout_ms)
 {
@@ -127,8 +137,14 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, struct nvml_eve
 	if (!set || !event)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	for (uint64_t waited_ms = 0;; waited_ms += LOOK_EVERY_MS) {
+		nvmlReturn_t result = nvml_trouble(nvml_state());
+
+		if (result != NVML_SUCCESS)
+			return result;
 		if (take_event(set, event))
 			return NVML_SUCCESS;
+		if (has_lost(set))
+			return NVML_ERROR_GPU_IS_LOST;
 		if (waited_ms >= timeout_ms)
 			return NVML_ERROR_TIMEOUT;
 		nanosleep(&pause, NULL);

@@ -27,11 +27,17 @@ nvmlReturn_t nvml_index(nvmlDevice_t device, int *index)
 {
 	uintptr_t number = (uintptr_t)device;
 	const struct sim_state *open = nvml_state();
+	nvmlReturn_t result;
 
 	if (!open)
 		return NVML_ERROR_UNINITIALIZED;
 	if (number == 0 || number > open->device_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	result = nvml_trouble(open);
+	if (result != NVML_SUCCESS)
+		return result;
+	if (nvml_is_lost(open, (int)number - 1))
+		return NVML_ERROR_GPU_IS_LOST;
 	*index = (int)number - 1;
 	return NVML_SUCCESS;
 }
@@ -53,16 +59,15 @@ nvmlReturn_t nvml_put_text(char *out, unsigned int room, const char *text)
 
 NVML_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
-	nvmlReturn_t result = NVML_SUCCESS;
+	nvmlReturn_t result;
 
 	(void)flags;
 	pthread_mutex_lock(&mutex);
 	if (!is_open)
 		is_open = sim_state_open(&state);
-	if (is_open)
+	result = is_open ? nvml_trouble(&state) : NVML_ERROR_DRIVER_NOT_LOADED;
+	if (result == NVML_SUCCESS)
 		users++;
-	else
-		result = NVML_ERROR_DRIVER_NOT_LOADED;
 	pthread_mutex_unlock(&mutex);
 	return result;
 }
@@ -109,6 +114,10 @@ NVML_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 		return "Driver Not Loaded";
 	case NVML_ERROR_TIMEOUT:
 		return "Timeout";
+	case NVML_ERROR_GPU_IS_LOST:
+		return "GPU is lost";
+	case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+		return "Driver/library version mismatch";
 	case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
 		return "Argument Version Mismatch";
 	default:

@@ -24,6 +24,8 @@ enum {
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_ERROR_DRIVER_NOT_LOADED = 9,
 	NVML_ERROR_TIMEOUT = 10,
+	NVML_ERROR_GPU_IS_LOST = 15,
+	NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
 	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 	NVML_ERROR_UNKNOWN = 999
 };
@@ -88,10 +90,20 @@ struct nvml_event {
 struct sim_state *nvml_state(void);
 /*
  * The index behind a handle; NVML_ERROR_UNINITIALIZED or NVML_ERROR_INVALID_ARGUMENT if there is
- * none.
+ * none, and what sick.c says is wrong with the library or the device.
  */
 nvmlReturn_t nvml_index(nvmlDevice_t device, int *index);
 nvmlDevice_t nvml_handle(int index);
 nvmlReturn_t nvml_put_text(char *out, unsigned int room, const char *text);
+
+/* sick.c */
+
+/* What every call answers now, if that is no success; returns only when the library does not hang.
+ */
+nvmlReturn_t nvml_trouble(const struct sim_state *state);
+/* Whether the device has fallen off the bus. */
+bool nvml_is_lost(const struct sim_state *state, int index);
+/* Whether the device's memory can be asked for. */
+bool nvml_has_memory(const struct sim_state *state, int index);
 
 #endif

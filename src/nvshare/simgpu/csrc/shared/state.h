@@ -7,6 +7,8 @@
  * - state: struct sim_shared, mapped by every process.
  * - record-N: what device N executed (record.h).
  * - events: lines "INDEX XID". Whoever wants NVML to report that error appends one.
+ * - nvml: what is wrong with NVML now (nvml/sick.c), a line each: "lost INDEX", "no-memory INDEX",
+ *   "error NUMBER", "hang". Whoever wants that writes it, and takes it out again.
  *
  * The folder is NVSHARE_SIMGPU_DIR, or /dev/shm/nvshare-simgpu-UID; its permissions say who may use
  * the devices. Of its devices a process sees those that NVIDIA_VISIBLE_DEVICES names, as if a
