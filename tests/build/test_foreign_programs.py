@@ -10,40 +10,7 @@ import pytest
 
 import build_native
 from tests.conftest import Libraries, libraries_of
-
-# Something of everything that the library could disturb: threads, fork, exec, the loader.
-PROGRAM = r"""
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static void *thread(void *answer)
-{
-	*(int *)answer = 42;
-	return NULL;
-}
-
-int main(int argc, char **argv)
-{
-	pthread_t id;
-	int answer = 0, status = 0;
-
-	if (argc > 1)
-		return 7;
-	pthread_create(&id, NULL, thread, &answer);
-	pthread_join(id, NULL);
-	if (!fork()) {
-#ifdef __aarch64__ /* Which is emulated here: the kernel itself can't start it. */
-		return 7;
-#endif
-		execl(argv[0], argv[0], "child", (char *)NULL);
-	}
-	wait(&status);
-	printf("%d %d\n", answer, WEXITSTATUS(status));
-	return 3;
-}
-"""
+from tests.programs.compiler import ordinary
 
 LOADING = r"""
 #include <dlfcn.h>
@@ -83,7 +50,7 @@ def test_runs_unchanged(
     compiler: list[str], tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """Exit status and output are those of a run without the library, and nothing is said on stderr."""
-    program = compile_program([tool(compiler[0]), *compiler[1:]], tmp_path)
+    program = ordinary([tool(compiler[0]), *compiler[1:]], tmp_path / "program")
     preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
     result = subprocess.run([program], env=preloaded, capture_output=True, text=True, timeout=30)
     assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
@@ -93,7 +60,7 @@ def test_shared_address_sanitizer(
     tool: Callable[[str], str], libraries: Libraries, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """With its runtime in a shared library, a program wants it first: it says so and ends, unless told otherwise."""
-    program = compile_program([tool("gcc"), "-fsanitize=address"], tmp_path)
+    program = ordinary([tool("gcc"), "-fsanitize=address"], tmp_path / "program")
     preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
     refused = subprocess.run([program], env=preloaded, capture_output=True, text=True, timeout=30)
     assert refused.returncode == 1
@@ -103,11 +70,11 @@ def test_shared_address_sanitizer(
     assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
 
 
-def compile_program(compiler: list[str], folder: Path, text: str = PROGRAM) -> Path:
-    """Compiles a program."""
+def compile_loading(compiler: list[str], folder: Path) -> Path:
+    """Compiles LOADING."""
     source, program = folder / "program.c", folder / "program"
-    source.write_text(text)
-    subprocess.run([*compiler, source, "-o", program, "-pthread", "-ldl"], check=True)
+    source.write_text(LOADING)
+    subprocess.run([*compiler, source, "-o", program, "-ldl"], check=True)
     return program
 
 
@@ -125,7 +92,7 @@ def test_loads_libraries(
 ) -> None:
     """A program opens a library and finds what is in it, and nothing of ours where there is no driver."""
     library = compile_library([tool(compiler)], tmp_path)
-    program = compile_program([tool(compiler)], tmp_path, LOADING)
+    program = compile_loading([tool(compiler)], tmp_path)
     preloaded = {**environment, "LD_PRELOAD": str(libraries.shim)}
     result = subprocess.run([program, library], env=preloaded, capture_output=True, text=True, timeout=30)
     assert (result.returncode, result.stderr) == (42, "")
@@ -142,7 +109,7 @@ def emulator(tool: Callable[[str], str], system_folder: Callable[[Path], Path]) 
 @pytest.mark.parametrize("linked", ["-dynamic", "-static"])
 def test_runs_unchanged_on_arm(linked: str, emulator: list[str], tmp_path: Path, environment: dict[str, str]) -> None:
     """The same of musl's programs for aarch64."""
-    program = compile_program([*ARM, linked], tmp_path)
+    program = ordinary([*ARM, linked], tmp_path / "program")
     result = subprocess.run([*emulator, program], env=environment, capture_output=True, text=True, timeout=100)
     assert (result.returncode, result.stdout, result.stderr) == (3, "42 7\n", "")
 
@@ -151,6 +118,6 @@ def test_runs_unchanged_on_arm(linked: str, emulator: list[str], tmp_path: Path,
 def test_loads_libraries_on_arm(emulator: list[str], tmp_path: Path, environment: dict[str, str]) -> None:
     """The same of a musl program for aarch64 that opens a library."""
     library = compile_library([*ARM, "-dynamic"], tmp_path)
-    program = compile_program([*ARM, "-dynamic"], tmp_path, LOADING)
+    program = compile_loading([*ARM, "-dynamic"], tmp_path)
     result = subprocess.run([*emulator, program, library], env=environment, capture_output=True, text=True, timeout=100)
     assert (result.returncode, result.stderr) == (42, "")

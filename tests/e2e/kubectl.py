@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.polling import poll_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,10 +81,8 @@ def rolled_out() -> None:
 def configure(settings: Mapping[str, object]) -> None:
     """Changes settings of the plugin, as an operator does: the ConfigMap's text, then a restart."""
     name = ("configmap", "nvshare-device-plugin")
-    lines = get(*name, namespace=SYSTEM)["data"]["config.yaml"].splitlines()
-    kept = [line for line in lines if line.split(":")[0] not in settings]
-    text = "\n".join([*kept, *(f"{key}: {json.dumps(value)}" for key, value in settings.items())]) + "\n"
-    patch = json.dumps({"data": {"config.yaml": text}})
+    before = yaml.safe_load(get(*name, namespace=SYSTEM)["data"]["config.yaml"])
+    patch = json.dumps({"data": {"config.yaml": yaml.safe_dump({**before, **settings})}})
     kubectl("patch", *name, "--namespace", SYSTEM, "--type=merge", "--patch", patch)
     kubectl("rollout", "restart", "--namespace", SYSTEM, PLUGIN)
     rolled_out()

@@ -14,6 +14,7 @@ from tests.e2e.programs import IMAGE, VERSION
 POD = "node"
 STATE = "/var/run/nvshare-simulated"
 LIBRARIES = "/var/lib/nvshare"
+CDI = "/var/run/cdi"
 
 _SPANS = f"""
 import dataclasses, json, sys
@@ -52,6 +53,15 @@ while not began():
         sys.exit("nothing was swapped")
     time.sleep(0.0005)
 os.kill(victim, signal.SIGKILL)
+"""
+_RESIDENT = f"""{_FIND}
+for pid in find(sys.argv[1]):
+    print(next(line.split()[1] for line in Path(f"/proc/{{pid}}/status").open() if line.startswith("VmRSS:")))
+"""
+_WRITE = """
+import sys
+from pathlib import Path
+Path(sys.argv[1]).write_text(sys.argv[2])
 """
 _MEMORY = """
 import sys
@@ -107,6 +117,14 @@ class Node:
         """rm -rf on the node, as the node's first process sees it."""
         _python("import shutil, sys; shutil.rmtree('/proc/1/root' + sys.argv[1])", folder)
 
+    def resident_bytes(self, program: str) -> int:
+        """What the one process of that name has in memory, with its part of files that others have there too."""
+        return int(_python(_RESIDENT, program)) << 10
+
+    def describe_devices(self, name: str, specification: Object) -> None:
+        """Writes a CDI specification where the container runtime looks for it."""
+        _python(_WRITE, f"{CDI}/{name}.json", json.dumps(specification))
+
     def memory_bytes(self, pid: int) -> int:
         """What the memory cgroup of the process's container is charged with."""
         return int(_python(_MEMORY, str(pid)))
@@ -150,7 +168,7 @@ def _python(code: str, *arguments: str) -> str:
 
 
 def _manifest() -> Object:
-    paths = {"gpus": STATE, "libraries": LIBRARIES}
+    paths = {"gpus": STATE, "libraries": LIBRARIES, "cdi": CDI}
     container = {
         "name": "node",
         "image": IMAGE,

@@ -57,6 +57,20 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TESTS}, "spec": spec}
 
 
+def pod_of(
+    name: str, containers: Mapping[str, Sequence[str]], before: Mapping[str, Sequence[str]] | None = None
+) -> Object:
+    """A pod of several containers, each with a virtual device of its own; ``before`` are its init containers."""
+    made = pod(name, [])
+    (template,) = made["spec"]["containers"]
+
+    def with_commands(commands: Mapping[str, Sequence[str]]) -> list[Object]:
+        return [template | {"name": key, "command": list(command)} for key, command in commands.items()]
+
+    made["spec"] |= {"containers": with_commands(containers), "initContainers": with_commands(before or {})}
+    return made
+
+
 _COMPUTE_UNTIL_TOLD = f"""
 import sys
 from dataclasses import replace
@@ -95,9 +109,9 @@ def computing_until_told() -> list[str]:
     return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
 
 
-def tell_to_end(name: str) -> None:
-    """Its pod computes until told."""
-    kubectl("exec", "--namespace", TESTS, name, "--", "touch", _END)
+def tell_to_end(name: str, container: str = "program") -> None:
+    """Its pod computes until told; one container hears it for all of a pod."""
+    kubectl("exec", "--namespace", TESTS, name, "--container", container, "--", "touch", _END)
 
 
 def _plan(steps: int, ordinal: int = 0) -> str:
@@ -124,14 +138,14 @@ def seen_uuids(name: str) -> list[str]:
     return [device["uuid"] for device in json.loads(log(name))]
 
 
-def log(name: str) -> str:
+def log(name: str, container: str = "program") -> str:
     """What the pod's program has said so far."""
-    return kubectl("logs", "--namespace", TESTS, name)
+    return kubectl("logs", "--namespace", TESTS, name, "--container", container)
 
 
-def events(name: str) -> list[dict[str, Any]]:
-    """What a computing pod has reported so far; lines of others are left out."""
-    return [json.loads(line) for line in log(name).splitlines() if line.startswith("{")]
+def events(name: str, container: str = "program") -> list[dict[str, Any]]:
+    """What a computing container has reported so far; lines of others are left out."""
+    return [json.loads(line) for line in log(name, container).splitlines() if line.startswith("{")]
 
 
 def phase(name: str) -> str:
