@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +15,24 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TextIO, assert_never
 
-import structlog
+
+@contextmanager
+def _hidden(name: str) -> Iterator[None]:
+    """Whoever wants to load the module finds that it is not installed."""
+    modules: dict[str, Any] = sys.modules
+    loaded = name in modules
+    modules.setdefault(name, None)
+    try:
+        yield
+    finally:
+        if not loaded:
+            del modules[name]
+
+
+# It takes rich where it can, for tracebacks in colors. No log of ours has those, and they would cost
+# every program that serves 4 MB.
+with _hidden("rich"):
+    import structlog
 
 Log = structlog.typing.FilteringBoundLogger
 

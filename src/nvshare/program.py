@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 _PLAIN = {"█": "#", "▌": "#", "▐": "#", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
@@ -36,6 +36,30 @@ def run_program(name: str, work: Callable[[], None]) -> None:
         for stream in (sys.stdout, sys.stderr):
             if _fails(stream):
                 _discard(stream)
+
+
+def written_by_child(work: Callable[[BinaryIO], None]) -> bytes:
+    """What ``work`` writes, in a child process that ends with it: its memory and modules are not this process's.
+
+    Where that is nothing, this process exits as the child did, or with 128 and the number of the signal that ended it.
+    It must not have threads yet.
+    """
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receiving)
+        # Nobody takes it when the other process was ended meanwhile.
+        with suppress(BrokenPipeError), os.fdopen(sending, "wb") as answer:
+            work(answer)
+        sys.exit()
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as answer:
+        written = answer.read()
+    _, status = os.waitpid(child, 0)
+    if not written:
+        code = os.waitstatus_to_exitcode(status)
+        sys.exit(code if code >= 0 else 128 - code)
+    return written
 
 
 def complain(name: str, text: str) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -16,11 +15,12 @@ import pytest
 
 from nvshare import simgpu
 from nvshare.deviceplugin.configuration import Configuration
-from nvshare.paths import LIBRARY_NAME
+from nvshare.paths import LIBRARY_NAME, NVIDIA_VISIBLE_DEVICES
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
 from tests.polling import until
+from tests.resident_memory import LIMIT_BYTES, keeping_bytecode
 
 GPUS = "GPU-1a,GPU-1b"
 ALL = 20
@@ -339,7 +339,27 @@ def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
         assert f"--{key.replace('_', '-')}" in text
 
 
-def test_kubernetes_client_stays_out(surroundings: dict[str, str]) -> None:
-    """The plugin talks to kubelet only; the client of the API server would double its memory."""
-    program = "import sys, nvshare.deviceplugin.__main__; sys.exit('kubernetes' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], env=surroundings, timeout=60).returncode == 0
+async def test_memory_when_it_serves(
+    node: Node,
+    surroundings: dict[str, str],
+    kubelet: FakeKubelet,
+    start: Callable[..., PluginProcess],
+    tmp_path: Path,
+    libraries: Libraries,
+) -> None:
+    """Two GPUs of NVML's, a kubelet that allocates, and metrics: less than 60 MB are resident."""
+    compiled = keeping_bytecode(tmp_path) | simgpu.environment(tmp_path / "simgpu", "2x1GiB")
+    visible = {NVIDIA_VISIBLE_DEVICES: "all"}
+    install(node, surroundings)
+    with node.scheduler_socket():
+        # Twice: the first compiles.
+        for _ in range(2):
+            plugin = start(**compiled, **visible)
+            await until(lambda: kubelet.healthy == ALL, "all devices are known", timeout=60)
+            for virtual_device in list(kubelet.devices):
+                await kubelet.allocate([virtual_device])
+            _, metrics = await page(plugin, "/metrics")
+            assert await asyncio.to_thread(plugin.terminate) == 0
+            await until(lambda: kubelet.healthy == 0, "the devices are gone")
+    (resident,) = (line.split()[1] for line in metrics.splitlines() if line.startswith("process_resident_memory_bytes"))
+    assert float(resident) < LIMIT_BYTES

@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.kubectl import allocatable, apply, configure, eventually, get
 from tests.e2e.node import POD, Node
 from tests.e2e.programs import delete, ended, kill_all_but, pod, probing
+from tests.resident_memory import LIMIT_BYTES
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -45,3 +46,11 @@ def test_a_hundred_pods_at_once(wide: Node) -> None:
 
     eventually("all run", lambda: states() == ["Running"] * PODS, 300)
     kill_all_but(POD)
+
+
+@pytest.mark.parametrize("program", ["nvshare-scheduler", "nvshare-device-plugin"])
+def test_the_parts_are_small(wide: Node, program: str) -> None:
+    """After a hundred pods each has less than 60 MB resident, libraries that others use too included."""
+    resident = wide.resident_bytes(program)
+    print(f"{program}: {resident / 1e6:.1f} MB")
+    assert resident < LIMIT_BYTES

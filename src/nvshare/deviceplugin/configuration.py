@@ -108,10 +108,14 @@ _GPUS = "a list of GPU UUIDs or indices"
 _BOOLEAN = "true or false"
 
 
+# What checks values is made when some are to be checked: the process that serves gets its settings checked.
+_MODEL = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
 class ExtraMount(BaseModel):
     """One more folder or file of the host for every container."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = _MODEL
 
     host_path: AbsolutePath = Field(description=_PATH)
     container_path: Annotated[AbsolutePath, AfterValidator(_free_container_path)] = Field(
@@ -123,7 +127,7 @@ class ExtraMount(BaseModel):
 class Configuration(BaseModel):
     """Every setting. A field's description says what is allowed; it is part of the message about a wrong value."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = _MODEL
 
     resource_name: Annotated[StrictStr, _matches(_RESOURCE)] = Field(
         default="nvshare.com/gpu", description="DOMAIN/NAME, as in nvshare.com/gpu"

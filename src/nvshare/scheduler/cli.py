@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,18 +12,14 @@ import typer
 
 from nvshare import paths, switches
 from nvshare.command_classes import Command
-from nvshare.log import LogFormat, LogLevel, opened_log
+from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
-from nvshare.program import complain
-from nvshare.scheduler import server
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.gpus.names import device_bytes
-from nvshare.scheduler.options import Options
-from nvshare.scheduler.run_dir import RunDirError
-from nvshare.scheduler_process import answers
+from nvshare.scheduler.options import CommandLine, Options
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
@@ -37,6 +34,15 @@ class FailOnInitError(StrEnum):
     AUTO = "auto"
     TRUE = "true"
     FALSE = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose command line it is: the typer context's ``obj``."""
+
+    environment: Mapping[str, str]
+    tell: Callable[[CommandLine], None]
+    """Takes what was said, unless that was wrong or asked for help only."""
 
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -248,7 +254,8 @@ def _scheduler(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(context.obj)
+    caller: Caller = context.obj
+    *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(caller.environment)
     options = Options(
         chosen,
         Settings(
@@ -268,19 +275,8 @@ def _scheduler(
         host_memory,
         {FailOnInitError.AUTO: None}.get(fail_on_init_error, fail_on_init_error is FailOnInitError.TRUE),
         init_error_seconds,
-        context.obj.get(paths.NOTIFY_SOCKET, ""),
+        caller.environment.get(paths.NOTIFY_SOCKET, ""),
     )
-    debug, complaint = switches.read(paths.DEBUG, context.obj)
+    debug, complaint = switches.read(paths.DEBUG, caller.environment)
     level = log_level or (LogLevel.DEBUG if debug else LogLevel.INFO)
-    try:
-        with opened_log(log_format, level, sys.stderr) as (log, lines):
-            if complaint:
-                log.warning(complaint)
-            if any(answers(other) for other in others):
-                log.warning(
-                    "another scheduler serves this machine, and programs go to that one", run_dir=str(others[0].root)
-                )
-            server.run(options, log, lines)
-    except (RunDirError, server.StartError) as error:
-        complain("nvshare-scheduler", str(error))
-        raise typer.Exit(1) from error
+    caller.tell(CommandLine(options, tuple(others), log_format, level, complaint))

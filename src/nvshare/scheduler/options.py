@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import RunDir
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice
@@ -34,3 +35,16 @@ class Options:
     """After how long."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """All that was said, checked."""
+
+    options: Options
+    others: tuple[RunDir, ...]
+    """Where programs look for a scheduler before they come to this one's run directory."""
+    log_format: LogFormat
+    log_level: LogLevel
+    complaint: str = ""
+    """About what the environment says and is not understood; empty: nothing."""

@@ -1,0 +1,140 @@
+"""The command line of nvshare-device-plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from nvshare import shim
+from nvshare.command_classes import Group
+from nvshare.deviceplugin import sources
+from nvshare.deviceplugin.allocation import DeviceListStrategy
+from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
+from nvshare.deviceplugin.install import InstallError, install, read_library
+from nvshare.log import LogFormat, LogLevel
+from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
+from nvshare.program import complain
+from nvshare.version import version
+
+USAGE_ERROR = 2
+FAILURE = 1
+NAME = "nvshare-device-plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose command line it is: the typer context's ``obj``."""
+
+    environment: Mapping[str, str]
+    tell: Callable[[Configuration], None]
+    """Takes the settings of a plugin that shall serve."""
+
+
+app = typer.Typer(
+    cls=Group,
+    help="Offers each GPU of this node to kubelet several times over, so that containers share it in turns.",
+    epilog="Every option is also an environment variable (NVSHARE_PLUGIN_ and its name) and a key of the file. "
+    "An option wins over the environment, the environment over the file.",
+    add_completion=True,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _option(text: str, variable: str | None = None) -> Any:
+    note = f" [{variable}]" if variable else ""
+    return typer.Option(help=text + note, show_default=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"{NAME} {version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def serve(
+    context: typer.Context,
+    config: Annotated[Path | None, _option("YAML file with settings.")] = None,
+    resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
+    kubelet_dir: Annotated[str | None, _option(f"kubelet's device plugin folder ({KUBELET_DIR}).")] = None,
+    library_dir: Annotated[str | None, _option(f"Where the library is installed ({HOST_LIBRARY_DIR}).")] = None,
+    run_dir: Annotated[str | None, _option(f"The scheduler's run directory on the host ({SYSTEM_RUN_DIR}).")] = None,
+    virtual_devices: Annotated[str | None, _option("Virtual devices of each GPU, 1 to 1000 (10).")] = None,
+    include: Annotated[str | None, _option("Offer only these GPUs: UUIDs or indices, comma-separated.")] = None,
+    exclude: Annotated[str | None, _option("Never offer these GPUs: UUIDs or indices, comma-separated.")] = None,
+    device_list_strategy: Annotated[
+        str | None,
+        _option(f"How GPUs get into containers: one or more of {', '.join(DeviceListStrategy)} (envvar)."),
+    ] = None,
+    cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
+    cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    compat_with_cpu_manager: Annotated[
+        bool | None, _option("Name device nodes, for kubelet's static CPU manager; needs a privileged plugin.")
+    ] = None,
+    nvidia_dev_root: Annotated[str | None, _option("Where the host's dev/nvidia* are, for that (/).")] = None,
+    require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
+    fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
+    weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
+    memory: Annotated[str | None, _option("Memory backend in containers: managed, native or swap.")] = None,
+    on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
+    ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,
+    recovery_seconds: Annotated[
+        str | None, _option("Seconds without errors after which a GPU is healthy again (60).")
+    ] = None,
+    scheduler_grace_seconds: Annotated[
+        str | None, _option("Seconds for which devices stay healthy without a scheduler (30).")
+    ] = None,
+    fail_on_init_error: Annotated[
+        bool | None,
+        _option("End, to be started anew, if NVML or the driver stays away (where there is an NVIDIA GPU)."),
+    ] = None,
+    init_error_seconds: Annotated[str | None, _option("Seconds of that after which it ends (300).")] = None,
+    metrics_address: Annotated[str | None, _option("Of /metrics, /healthz and /readyz (0.0.0.0:9403).")] = None,
+    log_format: Annotated[LogFormat | None, _option("text or json (text).")] = None,
+    log_level: Annotated[LogLevel | None, _option("The least severity of what is logged (info).")] = None,
+    print_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
+    flags = {key: value for key, value in locals().items() if key in Configuration.model_fields}
+    caller: Caller = context.obj
+    configuration = _configuration(flags, caller.environment, config)
+    if context.invoked_subcommand is None:
+        caller.tell(configuration)
+    context.obj = configuration
+
+
+@app.command("install-library")
+def install_library(
+    context: typer.Context,
+    source: Annotated[Path | None, _option("The library to install (the one that nvshare ships).")] = None,
+    library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
+) -> None:
+    """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
+    configuration: Configuration = context.obj
+    try:
+        library = read_library(source or shim.library_path(), version())
+        target, new = install(library, library_dir or configuration.library_dir)
+    except (InstallError, FileNotFoundError) as error:
+        _fail(str(error), FAILURE)
+    print(f"{target} {'installed' if new else 'was already there'}")
+
+
+def _configuration(flags: dict[str, Any], environment: Mapping[str, str], config: Path | None) -> Configuration:
+    try:
+        return sources.load(flags, environment, config)
+    except sources.ConfigurationError as error:
+        _fail(str(error), USAGE_ERROR)
+
+
+def _fail(message: str, code: int) -> Never:
+    for line in message.splitlines():
+        complain(NAME, line)
+    raise SystemExit(code)

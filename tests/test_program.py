@@ -1,0 +1,69 @@
+"""What programs do around their work: a part of it in a process of its own, whose modules they don't load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import SOURCE_ROOT
+
+PROGRAM = """
+import os, signal, sys
+from nvshare.program import run_program, written_by_child
+def work(answer):
+    import sqlite3
+    {work}
+def run():
+    print(written_by_child(work), "sqlite3" in sys.modules)
+run_program("test", run)
+"""
+
+
+def outcome(work: str) -> tuple[int, str, str]:
+    """Exit status, output and complaints of a program whose child does this work."""
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(work=work)],
+        env={"PYTHONPATH": str(SOURCE_ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("work", ["answer.write(b'yes')", "answer.write(b'yes'); sys.exit(3)"])
+def test_an_answer_of_a_child(work: str) -> None:
+    """The program has the answer, whatever the child's end was, and none of the modules that it took."""
+    assert outcome(work) == (0, "b'yes' False\n", "")
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ("print('help'); sys.exit()", (0, "help\n", "")),
+        ("sys.exit('test: wrong')", (1, "", "test: wrong\n")),
+        ("os.kill(os.getpid(), signal.SIGKILL)", (128 + 9, "", "")),
+    ],
+)
+def test_an_end_without_an_answer(work: str, expected: tuple[int, str, str]) -> None:
+    """The program ends as the child did, and says nothing more."""
+    assert outcome(work) == expected
+
+
+def test_what_is_written_waits_for_room() -> None:
+    """An answer may be longer than a pipe holds."""
+    assert outcome("answer.write(b'x' * 1_000_000)")[1].count("x") == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("program", "left_out"),
+    [("scheduler", {"typer", "rich", "yaml", "pydantic"}), ("deviceplugin", {"typer", "rich", "yaml", "kubernetes"})],
+)
+def test_what_a_program_that_serves_leaves_out(program: str, left_out: set[str]) -> None:
+    """Modules for the command line, for colors, for Kubernetes's API server: they would be a third of its memory."""
+    code = f"import sys, nvshare.{program}.serving as serving; print(*{left_out} & sys.modules.keys())"
+    environment = {"PYTHONPATH": str(SOURCE_ROOT)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("\n", "")
