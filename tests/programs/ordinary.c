@@ -1,4 +1,4 @@
-/* Something of everything that the library could disturb: threads, fork, exec, the loader. Says "42 7", ends with 3. */
+/* Something of everything that the library could disturb: threads, fork, exec, the loader. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
