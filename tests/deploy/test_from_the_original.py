@@ -71,7 +71,7 @@ def test_names_of_the_manifests() -> None:
         for container in daemon_set(DEPLOY, name)["spec"]["template"]["spec"].get(part, ())
     }
     assert {names[quota], names[namespace], *containers} <= set(QUOTED)
-    assert containers == {"scheduler", "device-plugin", "install-library"}
+    assert containers == {"scheduler", "device-plugin"}
     images = {line.split()[-1] for line in (DEPLOY / "30-scheduler.yaml").read_text().splitlines() if "image: " in line}
     assert images <= set(QUOTED)
 
