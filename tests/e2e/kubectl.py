@@ -86,3 +86,9 @@ def configure(settings: Mapping[str, object]) -> None:
     kubectl("patch", *name, "--namespace", SYSTEM, "--type=merge", "--patch", patch)
     kubectl("rollout", "restart", "--namespace", SYSTEM, PLUGIN)
     rolled_out()
+
+
+def restarts(part: str) -> int:
+    """How often containers of a part were made anew."""
+    pods = get("pods", "--selector", f"app.kubernetes.io/name={part}", namespace=SYSTEM)["items"]
+    return sum(status["restartCount"] for each in pods for status in each["status"]["containerStatuses"])

@@ -117,6 +117,10 @@ class Node:
         """rm -rf on the node, as the node's first process sees it."""
         _python("import shutil, sys; shutil.rmtree('/proc/1/root' + sys.argv[1])", folder)
 
+    def sicken(self, nvml: str) -> None:
+        """What NVML answers on the simulated GPUs from now on: see the simulator's README.md. Empty: all is well."""
+        _python(_WRITE, f"{STATE}/nvml", nvml)
+
     def resident_bytes(self, program: str) -> int:
         """What the one process of that name has in memory, with its part of files that others have there too."""
         return int(_python(_RESIDENT, program)) << 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
-from tests.e2e.kubectl import SCHEDULER, SYSTEM, allocatable, apply, eventually, get, kubectl, rolled_out
+from tests.e2e.kubectl import SCHEDULER, SYSTEM, allocatable, apply, eventually, kubectl, restarts, rolled_out
 from tests.e2e.node import LIBRARIES, POD, Node, check_turns
 from tests.e2e.programs import (
     VERSION,
@@ -90,12 +90,6 @@ def works(name: str) -> None:
     apply(pod(name, probing()))
     assert ended(name) == "Succeeded"
     delete(name)
-
-
-def restarts(part: str) -> int:
-    """How often containers of the part were made anew."""
-    pods = get("pods", "--selector", f"app.kubernetes.io/name={part}", namespace=SYSTEM)["items"]
-    return sum(status["restartCount"] for each in pods for status in each["status"]["containerStatuses"])
 
 
 def log_of_the_scheduler() -> str:
