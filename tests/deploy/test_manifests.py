@@ -139,11 +139,10 @@ def test_folders_are_mounted_where_they_are(folder: Path) -> None:
 
 @stacks
 def test_no_more_rights_than_needed(folder: Path) -> None:
-    """No privileged container, no capability, no writable image, no token, not every system call; limits; one only."""
+    """No privileged container, no capability, no writable image, no token, not every system call; a memory limit."""
     for name in ("nvshare-scheduler", "nvshare-device-plugin"):
         spec = daemon_set(folder, name)["spec"]
         pod = spec["template"]["spec"]
-        assert spec["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -155,6 +154,17 @@ def test_no_more_rights_than_needed(folder: Path) -> None:
                 "capabilities": {"drop": ["ALL"]},
             }
             assert container["resources"]["limits"]["memory"]
+
+
+@stacks
+def test_what_a_rollout_does(folder: Path) -> None:
+    """Of schedulers there are never two; the next plugin is there before the former one ends, and has its own ports."""
+    scheduler, plugin = (daemon_set(folder, f"nvshare-{name}")["spec"] for name in ("scheduler", "device-plugin"))
+    assert scheduler["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0
+    assert plugin["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    pod = plugin["template"]["spec"]
+    assert not pod.get("hostNetwork")
+    assert all("hostPort" not in port for container in pod["containers"] for port in container.get("ports", []))
 
 
 @stacks

@@ -1,4 +1,4 @@
-"""kubelet's side of the device plugin API, with the behaviour that a real kubelet 1.36 showed."""
+"""kubelet's side of the device plugin API, with the behaviour that a real kubelet 1.36 showed and its source has."""
 
 from __future__ import annotations
 
@@ -26,14 +26,26 @@ class FakeKubelet(RegistrationServicer):
         self.registrations: list[api.RegisterRequest] = []
         self.devices: dict[str, str] = {}
         self.updates: list[dict[str, str]] = []
+        # How often it has given up all devices, and how many streams' ends it has noted.
+        self.lost = 0
+        self.ends = 0
         # What Register answers instead of success, and whether ListAndWatch is opened after it.
         self.refusal: str | None = None
         self.watches = True
+        # A newer one (1.37) knows whose stream has ended.
+        self.tells_apart = False
+        # Seconds until it takes note of a stream's end.
+        self.slowness = 0.0
         # Called while Register is pending, after the plugin's options were asked.
         self.before_answer: Callable[[], Awaitable[None]] | None = None
+        # Awaited between the answer and ListAndWatch.
+        self.before_watch: Callable[[], Awaitable[None]] | None = None
         self._server: grpc.aio.Server | None = None
         self._channels: list[grpc.aio.Channel] = []
         self._streams: list[asyncio.Task[None]] = []
+        # Whose end is noticed, and who is asked to allocate: set by the newest registration, forgotten apart.
+        self._client: grpc.aio.Channel | None = None
+        self._endpoint: grpc.aio.Channel | None = None
 
     @property
     def socket(self) -> Path:
@@ -62,6 +74,7 @@ class FakeKubelet(RegistrationServicer):
         await self._server.stop(None)
         left_behind.rename(self.socket)
         self._server = None
+        self._client = self._endpoint = None
         self.devices = {}
 
     async def stop(self) -> None:
@@ -80,7 +93,13 @@ class FakeKubelet(RegistrationServicer):
     async def Register(self, request: api.RegisterRequest, context: Context) -> api.Empty:  # noqa: N802
         channel = grpc.aio.insecure_channel(f"unix:{self.folder / request.endpoint}")
         self._channels.append(channel)
-        await DevicePluginStub(channel).GetDevicePluginOptions(api.Empty(), timeout=10, wait_for_ready=True)
+        self._client = channel
+        try:
+            await DevicePluginStub(channel).GetDevicePluginOptions(api.Empty(), timeout=10, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            self._client = None
+            await context.abort(grpc.StatusCode.UNKNOWN, f"failed to get device plugin options: {error.details()}")
+        self._endpoint = channel
         self.registrations.append(request)
         if self.before_answer is not None:
             await self.before_answer()
@@ -92,8 +111,9 @@ class FakeKubelet(RegistrationServicer):
 
     async def allocate(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
         """Asks the plugin that registered last to allocate for one container."""
+        assert self._endpoint is not None
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
-        response = await DevicePluginStub(self._channels[-1]).Allocate(request)
+        response = await DevicePluginStub(self._endpoint).Allocate(request)
         (container,) = response.container_responses
         return container
 
@@ -106,11 +126,14 @@ class FakeKubelet(RegistrationServicer):
                 )
             ]
         )
-        response = await DevicePluginStub(self._channels[-1]).GetPreferredAllocation(request)
+        assert self._endpoint is not None
+        response = await DevicePluginStub(self._endpoint).GetPreferredAllocation(request)
         (container,) = response.container_responses
         return list(container.deviceIDs)
 
     async def _watch(self, channel: grpc.aio.Channel) -> None:
+        if self.before_watch is not None:
+            await self.before_watch()
         try:
             async for response in DevicePluginStub(channel).ListAndWatch(api.Empty()):
                 self.devices = {device.ID: device.health for device in response.devices}
@@ -118,8 +141,20 @@ class FakeKubelet(RegistrationServicer):
         except grpc.aio.AioRpcError:
             pass
         finally:
-            # Whichever stream of the resource ends: kubelet gives up the devices of the newest one.
+            await asyncio.sleep(self.slowness)
+            self.ends += 1
+            await self._disconnected(channel)
+
+    async def _disconnected(self, channel: grpc.aio.Channel) -> None:
+        """Whichever stream of the resource ends: kubelet gives up the newest client, if it knows one."""
+        if self.tells_apart:
+            lost = channel if channel is self._endpoint else None
+        else:
+            lost, self._client = self._client, None
+        if lost is not None:
+            self.lost += 1
             self.devices = dict.fromkeys(self.devices, "Unhealthy")
+            await lost.close()
 
     async def _hang_up(self) -> None:
         await self.close_streams()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import signal
 import socket
 import subprocess
@@ -62,7 +63,7 @@ class PluginProcess:
     """A started plugin, with its log."""
 
     def __init__(self, node: Node, environment: dict[str, str], *options: str) -> None:
-        log = node.root / "plugin.log"
+        log = node.root / f"plugin-{secrets.token_hex(4)}.log"
         self._log = log
         with log.open("w") as file:
             self.process = subprocess.Popen([*COMMAND, *node.options(), *options], env=environment, stderr=file)

@@ -201,6 +201,27 @@ async def test_killed_and_started_again(
     assert len(list(node.kubelet_dir.glob("nvshare*.sock"))) == 1
 
 
+async def test_rollout(
+    node: Node,
+    surroundings: dict[str, str],
+    kubelet: FakeKubelet,
+    start: Callable[..., PluginProcess],
+) -> None:
+    """The next process is ready while it waits; SIGTERM to the first one hands over, and kubelet always has devices."""
+    install(node, surroundings)
+    with node.scheduler_socket():
+        first = start()
+        await until(lambda: kubelet.healthy == ALL, "all devices are known", timeout=30)
+        second = start()
+        await until(lambda: second.said("waiting for another instance"), "it waits", timeout=30)
+        assert (await page(second, "/readyz"))[0] == 200
+        assert await asyncio.to_thread(first.terminate) == 0
+        await until(lambda: len(kubelet.registrations) == 3, "the second one serves alone")
+        assert all(set(update.values()) == {"Healthy"} for update in kubelet.updates)
+        assert kubelet.healthy == ALL
+        assert kubelet.lost == 0
+
+
 async def test_node_without_gpus(kubelet: FakeKubelet, start: Callable[..., PluginProcess]) -> None:
     """It waits quietly, ready and unregistered, with one line about it."""
     plugin = start(NVIDIA_VISIBLE_DEVICES="")

@@ -4,100 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
-from structlog.testing import CapturingLogger
 
-from nvshare.deviceplugin.allocation import Injection
 from nvshare.deviceplugin.devices import Offer, Snapshot
 from nvshare.deviceplugin.instance_lock import InstanceLock
-from nvshare.deviceplugin.inventory import Inventory
-from nvshare.deviceplugin.lifecycle import Lifecycle, Timing
-from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
+from nvshare.unix_sockets import listening_pid
 from tests.deviceplugin.fake_kubelet import FakeKubelet
+from tests.deviceplugin.instances import LOCK, QUICK, RESOURCE, SNAPSHOT, Instance
 from tests.polling import until
-
-QUICK = Timing(poll=0.02, no_stream=0.2, register=5.0, first_retry=0.1, longest_retry=0.4, stop_grace=0.5)
-SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))
-RESOURCE = "nvshare.com/gpu"
-
-
-@dataclass
-class Instance:
-    """One plugin's lifecycle, running in a task."""
-
-    folder: Path
-    name: str = "one"
-    timing: Timing = QUICK
-    inventory: Inventory = field(default_factory=Inventory)
-    logged: CapturingLogger = field(default_factory=CapturingLogger)
-    servicers: list[Servicer] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.inventory.publish(SNAPSHOT)
-        self.metrics = Metrics(int)
-        self.lifecycle = Lifecycle(
-            self.folder, RESOURCE, self.name, self.new_servicer, self.metrics, self.logged, timing=self.timing
-        )
-        self.task = asyncio.create_task(self.lifecycle.run())
-
-    def new_servicer(self) -> Servicer:
-        injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
-        servicer = Servicer(self.inventory, Rules(RESOURCE), injection, lambda: None, self.metrics, self.logged)
-        self.servicers.append(servicer)
-        return servicer
-
-    async def stop(self) -> None:
-        self.lifecycle.stop()
-        async with asyncio.timeout(10):
-            await self.task
-
-    def sockets(self) -> list[str]:
-        return [path.name for path in self.folder.glob("nvshare-*.sock")]
-
-    def said(self, words: str) -> bool:
-        return any(words in f"{call.args} {call.kwargs}" for call in self.logged.calls)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kubelet-") as path:
-        yield Path(path)
-
-
-@pytest.fixture
-async def kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
-    fake = FakeKubelet(folder)
-    await fake.start()
-    yield fake
-    await fake.stop()
-
-
-@pytest.fixture
-async def begin(folder: Path) -> AsyncIterator[Callable[..., Instance]]:
-    """Starts instances beside the same kubelet; all end with the test, however that ends."""
-    started: list[Instance] = []
-
-    def start(name: str = "one", timing: Timing = QUICK) -> Instance:
-        started.append(Instance(folder, name, timing))
-        return started[-1]
-
-    yield start
-    for one in started:
-        await one.stop()
-
-
-@pytest.fixture
-async def instance(begin: Callable[..., Instance]) -> Instance:
-    return begin()
 
 
 async def test_registers_and_is_watched(kubelet: FakeKubelet, instance: Instance) -> None:
@@ -160,6 +81,60 @@ async def test_stream_is_closed(kubelet: FakeKubelet, instance: Instance) -> Non
     assert len(kubelet.registrations) == 2
 
 
+async def test_stream_ends_early(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
+    """A stream that has ended does not come again: nothing is waited for."""
+    begin(timing=replace(QUICK, no_stream=60.0))
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await kubelet.close_streams()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+
+
+async def test_stream_ends_after_some_time(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
+    """All was well until now: the pauses between vain attempts do not count."""
+    begin(timing=replace(QUICK, first_retry=60.0, longest_retry=60.0))
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await asyncio.sleep(QUICK.no_stream)
+    await kubelet.close_streams()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+
+
+async def test_kubelet_that_is_slow_to_watch(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
+    """It gets more time each time, until its stream comes before the plugin has given up."""
+
+    async def slowly() -> None:
+        await asyncio.sleep(3 * QUICK.no_stream)
+
+    kubelet.before_watch = slowly
+    instance = begin()
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await until(lambda: instance.lifecycle.ready, "the plugin says that it is ready")
+    assert instance.said("does not watch our devices")
+
+
+async def test_nothing_is_waited_for_when_kubelet_is_back(
+    kubelet: FakeKubelet, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubelet fails pods that it admits before it knows devices: it is looked for often, and then asked at once."""
+    waits: list[tuple[float, bool]] = []
+    wait = instance.lifecycle._stopped_within
+
+    async def recorded(seconds: float, sooner: asyncio.Event | None = None) -> bool:
+        if len(kubelet.registrations) == 1:
+            waits.append((seconds, listening_pid(kubelet.socket) is not None))
+        return await wait(seconds, sooner)
+
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    await kubelet.kill()
+    await until(lambda: "nobody listens" in instance.lifecycle.state, "it waits for kubelet")
+    monkeypatch.setattr(instance.lifecycle, "_stopped_within", recorded)
+    await until(lambda: waits, "it looks again")
+    await kubelet.start()
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
+    assert {seconds for seconds, _ in waits} == {QUICK.quick_poll}
+    assert sum(listening for _, listening in waits) <= 1
+    assert not instance.said("kubelet refused the registration")
+
+
 async def test_kubelet_restarts(kubelet: FakeKubelet, instance: Instance) -> None:
     """A new kubelet empties its folder and knows nobody: the plugin is back with a socket of another name."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
@@ -176,7 +151,7 @@ async def test_kubelet_is_away_for_long(kubelet: FakeKubelet, begin: Callable[..
     instance = begin(timing=replace(QUICK, first_retry=60.0, longest_retry=60.0))
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     await kubelet.kill()
-    await until(lambda: instance.said("kubelet refused the registration"), "it tries in vain")
+    await until(lambda: not instance.lifecycle.ready, "the plugin says that it is not ready")
     await kubelet.start()
     await until(lambda: kubelet.healthy == 20, "all devices are known again")
 
@@ -209,34 +184,6 @@ async def test_never_two_servers_at_once(kubelet: FakeKubelet, instance: Instanc
     assert set(alive) == {0}
 
 
-async def test_two_instances_overlap(kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]) -> None:
-    """The newer one waits until the older one has ended, so that kubelet has the devices in the end."""
-    await until(lambda: kubelet.healthy == 20, "all devices are known")
-    second = begin("pod-two")
-    await until(lambda: second.said("waiting for another instance to end"), "the second waits")
-    assert second.said("one")
-    assert len(kubelet.registrations) == 1
-    assert kubelet.healthy == 20
-    await instance.stop()
-    await until(lambda: kubelet.healthy == 20 and len(kubelet.registrations) == 2, "the second took over")
-
-
-async def test_overlap_while_kubelet_restarts(
-    kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]
-) -> None:
-    """kubelet deletes the lock's file too: still one of the two serves, and never both."""
-    await until(lambda: kubelet.healthy == 20, "all devices are known")
-    second = begin("pod-two")
-    await until(lambda: second.said("waiting for another instance to end"), "the second waits")
-    await kubelet.kill()
-    await kubelet.start()
-    await until(lambda: kubelet.healthy == 20, "all devices are known again")
-    assert instance.lifecycle.ready != second.lifecycle.ready
-    assert len(instance.sockets()) == 1
-    await second.stop()
-    await until(lambda: kubelet.healthy == 20, "the one that is left serves")
-
-
 async def test_only_changes_are_sent(kubelet: FakeKubelet, instance: Instance) -> None:
     """Unhealthy and back: a full list each time, all replicas of the GPU, and none for another wording."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
@@ -261,7 +208,7 @@ async def test_stop_leaves_nothing(kubelet: FakeKubelet, folder: Path, begin: Ca
     await instance.stop()
     await until(lambda: kubelet.healthy == 0, "kubelet lost the devices")
     assert instance.sockets() == []
-    lock = InstanceLock(folder, RESOURCE, "next")
+    lock = InstanceLock(folder / LOCK, "next")
     assert lock.try_acquire()
     lock.release()
 
@@ -336,11 +283,11 @@ async def test_errors_reach_kubelet(
 
 def test_lock_on_a_deleted_file_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kubelet may empty its folder between opening and locking: then the lock would keep nobody out."""
-    lock = InstanceLock(folder, RESOURCE, "one")
+    lock = InstanceLock(folder / LOCK, "one")
     flock = fcntl.flock
 
     def late(file: int, operation: int) -> None:
-        (folder / "nvshare.com-gpu.lock").unlink()
+        (folder / LOCK).unlink()
         flock(file, operation)
 
     with monkeypatch.context() as patched:

@@ -119,6 +119,15 @@ def test_offers_all_gpus(bench: Bench) -> None:
     assert bench.monitor.problems() == []
 
 
+def test_nothing_was_looked_at_yet(clock: Clock) -> None:
+    """Before NVML has answered nobody knows what this node lacks; its absence is an answer."""
+    bench = Bench(clock)
+    bench.monitor.check_host()
+    assert bench.monitor.problems() == ["NVML has not answered yet"]
+    bench.monitor.handle(NvmlAbsent("libnvidia-ml.so.1: no such file"))
+    assert bench.monitor.problems() == []
+
+
 def test_counts_per_gpu(clock: Clock) -> None:
     """One GPU can have another number."""
     configuration = Configuration.model_validate({"virtual_devices": 4, "virtual_devices_per_gpu": {"GPU-b": 1}})

@@ -1,13 +1,22 @@
 """The plugin's life beside kubelet: serve, register, watch, and all again when kubelet has lost the plugin.
 
-What kubelet does, as observed, and what follows from it:
+What kubelet does, as its source (1.36) has it and as observed, and what follows from it:
 
 - It calls the plugin before it answers Register: the server runs first, and Register is called asynchronously.
-- It opens ListAndWatch once and never again: without a stream for some seconds only a new registration helps.
-- Its restart deletes our socket and makes its own anew: both are looked at.
+- It opens ListAndWatch once and never again: when a stream has ended, or none has come for some seconds, only a new
+  registration helps.
+- Its restart deletes our socket and makes its own anew: both are looked at. Pods whose containers do not run at that
+  moment fail for good if we have not registered within about 0.9 s of its socket's appearance: it is looked at often,
+  and nothing is waited for once somebody listens there.
 - A second server on a live socket's path takes it over silently: every server gets a name of its own.
-- When an older server of the same resource ends after a newer one registered, kubelet drops the newer one: there is
-  never a second server, neither of this process nor (InstanceLock) of another.
+- When a stream of a resource ends, kubelet drops the client that registered last, whosever stream it was. A Register
+  that fails because the plugin refuses to tell its options makes it forget who was the last, and nothing else: then
+  a stream may end without effect, and so would the last one. Newer versions (1.37) drop the client whose stream it is.
+
+So in general there is one server (InstanceLock). Where another instance waits to follow us, as in a rollout, it
+registers while we still serve; kubelet asks it from then on; then we make kubelet forget who was the last, and end.
+With our lock the other one registers once more, with a socket of another name and beside its first stream: kubelet must
+know again whose end is to be noticed. Nowhere on this way is there a moment in which kubelet has no devices.
 """
 
 from __future__ import annotations
@@ -16,22 +25,21 @@ import asyncio
 import hashlib
 import random
 import secrets
-import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import assert_never
 
 import grpc
 
 from nvshare.deviceplugin.instance_lock import InstanceLock
 from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.servicer import Servicer, options
+from nvshare.deviceplugin.servicer import Servicer, Streams, options
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
 from nvshare.log import Log
+from nvshare.unix_sockets import listening_pid
 
 API_VERSION = "v1beta1"
 
@@ -42,6 +50,7 @@ class Ended(Enum):
     STOPPED = auto()
     KUBELET_RESTARTED = auto()
     SOCKET_GONE = auto()
+    STREAM_ENDED = auto()
     NO_STREAM = auto()
     REGISTER_FAILED = auto()
 
@@ -51,13 +60,21 @@ class Timing:
     """How long the lifecycle waits, in seconds."""
 
     poll: float = 0.5
+    """Between two looks at the sockets while kubelet watches. Its death ends the stream, which is noticed at once."""
+    quick_poll: float = 0.02
+    """The same while kubelet or another instance is waited for: it costs 2 % of a core, and pods may be waiting."""
     no_stream: float = 3.0
-    """Without a ListAndWatch stream, before it registers again."""
+    """Without a ListAndWatch stream after a registration, before it registers again; doubled each time."""
+    longest_no_stream: float = 60.0
     register: float = 15.0
     first_retry: float = 0.5
     longest_retry: float = 30.0
     stop_grace: float = 1.0
     """For calls that are being answered when the server stops."""
+    settle: float = 0.5
+    """For kubelet to take note of a stream's end."""
+    hand_over: float = 4.0
+    """For the instance that follows, to register. The pod's grace period is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,19 @@ class _FileIdentity:
     device: int
     inode: int
     changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """A server that runs, with its sockets and what kubelet's socket was when it began."""
+
+    servicer: Servicer
+    sockets: dict[Path, _FileIdentity | None]
+    kubelet: _FileIdentity | None
+
+    @property
+    def endpoints(self) -> list[str]:
+        return [socket.name for socket in self.sockets]
 
 
 class Lifecycle:
@@ -90,9 +120,12 @@ class Lifecycle:
         self._log = log
         self._timing = timing or Timing()
         self._stop = asyncio.Event()
-        self._lock = InstanceLock(kubelet_dir, resource_name, owner)
+        name = resource_name.replace("/", "-")
+        self._lock = InstanceLock(kubelet_dir / f"{name}.lock", owner)
+        self._next = InstanceLock(kubelet_dir / f"{name}.next.lock", owner)
         digest = hashlib.sha256(resource_name.encode()).hexdigest()[:8]
         self._socket_prefix = f"nvshare-{digest}-"
+        self._another_serves = False
         self.state = "starting"
 
     @property
@@ -101,8 +134,8 @@ class Lifecycle:
 
     @property
     def ready(self) -> bool:
-        """Whether kubelet is watching our devices."""
-        return self.state == "registered"
+        """Whether kubelet is watching our devices, or we are prepared to follow the instance that serves."""
+        return self.state == "registered" or self._another_serves
 
     def stop(self) -> None:
         """Ends ``run`` soon, in order."""
@@ -110,66 +143,75 @@ class Lifecycle:
 
     async def run(self) -> None:
         """Registers, and registers again whenever kubelet lost us, until ``stop``."""
-        retry = self._timing.first_retry
-        while await self._prepare():
-            seen = _identity(self.kubelet_socket)
-            try:
-                ended, was_watched = await self.run_once()
-            finally:
-                self._lock.release()
-            match ended:
-                case Ended.STOPPED:
+        retry, no_stream = self._timing.first_retry, self._timing.no_stream
+        try:
+            while await self._prepare():
+                seen, began = _identity(self.kubelet_socket), time.monotonic()
+                ended, was_watched = await self.run_once(no_stream)
+                if ended is Ended.STOPPED:
                     return
-                case Ended.KUBELET_RESTARTED | Ended.SOCKET_GONE:
+                self.state = f"waiting to register again ({ended.name.lower().replace('_', ' ')})"
+                if was_watched:
+                    no_stream = self._timing.no_stream
+                elif ended is Ended.NO_STREAM:
+                    # A kubelet that is slow must not be asked again before it could answer.
+                    no_stream = min(2 * no_stream, self._timing.longest_no_stream)
+                if was_watched and time.monotonic() - began >= self._timing.no_stream:
+                    # It went well until now: pods may be waiting, so at once.
                     retry = self._timing.first_retry
-                case Ended.NO_STREAM | Ended.REGISTER_FAILED:
-                    retry = self._timing.first_retry if was_watched else retry
-                case _:
-                    assert_never(ended)
-            self.state = f"waiting to register again ({ended.name.lower().replace('_', ' ')})"
-            # Several plugins lose kubelet at the same moment: they need not come back at the same moment.
-            await self._pause(retry * random.uniform(0.75, 1.25), seen)
-            retry = min(2 * retry, self._timing.longest_retry)
+                    continue
+                # Several plugins fail at the same moment: they need not come back at the same moment.
+                await self._pause(retry * random.uniform(0.75, 1.25), seen)
+                retry = min(2 * retry, self._timing.longest_retry)
+        finally:
+            self._lock.release()
+            self._next.release()
 
-    async def run_once(self) -> tuple[Ended, bool]:
+    async def run_once(self, no_stream: float) -> tuple[Ended, bool]:
         """One server from its start to its end; also whether kubelet ever watched it. Leaves no server behind."""
         kubelet = _identity(self.kubelet_socket)
         servicer = self._new_servicer()
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(servicer, server)
-        socket = self._dir / f"{self._socket_prefix}{secrets.token_hex(6)}.sock"
-        server.add_insecure_port(f"unix:{socket}")
+        sockets = self._new_sockets()
+        for socket in sockets:
+            server.add_insecure_port(f"unix:{socket}")
         await server.start()
-        self._log.info("serving", socket=str(socket))
+        serving = _Serving(servicer, {socket: _identity(socket) for socket in sockets}, kubelet)
+        self._log.info("serving", sockets=[str(socket) for socket in sockets])
         try:
-            own = _identity(socket)
-            if not await self._register(socket.name):
+            if not await self._register(serving.endpoints[0]):
                 return (Ended.STOPPED if self._stop.is_set() else Ended.REGISTER_FAILED), servicer.streams.ever_opened
             servicer.streams.restart()
             self.state = "registered"
-            return await self._watch(servicer, socket, own, kubelet), servicer.streams.ever_opened
+            ended = await self._watch(serving, no_stream)
+            if ended is Ended.STOPPED:
+                await self._hand_over(serving)
+            return ended, servicer.streams.ever_opened
         finally:
             self.state = "stopping"
             servicer.end()
             await server.stop(self._timing.stop_grace)
-            socket.unlink(missing_ok=True)
+            for socket in sockets:
+                socket.unlink(missing_ok=True)
+
+    def _new_sockets(self) -> list[Path]:
+        """One; two for an instance that begins before the former one has ended, as it registers twice."""
+        name = f"{self._socket_prefix}{secrets.token_hex(6)}"
+        return [self._dir / f"{name}{end}.sock" for end in (("",) if self._lock.held else ("", "-2"))]
 
     async def _register(self, endpoint: str) -> bool:
         """Registers with kubelet; False when it refused, did not answer, or we are to stop."""
-        request = api.RegisterRequest(
-            version=API_VERSION, endpoint=endpoint, resource_name=self._resource_name, options=options()
-        )
-        async with grpc.aio.insecure_channel(f"unix:{self.kubelet_socket}") as channel:
-            call = asyncio.create_task(_error_of(channel, request, self._timing.register))
-            stop = asyncio.create_task(self._stop.wait())
-            try:
-                await asyncio.wait({call, stop}, return_when=asyncio.FIRST_COMPLETED)
-                if not call.done():
-                    return False
-                error = call.result()
-            finally:
-                call.cancel()
-                stop.cancel()
+        call = asyncio.create_task(self._error_of_register(endpoint, self._timing.register))
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({call, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                return False
+            error = call.result()
+        finally:
+            call.cancel()
+            stop.cancel()
         if error is None:
             self._metrics.registrations.labels("ok").inc()
             self._log.info("registered with kubelet", resource=self._resource_name, endpoint=endpoint)
@@ -178,82 +220,138 @@ class Lifecycle:
         self._log.warning("kubelet refused the registration", code=error.code().name, reason=error.details())
         return False
 
-    async def _watch(
-        self, servicer: Servicer, socket: Path, own: _FileIdentity | None, kubelet: _FileIdentity | None
-    ) -> Ended:
+    async def _error_of_register(self, endpoint: str, timeout: float) -> grpc.aio.AioRpcError | None:
+        """Asks kubelet to register us; its error, or None when it took us."""
+        request = api.RegisterRequest(
+            version=API_VERSION, endpoint=endpoint, resource_name=self._resource_name, options=options()
+        )
+        async with grpc.aio.insecure_channel(f"unix:{self.kubelet_socket}") as channel:
+            try:
+                await RegistrationStub(channel).Register(request, timeout=timeout)
+            except grpc.aio.AioRpcError as error:
+                return error
+        return None
+
+    async def _watch(self, serving: _Serving, no_stream: float) -> Ended:
         """Returns as soon as the registration has become useless, with the reason."""
-        while not await self._stopped_within(self._timing.poll):
-            if _identity(self.kubelet_socket) != kubelet:
+        streams = serving.servicer.streams
+        while not await self._stopped_within(self._interval(streams), streams.ended):
+            if _identity(self.kubelet_socket) != serving.kubelet:
                 self._log.warning("kubelet restarted or went away: registering again")
                 return Ended.KUBELET_RESTARTED
-            if _identity(socket) != own:
-                self._log.warning("somebody deleted our socket: registering again", socket=str(socket))
-                return Ended.SOCKET_GONE
-            if servicer.streams.idle_seconds() >= self._timing.no_stream:
-                self._log.warning(
-                    "kubelet does not watch our devices: registering again", seconds=self._timing.no_stream
-                )
+            for socket, own in serving.sockets.items():
+                if _identity(socket) != own:
+                    self._log.warning("somebody deleted our socket: registering again", socket=str(socket))
+                    return Ended.SOCKET_GONE
+            if streams.ended.is_set():
+                self._log.warning("kubelet no longer watches our devices: registering again")
+                return Ended.STREAM_ENDED
+            if streams.idle_seconds() >= no_stream:
+                self._log.warning("kubelet does not watch our devices: registering again", seconds=no_stream)
                 return Ended.NO_STREAM
+            if streams.open:
+                self._next.release()
+                if not self._lock.held and not await self._succeed(serving):
+                    return Ended.STOPPED if self._stop.is_set() else Ended.REGISTER_FAILED
         return Ended.STOPPED
 
+    def _interval(self, streams: Streams) -> float:
+        """Until the next look: soon while something is still to come, the stream or the lock."""
+        return self._timing.poll if streams.open and self._lock.held else self._timing.quick_poll
+
+    async def _succeed(self, serving: _Serving) -> bool:
+        """Once the instance before us has ended, registers for the second time; False when that fails."""
+        try:
+            if not self._lock.try_acquire():
+                return True
+        except OSError:
+            return True
+        self._another_serves = False
+        self._remove_dead_sockets(serving.sockets)
+        return not await self._stopped_within(self._timing.settle) and await self._register(serving.endpoints[-1])
+
+    async def _hand_over(self, serving: _Serving) -> None:
+        """If another instance waits: lets it register, then makes kubelet overlook our end."""
+        try:
+            if not self._lock.held or not self._next.is_taken():
+                return
+            self._lock.offer()
+            end = time.monotonic() + self._timing.hand_over
+            while self._next.is_taken():
+                if time.monotonic() >= end:
+                    self._log.warning("the instance that waits does not register: it is waited for no longer")
+                    return
+                await asyncio.sleep(self._timing.quick_poll)
+        except OSError as error:
+            self._log.warning("the folder can't be used", folder=str(self._dir), reason=error.strerror)
+            return
+        serving.servicer.refuse_options()
+        await self._error_of_register(serving.endpoints[0], self._timing.stop_grace)
+        self._log.info("handed over to the next instance")
+
     async def _prepare(self) -> bool:
-        """Waits until kubelet is there and no other instance serves; False when we are to stop before that."""
+        """Waits until kubelet is there and no other instance serves; False when we are to stop before that.
+
+        Of one that hands over to us the end is not waited for: then the lock is not yet ours.
+        """
         logged: set[str] = set()
+        waited = False
         while not self._stop.is_set():
             obstacle = self._obstacle()
             if obstacle is None:
-                # What was waited for has just happened. If it was another instance's end, kubelet must have seen it
-                # before it hears of us, or it takes the end for ours.
-                return not (logged and await self._stopped_within(self._timing.poll))
+                # If another instance has ended, kubelet must have seen that before it hears of us: it would take the
+                # end for ours.
+                ended = waited and self._lock.held
+                return not (ended and await self._stopped_within(self._timing.settle))
+            waited = waited or self._another_serves
             self.state = obstacle
             if obstacle not in logged:
                 logged.add(obstacle)
                 self._log.warning(obstacle)
-            await self._stopped_within(self._timing.poll)
+            await self._stopped_within(self._timing.quick_poll)
         return False
 
     def _obstacle(self) -> str | None:
-        """What keeps us from serving now; None when nothing does and the lock is ours."""
-        if not _is_socket(self.kubelet_socket):
-            return f"waiting for kubelet: no socket {self.kubelet_socket} (is --kubelet-dir right?)"
+        """What keeps us from registering now; None when nothing does: the lock is ours, or offered to us."""
+        self._another_serves = False
         try:
             if self._lock.try_acquire():
-                self._remove_dead_sockets()
+                return self._kubelet_obstacle()
+            if self._next.try_acquire() and self._lock.is_offered():
                 return None
         except OSError as error:
-            return f"waiting: {self._dir} can't be written: {error.strerror}"
+            return f"waiting: {self._dir} can't be used: {error.strerror}"
+        self._another_serves = True
         return f"waiting for another instance to end, which serves {self._resource_name}: {self._lock.holder()}"
 
-    def _remove_dead_sockets(self) -> None:
-        """Removes what a killed instance left behind; we have the lock, so none of these is served."""
+    def _kubelet_obstacle(self) -> str | None:
+        if listening_pid(self.kubelet_socket) is None:
+            return f"waiting for kubelet: nobody listens at {self.kubelet_socket} (is --kubelet-dir right?)"
+        self._remove_dead_sockets(())
+        return None
+
+    def _remove_dead_sockets(self, own: Collection[Path]) -> None:
+        """Removes what a killed instance left behind; we have the lock, so none of these but ours is served."""
         for left in self._dir.glob(f"{self._socket_prefix}*.sock"):
-            left.unlink(missing_ok=True)
+            if left not in own:
+                left.unlink(missing_ok=True)
 
     async def _pause(self, seconds: float, kubelet: _FileIdentity | None) -> None:
         """Waits for this time, or until we are to stop, or until there is a new kubelet to register with."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            now = _identity(self.kubelet_socket)
-            if await self._stopped_within(min(left, self._timing.poll)) or now not in (kubelet, None):
+        while (left := end - time.monotonic()) > 0 and _identity(self.kubelet_socket) in (kubelet, None):
+            if await self._stopped_within(min(left, self._timing.quick_poll)):
                 return
 
-    async def _stopped_within(self, seconds: float) -> bool:
+    async def _stopped_within(self, seconds: float, sooner: asyncio.Event | None = None) -> bool:
+        """Waits for this time, or until we are to stop, or until the event; whether we are to stop."""
+        waits = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
         try:
-            async with asyncio.timeout(seconds):
-                return await self._stop.wait()
-        except TimeoutError:
-            return False
-
-
-async def _error_of(
-    channel: grpc.aio.Channel, request: api.RegisterRequest, timeout: float
-) -> grpc.aio.AioRpcError | None:
-    """Registers; kubelet's error, or None when it took us."""
-    try:
-        await RegistrationStub(channel).Register(request, timeout=timeout)
-    except grpc.aio.AioRpcError as error:
-        return error
-    return None
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return self._stop.is_set()
 
 
 def _identity(path: Path) -> _FileIdentity | None:
@@ -263,10 +361,3 @@ def _identity(path: Path) -> _FileIdentity | None:
     except OSError:
         return None
     return _FileIdentity(status.st_dev, status.st_ino, status.st_ctime_ns)
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:
-        return False

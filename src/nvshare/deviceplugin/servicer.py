@@ -32,6 +32,8 @@ class Streams:
     def __init__(self) -> None:
         self.open = 0
         self.ever_opened = False
+        self.ended = asyncio.Event()
+        """Set when one of them has ended; kubelet opens none again."""
         self._none_since = time.monotonic()
 
     @contextmanager
@@ -42,6 +44,7 @@ class Streams:
             yield
         finally:
             self.open -= 1
+            self.ended.set()
             self._none_since = time.monotonic()
 
     def restart(self) -> None:
@@ -72,13 +75,20 @@ class Servicer(DevicePluginServicer):
         self._metrics = metrics
         self._log = log
         self._ended = asyncio.Event()
+        self._tells_options = True
         self.streams = Streams()
 
     def end(self) -> None:
         """Lets every open stream finish."""
         self._ended.set()
 
+    def refuse_options(self) -> None:
+        """From now on kubelet does not get the options: it takes a registration for failed."""
+        self._tells_options = False
+
     async def GetDevicePluginOptions(self, request: api.Empty, context: Context) -> api.DevicePluginOptions:  # noqa: N802
+        if not self._tells_options:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "another instance of the plugin follows this one")
         return options()
 
     async def ListAndWatch(  # noqa: N802
