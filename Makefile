@@ -7,6 +7,7 @@
 #   make format    format Python and C
 #   make chaos     ten minutes of random kills, stops and floods; CHAOS_ARGS="--seed N" does the same again
 #   make e2e       the tests that change the Kubernetes cluster which KUBECONFIG names
+#   make e2e-long  twenty minutes more: a hundred restarts of kubelet, twenty rollouts of the plugin
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
 #   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests
@@ -32,7 +33,7 @@ INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml s
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
-.PHONY: demo test chaos check lint format e2e sanitize libs generate wheels pinned setup lock clean
+.PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate wheels pinned setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -58,9 +59,11 @@ check: libs lint
 chaos: libs
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
-e2e: libs
-	@test -n "$(KUBECONFIG)" || { echo "make e2e: KUBECONFIG must name the cluster that the tests may change" >&2; exit 1; }
-	$(BIN)/python -m pytest -m e2e tests/e2e $(PYTEST_ARGS)
+e2e: E2E := e2e and not e2e_long
+e2e-long: E2E := e2e_long
+e2e e2e-long: libs
+	@test -n "$(KUBECONFIG)" || { echo "make $@: KUBECONFIG must name the cluster that the tests may change" >&2; exit 1; }
+	$(BIN)/python -m pytest -m "$(E2E)" tests/e2e $(PYTEST_ARGS)
 
 sanitize: libs
 	$(BIN)/python build_native.py asan tsan

@@ -73,9 +73,19 @@ def scheduler_status() -> Object:
 
 
 def rolled_out() -> None:
-    """Waits until both DaemonSets are as they should be."""
+    """Waits until both DaemonSets are as they should be, and no former plugin serves any more."""
     for daemon_set in (SCHEDULER, PLUGIN):
         kubectl("rollout", "status", "--namespace", SYSTEM, daemon_set, "--timeout=100s", timeout=110)
+    wanted = get("daemonset", "nvshare-device-plugin", namespace=SYSTEM)["status"]["desiredNumberScheduled"]
+    eventually("no former plugin is left", lambda: len(parts("device-plugin")) == wanted, 60)
+
+
+def parts(name: str) -> list[Object]:
+    """The pods of a part of nvshare."""
+    selector = f"app.kubernetes.io/name=nvshare-{name}"
+    text = kubectl("get", "pods", "--namespace", SYSTEM, "--selector", selector, "--output", "json")
+    found: list[Object] = json.loads(text)["items"]
+    return found
 
 
 def configure(settings: Mapping[str, object]) -> None:

@@ -70,6 +70,19 @@ seen = Path("/proc", sys.argv[1], "root", "sys/fs/cgroup")
 files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
 print(next(file.read_text() for file in files if file.exists()))
 """
+_STARTED_AT = """
+import sys
+from pathlib import Path
+found = []
+for path in Path("/proc").glob("[0-9]*"):
+    try:
+        name, start = (path / "comm").read_text().strip(), (path / "stat").read_text().split()[21]
+    except OSError:  # it has ended
+        continue
+    if name == sys.argv[1]:
+        found.append((path.name, start))
+print(found)
+"""
 _PODS = """
 import json, re, sys
 from pathlib import Path
@@ -108,6 +121,10 @@ class Node:
         except KubectlError as error:
             if "python3" in str(error) and "Traceback" in str(error):
                 raise
+
+    def started_at(self, program: str) -> str:
+        """When the program's processes were started, in the kernel's ticks, with their pids."""
+        return _python(_STARTED_AT, program)
 
     def kill_in_transfer(self, program: str, direction: str, gpus: int) -> None:
         """kill -9 for a process when one of the GPUs has swapped the first piece in a direction, and has more to do."""

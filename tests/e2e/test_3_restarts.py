@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIRTUAL_DEVICES
-from tests.e2e.kubectl import PLUGIN, SYSTEM, allocatable, apply, eventually, get, kubectl, scheduler_status
+from tests.e2e.kubectl import PLUGIN, SYSTEM, allocatable, apply, eventually, get, kubectl, parts, scheduler_status
 from tests.e2e.node import Node, check_turns
 from tests.e2e.programs import Running, delete, ended, is_untouched, pod, probing
 
@@ -36,7 +35,7 @@ def test_the_four_take_turns(simulated: Node, four: list[Running]) -> None:
 def test_killed_under_running_pods(simulated: Node, four: list[Running], program: str) -> None:
     """After kill -9 the pods run on, the devices are there within ten seconds, and new pods start."""
     since = simulated.clock_ns()
-    incarnation = _incarnation(program)
+    incarnation = _incarnation(simulated, program)
     before = incarnation()
     simulated.kill(program)
     killed = time.monotonic()
@@ -79,15 +78,14 @@ def test_two_plugins_at_once(simulated: Node, four: list[Running]) -> None:
     delete("after-two")
 
 
-def _incarnation(program: str) -> Callable[[], Any]:
+def _incarnation(node: Node, program: str) -> Callable[[], Any]:
     """What tells one life of the program from the next."""
     match program:
         case "nvshare-device-plugin" | "nvshare-scheduler":
-            selector = f"app.kubernetes.io/name={program}"
             return lambda: (
                 [
                     (status["containerID"], status["ready"])
-                    for each in _pods(selector)
+                    for each in parts(program.removeprefix("nvshare-"))
                     for status in each["status"]["containerStatuses"]
                     if status["ready"]
                 ]
@@ -95,9 +93,9 @@ def _incarnation(program: str) -> Callable[[], Any]:
             )
         case "kubelet":
             # What the API says of the node is of the former kubelet until the plugin has registered with the new one.
-            return lambda: (_started_at(program), _registrations())
+            return lambda: (node.started_at(program), _registrations())
         case _:
-            return lambda: _started_at(program)
+            return lambda: node.started_at(program)
 
 
 def _differ(now: Any, before: Any) -> bool:
@@ -116,24 +114,8 @@ def _registrations() -> str:
     )
 
 
-def _started_at(program: str) -> str:
-    """When the process was started, in the kernel's ticks, with its pid."""
-    code = (
-        "import sys; from pathlib import Path\n"
-        "found = [p for p in Path('/proc').glob('[0-9]*') if (p / 'comm').read_text().strip() == sys.argv[1]]\n"
-        "print([(p.name, (p / 'stat').read_text().split()[21]) for p in found])"
-    )
-    return kubectl("exec", "--namespace", "nvshare-e2e", "node", "--", "python3", "-c", code, program)
-
-
-def _pods(selector: str) -> list[Any]:
-    text = kubectl("get", "pods", "--namespace", SYSTEM, "--selector", selector, "--output", "json")
-    found: list[Any] = json.loads(text)["items"]
-    return found
-
-
 def _plugin_pod() -> Any:
-    return next(each for each in _pods("app.kubernetes.io/name=nvshare-device-plugin"))
+    return parts("device-plugin")[0]
 
 
 def _log(name: str) -> str:
