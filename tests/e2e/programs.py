@@ -138,12 +138,12 @@ def seen_uuids(name: str) -> list[str]:
     return [device["uuid"] for device in json.loads(log(name))]
 
 
-def log(name: str, container: str = "program") -> str:
-    """What the pod's program has said so far."""
-    return kubectl("logs", "--namespace", TESTS, name, "--container", container)
+def log(name: str, container: str | None = None) -> str:
+    """What the pod's program has said so far; None: it has one container."""
+    return kubectl("logs", "--namespace", TESTS, name, *([] if container is None else ["--container", container]))
 
 
-def events(name: str, container: str = "program") -> list[dict[str, Any]]:
+def events(name: str, container: str | None = None) -> list[dict[str, Any]]:
     """What a computing container has reported so far; lines of others are left out."""
     return [json.loads(line) for line in log(name, container).splitlines() if line.startswith("{")]
 
