@@ -19,7 +19,8 @@ NAME = "nvshare-device-plugin"
 @pytest.fixture
 def patient(simulated: Node) -> Iterator[Node]:
     """The node with a plugin that takes GPUs for well as soon as they are, and soon ends where there is no driver."""
-    configure({"recovery_seconds": 0.0, "fail_on_init_error": True, "init_error_seconds": 3.0})
+    settings = {"recovery_seconds": 0.0, "fail_on_init_error": True, "init_error_seconds": 3.0}
+    configure({**settings, "virtual_devices": OF_ONE_GPU})
     eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
     yield simulated
     simulated.sicken("")
