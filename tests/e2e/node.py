@@ -15,6 +15,8 @@ POD = "node"
 STATE = "/var/run/nvshare-simulated"
 LIBRARIES = "/var/lib/nvshare"
 CDI = "/var/run/cdi"
+TURN_SECONDS = 150
+"""Four turns take so long where one is 24 hand-overs of 1.5 s, as on a machine that has much else to do."""
 
 _SPANS = f"""
 import dataclasses, json, sys

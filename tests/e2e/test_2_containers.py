@@ -10,13 +10,12 @@ import pytest
 
 from tests.e2e.conftest import GPUS
 from tests.e2e.kubectl import TESTS, Object, apply, eventually, get, kubectl, scheduler_status
-from tests.e2e.node import Node, check_turns
+from tests.e2e.node import TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import computing, computing_until_told, delete, ended, events, log, pod_of, tell_to_end
 from tests.programs.compiler import ordinary
 
 pytestmark = pytest.mark.timeout(240)
 
-TURN_SECONDS = 60
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from tests.e2e.conftest import VIRTUAL_DEVICES
 from tests.e2e.kubectl import PLUGIN, SYSTEM, allocatable, apply, eventually, get, kubectl, parts, scheduler_status
-from tests.e2e.node import Node, check_turns
+from tests.e2e.node import TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import Running, delete, ended, is_untouched, pod, probing
 
 pytestmark = pytest.mark.timeout(240)
 
 WITHIN_SECONDS = 10
-TURN_SECONDS = 40
 
 
 def unharmed(node: Node, four: list[Running], since_ns: int) -> None:

@@ -19,13 +19,12 @@ from tests.e2e.kubectl import (
     rolled_out,
     scheduler_status,
 )
-from tests.e2e.node import Node, check_turns
+from tests.e2e.node import TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import NEXT_IMAGE, Running, computing, delete, is_untouched, kill, pod, running
 
 pytestmark = pytest.mark.timeout(300)
 
 NEXT_VERSION = "99.0.0"
-TURN_SECONDS = 40
 
 
 def take_turns(node: Node, pods: list[Running], clients: list[int]) -> None:

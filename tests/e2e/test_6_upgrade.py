@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import FOLDER, GPUS, SIMULATED, VIRTUAL_DEVICES
 from tests.e2e.kubectl import ROOT, Object, allocatable, apply, eventually, kubectl, rolled_out, scheduler_status
-from tests.e2e.node import POD, Node, check_turns
+from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     FORMER_IMAGE,
     IMAGE,
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.timeout(400)
 COMMIT = (FOLDER / "former_version" / "commit").read_text().strip()
 OLD = [f"old-{number}" for number in range(2 * GPUS)]
 NEW = [f"new-{number}" for number in range(GPUS)]
-TURN_SECONDS = 60
 MIB = 1 << 20
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
 from tests.e2e.kubectl import SCHEDULER, SYSTEM, allocatable, apply, eventually, kubectl, restarts, rolled_out
-from tests.e2e.node import LIBRARIES, POD, Node, check_turns
+from tests.e2e.node import LIBRARIES, POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     VERSION,
     computing_until_told,
@@ -67,7 +67,7 @@ def test_the_run_directory(alone: Node) -> None:
     alone.remove(RUN_DIR)
     eventually("the scheduler says so", lambda: "run directory is lost" in log_of_the_scheduler(), 20)
     since = alone.clock_ns()
-    eventually("they take turns", lambda: alone.took_turns(since, [2] * GPUS), 60)
+    eventually("they take turns", lambda: alone.took_turns(since, [2] * GPUS), TURN_SECONDS)
     check_turns(alone.spans(since))
     assert restarts("nvshare-scheduler") == before
     for name in names:
