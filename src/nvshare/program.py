@@ -28,7 +28,7 @@ def run_program(name: str, work: Callable[[], None]) -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if not _fails(sys.stdout):
+        if not _refuses(sys.stdout):
             raise
         complain(name, f"the output can't be written: {error.strerror}")
         sys.exit(1)
@@ -73,6 +73,15 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
         raise error
     lost = error.object[error.start : error.end]
     return "".join(_PLAIN.get(character, "?") for character in lost), error.end
+
+
+def _refuses(stream: TextIO | None) -> bool:
+    """Whether nothing can be written to it. A piece beyond the buffer's size leaves nothing to see that by: one more is
+    tried."""
+    try:
+        return _fails(stream) or (stream is not None and not os.write(stream.fileno(), b"\n"))
+    except OSError:
+        return True
 
 
 def _fails(stream: TextIO | None) -> bool:
