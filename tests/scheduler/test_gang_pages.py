@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare._core import ffi
 from nvshare.protocol import gang as layout
 from nvshare.scheduler.gang_pages import GangPages
 from nvshare.scheduler.pods.description import Description
@@ -95,6 +96,20 @@ async def test_who_is_gone_is_absent_for_the_others() -> None:
     assert layout.absent_slots(c.pages[0]) == set()
     pages.member_gone(5)
     assert layout.absent_slots(a.pages[0]) == {0, 1}
+
+
+async def test_grants_are_counted() -> None:
+    """How often each member was given the lock since it had this page; a gang without a page has nowhere to say it."""
+    a, b = Member(), Member()
+    pages = GangPages(asyncio.get_running_loop())
+    pages.granted(1, 5)
+    pages.form(1, clients(a, b))
+    for number in (6, 5, 6):
+        pages.granted(1, number)
+    raw = ffi.from_buffer("struct nvs_gang_page *", a.pages[0])
+    assert list(raw.granted)[:3] == [1, 2, 0]
+    pages.form(1, clients(a, b))
+    assert list(ffi.from_buffer("struct nvs_gang_page *", a.pages[-1]).granted)[:2] == [0, 0]
 
 
 async def test_a_gang_that_changes_gets_a_new_page() -> None:

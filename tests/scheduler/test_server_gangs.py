@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -9,9 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from nvshare._core import ffi
 from nvshare.protocol import gang, wire
 from tests.polling import poll_until
-from tests.scheduler.wire_client import DEVICE, GIB, OTHER_DEVICE, TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
+from tests.scheduler.wire_client import (
+    DEVICE,
+    GIB,
+    OTHER_DEVICE,
+    TIMEOUT_SECONDS,
+    ClosedError,
+    FrameT,
+    Scheduler,
+    WireClient,
+)
 
 KEY = bytes(range(32))
 NAME = b"trainer".ljust(32, b"\0")
@@ -25,6 +36,13 @@ def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
 
 def registered(scheduler: Scheduler, device: bytes = DEVICE) -> WireClient:
     return scheduler.client().register(device_uuid=device)
+
+
+def later(client: WireClient, kind: type[FrameT]) -> FrameT:
+    """Its next frame of that kind; others are passed over."""
+    while not isinstance(frame := client.receive(), kind):
+        pass
+    return frame
 
 
 def joined(
@@ -59,6 +77,23 @@ def test_a_gang_gets_its_page_and_both_devices(scheduler: Scheduler, key: bytes,
     assert [(each.name, each.members, each.size) for each in shown] == [
         ("trainer" if tie is wire.Tie.NAME else "gang 1", 2, 2)
     ] * 2
+
+
+def test_a_lock_is_in_the_page_before_the_client_hears_of_it(scheduler: Scheduler) -> None:
+    """The others act on it already; a client that is in no gang has no page."""
+    clients = joined(scheduler)
+    page = mmap.mmap(clients[0].raw.descriptors[-1], gang.PAGE_BYTES)
+    granted = ffi.from_buffer("struct nvs_gang_page *", page).granted
+    other = registered(scheduler)
+    for turn in (1, 2):
+        clients[0].send(wire.ReqLock())
+        grants = [later(client, wire.LockOk).grant for client in clients]
+        assert list(granted)[:3] == [turn, turn, 0]
+        other.send(wire.ReqLock())
+        for client, grant in zip(clients, grants, strict=True):
+            later(client, wire.DropLock)
+            client.send(wire.LockReleased(grant))
+        other.send(wire.LockReleased(later(other, wire.LockOk).grant))
 
 
 def test_a_gang_waits_for_its_last_device_and_says_so(scheduler: Scheduler) -> None:

@@ -75,6 +75,8 @@ class GangScheduler:
         """All have the lock."""
         if self.stopped_at:
             self.stopped.append((self.stopped_at, time.monotonic_ns()))
+        for slot in range(len(self.peers)):
+            gang.count_grant(self.page, slot)
         for peer in self.peers:
             peer.grant()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.protocol import gang as gang_layout
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler
@@ -83,6 +84,34 @@ def test_a_member_that_hears_late_that_it_has_the_lock(
         pass
     second.grant()
     second.revoke()
+    assert [ends_drain(peer) for peer in gang.peers] == [True, True], "at the first attempt"
+    gang.grant()
+    job.finish()
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_member_that_hears_late_is_waited_for(
+    start_job: Callable[[int], Job], fake_scheduler: FakeScheduler, slot: int
+) -> None:
+    """Both have the lock, and one hears of it when the other one is to stop already, which has nothing to wait for.
+
+    If that one stopped by itself, what the late one submits would wait for it in vain.
+    """
+    job, gang = start_job(2), GangScheduler(fake_scheduler)
+    start_two(job, gang, "hold=21", of_both="hold=21")
+    reached(job, 21)
+    gang.cut()
+    early, late = gang.peers[slot], gang.peers[1 - slot]
+    for each in range(2):
+        gang_layout.count_grant(gang.page, each)
+    early.grant()
+    early.revoke()
+    poll_until(lambda: entered(gang, slot), "it waits for the other one")
+    job.words[gang_member.HELD] = 1
+    late.grant()
+    rank = by_rank(job, gang).index(late)
+    poll_until(lambda: job.words[rank * 4] == 21, "its kernel runs")
+    late.revoke()
     assert [ends_drain(peer) for peer in gang.peers] == [True, True], "at the first attempt"
     gang.grant()
     job.finish()

@@ -190,7 +190,8 @@ def test_a_member_that_has_not_heard_of_the_page(
     job.start("0:0", "hold=51")
     job.start("1:1", "hold=51")
     gang.peers = [fake_scheduler.register(), fake_scheduler.register()]
-    gang.grant()
+    for peer in gang.peers:
+        peer.grant()
     reached(job, 51)
     descriptor = gang.make_page(2)
     send_page(gang.peers[1], descriptor, 1, 2)

@@ -5,10 +5,12 @@
  * scheduler each of these steps would cost a turn of its event loop, and a scheduler that ends in
  * the middle would leave them stopped at different places.
  *
- * The scheduler writes the head, and sets a bit of `absent` when the client of a slot is gone. Each
- * member writes its own status, and the leader, which is the lowest member that takes part, the
- * commands. A status or a command is read as a whole or not at all: its writer makes the version 0,
- * writes the rest, and then a version that it never had.
+ * The scheduler writes the head, sets a bit of `absent` when the client of a slot is gone, and
+ * counts in `granted` how often it gave a member the lock since the page was made, before it says
+ * LOCK_OK: a member that has not heard of its lock yet is waited for all the same. Each member
+ * writes its own status, and the leader, which is the lowest member that takes part, the commands.
+ * A status or a command is read as a whole or not at all: its writer makes the version 0, writes
+ * the rest, and then a version that it never had.
  *
  * Whoever is in the gang can write anything anywhere, so what is read are numbers of no
  * consequence but to how long a cut takes. Numbers are in the machine's byte order. cffi reads the
@@ -46,10 +48,11 @@ struct nvs_gang_status {
 	uint64_t entry; /* counts up whenever it goes in */
 	/* the version of the last command that it follows; 0: none since it went in */
 	uint64_t revision;
-	uint64_t taken; /* submissions that passed the closed gate since it went in */
-	uint64_t left;	/* that may pass beside them */
-	uint64_t count; /* submissions since it had this page, or since the last cut */
-	uint64_t unused[9];
+	uint64_t taken;	   /* submissions that passed the closed gate since it went in */
+	uint64_t left;	   /* that may pass beside them */
+	uint64_t count;	   /* submissions since it had this page, or since the last cut */
+	uint64_t returned; /* one more than of `granted` it gave back; 0: an older library */
+	uint64_t unused[8];
 };
 
 struct nvs_gang_command {
@@ -69,6 +72,7 @@ struct nvs_gang_page {
 	uint64_t unused[13];
 	struct nvs_gang_status statuses[NVS_GANG_SLOTS];
 	struct nvs_gang_command commands[NVS_GANG_SLOTS];
+	uint64_t granted[NVS_GANG_SLOTS]; /* zero where the scheduler is an older one */
 };
 /* cdef end */
 

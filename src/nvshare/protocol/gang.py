@@ -17,6 +17,7 @@ PAGE_BYTES: Final[int] = -(-ffi.sizeof("struct nvs_gang_page") // mmap.PAGESIZE)
 
 _WORD: Final = struct.Struct("=Q")
 _ABSENT: Final[int] = ffi.offsetof("struct nvs_gang_page", "absent")
+_GRANTED: Final[int] = ffi.offsetof("struct nvs_gang_page", "granted")
 
 
 def head(slots: int) -> bytes:
@@ -30,6 +31,13 @@ def mark_absent(page: mmap.mmap, slot: int) -> None:
     """Says in a page that the client of a slot is gone, for good."""
     (absent,) = _WORD.unpack_from(page, _ABSENT)
     _WORD.pack_into(page, _ABSENT, absent | 1 << slot)
+
+
+def count_grant(page: mmap.mmap, slot: int) -> None:
+    """Says in a page that the member of a slot has the lock once more, before that one hears of it."""
+    offset = _GRANTED + slot * _WORD.size
+    (granted,) = _WORD.unpack_from(page, offset)
+    _WORD.pack_into(page, offset, granted + 1)
 
 
 def absent_slots(page: mmap.mmap) -> set[int]:

@@ -61,8 +61,10 @@ Observe = Callable[[Event | None, Sequence[Action], float], None]
 among the clients then."""
 
 
-SeeToGangs = Callable[[FormGang | LeaveGang | ClientGone, Mapping[int, RegisteredClient]], None]
-"""Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that."""
+SeeToGangs = Callable[[FormGang | LeaveGang | Grant | ClientGone, Mapping[int, RegisteredClient]], None]
+"""Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that.
+
+A grant is told of before the client hears of it."""
 
 
 class Dispatcher:
@@ -326,6 +328,7 @@ class Dispatcher:
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)
+                    self._see_to_gangs(action, self._clients)
                     client.receiver.deliver(action)
                 case LeaveGang(number):
                     self._see_to_gangs(action, self._clients)

@@ -55,6 +55,12 @@ class GangPages:
                 layout.mark_absent(page.mapped, page.slots[number])
                 self._settled(page, number)
 
+    def granted(self, gang: int, number: int) -> None:
+        """A member of the gang is about to be given the lock: nobody's work is to wait for one that stopped before."""
+        page = self._pages.get(gang)
+        if page is not None:
+            layout.count_grant(page.mapped, page.slots[number])
+
     def forget(self, gang: int) -> None:
         """A gang is none any more, or has never been one. What its members have of the page is theirs."""
         page = self._pages.pop(gang, None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from nvshare.log import Log
-from nvshare.scheduler.core.actions import FormGang, LeaveGang
+from nvshare.scheduler.core.actions import FormGang, Grant, LeaveGang
 from nvshare.scheduler.core.events import ClientGone
 from nvshare.scheduler.gang_pages import GangPages
 from nvshare.scheduler.registered_client import RegisteredClient
@@ -22,8 +22,8 @@ class Ganging:
         """By gang: those of its clients that have its page and no other."""
         self._gang_of: dict[int, int] = {}
 
-    def see_to(self, what: FormGang | LeaveGang | ClientGone, clients: Mapping[int, RegisteredClient]) -> None:
-        """A gang has other members now, or a client is in none any more, or gone."""
+    def see_to(self, what: FormGang | LeaveGang | Grant | ClientGone, clients: Mapping[int, RegisteredClient]) -> None:
+        """A gang has other members now, or a client is in none any more, gets its lock, or is gone."""
         match what:
             case FormGang(gang, numbers):
                 for number in numbers:
@@ -37,6 +37,9 @@ class Ganging:
                     self._log.error("a gang gets no page to agree by", clients=numbers, reason=str(error))
             case LeaveGang(number):
                 self._leave(number)
+            case Grant(number):
+                if (of := self._gang_of.get(number)) is not None:
+                    self._pages.granted(of, number)
             case ClientGone(number):
                 self._pages.member_gone(number)
                 self._leave(number)

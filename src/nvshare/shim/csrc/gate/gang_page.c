@@ -86,17 +86,23 @@ void nvs_gang_say(struct nvs_gang *gang)
 	write_record(&gang->page->statuses[gang->slot], &gang->status, gang->status.version);
 }
 
+static uint64_t granted(const struct nvs_gang *gang, uint32_t slot)
+{
+	return __atomic_load_n(&gang->page->granted[slot], __ATOMIC_ACQUIRE);
+}
+
 bool nvs_gang_status(const struct nvs_gang *gang, uint32_t slot, struct nvs_gang_status *out)
 {
-	if (read_record(&gang->page->statuses[slot], out))
-		return true;
+	bool read = read_record(&gang->page->statuses[slot], out);
+
 	/*
-	 * Of this member nothing is known yet: it may not have heard of the page, while its kernels
-	 * run. It must not be passed over.
+	 * Who must not be passed over, because it submits before it hears that it is to stop: a
+	 * member of which nothing is known yet, that may not have heard of the page, and one that
+	 * has the lock and may not have heard of that.
 	 */
-	if (!out->version)
-		out->flags = NVS_GANG_RUNS;
-	return false;
+	if (!out->version || (out->returned && granted(gang, slot) >= out->returned))
+		out->flags |= NVS_GANG_RUNS;
+	return read;
 }
 
 bool nvs_gang_command(const struct nvs_gang *gang, uint32_t slot, struct nvs_gang_command *out)
@@ -207,6 +213,7 @@ bool nvs_gang_enter(struct nvs_device *device, int file, uint64_t page_bytes, ui
 		gang->base = nvs_marks_submissions(device);
 		if (atomic_load(&device->gate.state) == NVS_GATE_OPEN)
 			gang->status.flags = NVS_GANG_RUNS;
+		gang->status.returned = 1;
 		nvs_gang_say(gang);
 	}
 	membership = lock(device);
@@ -260,8 +267,10 @@ void nvs_gang_end(struct nvs_device *device, bool completed)
 
 	if (gang) {
 		gang->status.flags = completed ? 0 : NVS_GANG_RUNS;
-		if (completed)
+		if (completed) {
 			gang->base = nvs_marks_submissions(device);
+			gang->status.returned = granted(gang, gang->slot) + 1;
+		}
 		nvs_gang_say(gang);
 	}
 	if (gang != membership->latest)

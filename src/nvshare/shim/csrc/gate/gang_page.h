@@ -51,7 +51,10 @@ bool nvs_gang_has_others(const struct nvs_gang *gang);
 uint64_t nvs_gang_present(const struct nvs_gang *gang);
 /* Says `gang->status`, with a new version. */
 void nvs_gang_say(struct nvs_gang *gang);
-/* False: it is being written; `*out` is as it was read earlier, or zero but for NVS_GANG_RUNS. */
+/*
+ * Who may not have heard yet that it runs does so, too. False: it is being written; `*out` is as it
+ * was read earlier, or zero but for that.
+ */
 bool nvs_gang_status(const struct nvs_gang *gang, uint32_t slot, struct nvs_gang_status *out);
 bool nvs_gang_command(const struct nvs_gang *gang, uint32_t slot, struct nvs_gang_command *out);
 void nvs_gang_order(struct nvs_gang *gang, uint32_t slot, const struct nvs_gang_command *command);
