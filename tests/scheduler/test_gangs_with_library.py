@@ -172,7 +172,7 @@ def test_an_inference_server_beside_a_trainer(
         scheduler.kill()
         scheduler = serve(*options, environment=seen)
     poll_until(partial(had_turns, scheduler, [server], 2, trainer), "all have turns again", timeout=60)
-    server.finish()
+    server.finish(300)
     tell(trainer)
     ends_well(trainer)
     for ordinal in (0, 1):
