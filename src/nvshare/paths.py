@@ -35,6 +35,7 @@ SYSTEM_RUN_DIR = Path("/var/run/nvshare")
 CONTAINER_LIBRARY_DIR = Path("/usr/lib/nvshare")
 LIBRARY_NAME = "libnvshare.so"
 KUBELET_DIR = Path("/var/lib/kubelet/device-plugins")
+CDI_DIR = Path("/var/run/cdi")
 HOST_LOGS = Path("/var/log")
 POD_RESOURCES_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 

@@ -26,6 +26,8 @@ class FakeKubelet(RegistrationServicer):
         self.registrations: list[api.RegisterRequest] = []
         self.devices: dict[str, str] = {}
         self.updates: list[dict[str, str]] = []
+        # What its topology manager would go by.
+        self.numa_nodes: dict[str, list[int]] = {}
         # How often it has given up all devices, and how many streams' ends it has noted.
         self.lost = 0
         self.ends = 0
@@ -137,6 +139,9 @@ class FakeKubelet(RegistrationServicer):
         try:
             async for response in DevicePluginStub(channel).ListAndWatch(api.Empty()):
                 self.devices = {device.ID: device.health for device in response.devices}
+                self.numa_nodes = {
+                    device.ID: [node.ID for node in device.topology.nodes] for device in response.devices
+                }
                 self.updates.append(self.devices)
         except grpc.aio.AioRpcError:
             pass

@@ -13,6 +13,7 @@ from nvshare.deviceplugin.devices import Offer, Snapshot
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.lifecycle import Lifecycle, Timing
 from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.preference import AllocationPolicy
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
 from tests.polling import until
@@ -54,7 +55,15 @@ class Instance:
 
     def new_servicer(self) -> Servicer:
         injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
-        servicer = Servicer(self.inventory, Rules(RESOURCE), injection, lambda: None, self.metrics, self.logged)
+        servicer = Servicer(
+            self.inventory,
+            Rules(RESOURCE),
+            injection,
+            lambda: None,
+            AllocationPolicy.SPREAD,
+            self.metrics,
+            self.logged,
+        )
         self.servicers.append(servicer)
         return servicer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.deviceplugin.devices import Gpu
-from nvshare.deviceplugin.discovery import Selection, discover
+from nvshare.deviceplugin.discovery import MigStrategy, Selection, discover
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 M0 = Gpu("MIG-0", "2:0", parent_uuid="GPU-c", gpu_instance=1, compute_instance=0)
@@ -47,6 +47,15 @@ def test_the_environment_wins_over_the_folder() -> None:
     assert found(Selection(visible="GPU-a", mounted=("GPU-b",))) == ["GPU-a"]
     assert found(Selection(visible=FOLDER, mounted=("GPU-b",))) == ["GPU-b"]
     assert found(Selection(mounted=("GPU-b",))) == ["GPU-b"]
+
+
+def test_without_mig() -> None:
+    """mig_strategy none: GPUs in MIG mode are left to others, which is said once for each GPU."""
+    discovery = discover(Selection(mig=MigStrategy.NONE), NODE)
+    assert [gpu.uuid for gpu in discovery.gpus] == ["GPU-a", "GPU-b"]
+    assert discovery.warnings == ("GPU-c is in MIG mode, and left out (mig_strategy: none)",)
+    assert found(Selection(visible="MIG-0,GPU-a", mig=MigStrategy.NONE)) == ["GPU-a"]
+    assert found(Selection(visible="MIG-0,GPU-a", mig=MigStrategy.NONE), None) == ["GPU-a"]
 
 
 def test_without_nvml() -> None:

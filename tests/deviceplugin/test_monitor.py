@@ -6,18 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from structlog.testing import CapturingLogger
 
 from nvshare.deviceplugin import monitor as module
 from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
+from nvshare.deviceplugin.device_nodes import Nodes
 from nvshare.deviceplugin.devices import Gpu, Offer
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.health import Xid
 from nvshare.deviceplugin.host import HostProblems
-from nvshare.deviceplugin.inventory import Inventory
-from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.monitor import Monitor
 from nvshare.deviceplugin.nvml_thread import (
     NvmlAbsent,
     NvmlAsked,
@@ -29,19 +25,10 @@ from nvshare.deviceplugin.nvml_thread import (
 )
 from nvshare.nvml_state import SILENCE_SECONDS, InitErrors, NvmlState
 from tests.deviceplugin.fake_nvml import FakeNvml
+from tests.deviceplugin.monitor_bench import Bench, Clock
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 WELL = Probed({"GPU-a": None, "GPU-b": None})
-
-
-class Clock:
-    """The time that the monitor sees."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 def number(gpu: Gpu) -> Nodes:
@@ -49,53 +36,6 @@ def number(gpu: Gpu) -> Nodes:
     if gpu.minor is None:
         return Nodes(problem="no such node")
     return Nodes((Path(f"/dev/nvidia{gpu.minor}"),))
-
-
-class Bench:
-    """A monitor with everything around it."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        configuration: Configuration | None = None,
-        selection: Selection | None = None,
-        init_errors: InitErrors | None = None,
-        find_nodes: Callable[[Gpu], Nodes] = no_nodes,
-    ) -> None:
-        self.clock = clock
-        self.inventory = Inventory()
-        self.metrics = Metrics(int)
-        self.log = CapturingLogger()
-        self.host = HostProblems()
-        self.monitor = Monitor(
-            configuration or Configuration(),
-            selection or Selection(),
-            lambda: self.host,
-            self.inventory,
-            self.metrics,
-            self.log,
-            init_errors or InitErrors(None, on_bus=lambda: False),
-            find_nodes,
-        )
-
-    @property
-    def offers(self) -> tuple[Offer, ...]:
-        return self.inventory.snapshot.offers
-
-    @property
-    def problems(self) -> list[str | None]:
-        return [offer.problem for offer in self.offers]
-
-    def lines(self, words: str) -> int:
-        return sum(words in f"{call.args} {call.kwargs}" for call in self.log.calls)
-
-    @property
-    def nvml(self) -> list[str]:
-        """The states that the metric shows."""
-        return [state.value for state in NvmlState if self.metric("nvml_state", state=state.value)]
-
-    def metric(self, name: str, **labels: str) -> float | None:
-        return self.metrics.registry.get_sample_value(f"nvshare_plugin_{name}", labels)
 
 
 @pytest.fixture
@@ -389,3 +329,10 @@ def test_listeners_hear_only_changes(bench: Bench) -> None:
     for action in actions * 3:
         action()
     assert bench.inventory.snapshot is before
+
+
+def test_where_gpus_are(clock: Clock) -> None:
+    """Each GPU's memory is looked for when it is found; kubelet is told with the offer."""
+    bench = Bench(clock, find_numa_node=lambda gpu: int(gpu.index) + 1)
+    bench.monitor.handle(Scanned((A, B)))
+    assert [offer.numa_node for offer in bench.offers] == [1, 2]

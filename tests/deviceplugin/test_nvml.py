@@ -51,6 +51,7 @@ class FakeGpu:
     lost: int | None = None
     """What NVML answers in place of its handle, and to whatever concerns it."""
     bus_id: str = ""
+    """Empty: NVML does not say it."""
     recovery_action: int | None = None
     """None: an older driver, which has no such field."""
     minor: int | None = None
@@ -109,6 +110,8 @@ class FakePynvml:
     def nvmlDeviceGetPciInfo(self, device: FakeGpu | None) -> Any:  # noqa: N802
         if device is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        if not device.bus_id:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return SimpleNamespace(busId=device.bus_id)
 
     def nvmlDeviceGetMinorNumber(self, gpu: FakeGpu) -> int:  # noqa: N802
@@ -209,6 +212,13 @@ def test_numbers_of_device_nodes(driver: FakePynvml) -> None:
     """A GPU's own, which need not be its index; a MIG device has its GPU's."""
     driver.devices[0].minor, driver.devices[2].minor = 3, 0
     assert [gpu.minor for gpu in Nvml().scan()[0]] == [3, None, 0, 0]
+
+
+def test_places_on_the_bus(driver: FakePynvml) -> None:
+    """MIG devices are where their GPU is."""
+    driver.devices[0].bus_id, driver.devices[2].bus_id = "00000000:01:00.0", "00000000:41:00.0"
+    expected = ["00000000:01:00.0", None, "00000000:41:00.0", "00000000:41:00.0"]
+    assert [gpu.bus_id for gpu in Nvml().scan()[0]] == expected
 
 
 @pytest.mark.parametrize(

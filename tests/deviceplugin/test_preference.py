@@ -1,4 +1,4 @@
-"""GetPreferredAllocation: least allocated first, round by round over distinct GPUs."""
+"""GetPreferredAllocation: round by round over distinct GPUs, those with the least or with the most allocated first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare.deviceplugin.devices import Offer, Snapshot, VirtualDevice, parse
-from nvshare.deviceplugin.preference import Load, prefer
+from nvshare.deviceplugin.preference import AllocationPolicy, Load, prefer
 from nvshare.deviceplugin.requests import RequestError, Rules
 
 RULES = Rules("nvshare.com/gpu")
@@ -47,23 +47,27 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(snapshot, tuple(available), tuple(must_include), size)
 
 
-def answer(request: Request) -> tuple[str, ...]:
-    return prefer(request.snapshot, RULES, request.available, request.must_include, request.size)
+SPREAD, PACKED = AllocationPolicy.SPREAD, AllocationPolicy.PACKED
+policies = st.sampled_from(AllocationPolicy)
 
 
-@given(requests())
-def test_answer_is_what_kubelet_accepts(request_: Request) -> None:
+def answer(request: Request, policy: AllocationPolicy = SPREAD) -> tuple[str, ...]:
+    return prefer(request.snapshot, RULES, request.available, request.must_include, request.size, policy=policy)
+
+
+@given(requests(), policies)
+def test_answer_is_what_kubelet_accepts(request_: Request, policy: AllocationPolicy) -> None:
     """As many ids as asked for, each once, all of them available, and those that must be included are."""
-    chosen = answer(request_)
+    chosen = answer(request_, policy)
     assert len(chosen) == len(set(chosen)) == request_.size
     assert set(chosen) <= set(request_.available)
     assert set(request_.must_include) <= set(chosen)
 
 
-@given(requests())
-def test_spread_is_as_even_as_possible(request_: Request) -> None:
-    """No GPU gets one more than another that still had a free one, unless it had to."""
-    chosen = answer(request_)
+@given(requests(), policies)
+def test_a_request_is_as_even_as_possible(request_: Request, policy: AllocationPolicy) -> None:
+    """One container's devices: no GPU gets one more than another that still had a free one, unless it had to."""
+    chosen = answer(request_, policy)
     given_to = Counter(parse(device_id).uuid for device_id in chosen)
     forced = Counter(parse(device_id).uuid for device_id in request_.must_include)
     free = Counter(parse(device_id).uuid for device_id in request_.available)
@@ -72,14 +76,14 @@ def test_spread_is_as_even_as_possible(request_: Request) -> None:
             assert all(count <= given_to[other] + 1 for other in free if given_to[other] < free[other])
 
 
-@given(requests(), st.randoms())
-def test_order_of_the_ids_says_nothing(request_: Request, dice: Random) -> None:
+@given(requests(), st.randoms(), policies)
+def test_order_of_the_ids_says_nothing(request_: Request, dice: Random, policy: AllocationPolicy) -> None:
     """kubelet shuffles the ids at every call: the answer stays the same set."""
     available, must_include = list(request_.available), list(request_.must_include)
     dice.shuffle(available)
     dice.shuffle(must_include)
     shuffled = Request(request_.snapshot, tuple(available), tuple(must_include), request_.size)
-    assert set(answer(shuffled)) == set(answer(request_))
+    assert set(answer(shuffled, policy)) == set(answer(request_, policy))
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=5), st.data())
@@ -94,6 +98,41 @@ def test_one_by_one_fills_evenly(totals: list[int], data: st.DataObject) -> None
         taken[parse(chosen).uuid] += 1
         open_ones = [taken[offer.uuid] for offer in snapshot.offers if taken[offer.uuid] < offer.virtual_devices]
         assert not open_ones or max(taken.values()) - min(open_ones) <= 1
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=5), st.data())
+def test_packed_fills_one_after_the_other(totals: list[int], data: st.DataObject) -> None:
+    """Containers that ask for one each: a GPU without containers gets one only when no other has a free one."""
+    snapshot = Snapshot(tuple(Offer(f"GPU-{place}", total) for place, total in enumerate(totals)))
+    available = {device.id for offer in snapshot.offers for device in offer.devices()}
+    taken: Counter[str] = Counter()
+    for _ in range(data.draw(st.integers(0, len(available)))):
+        (chosen,) = prefer(snapshot, RULES, sorted(available), [], 1, policy=PACKED)
+        begun = {parse(device_id).uuid for device_id in available if taken[parse(device_id).uuid]}
+        assert parse(chosen).uuid in begun or not begun
+        available.remove(chosen)
+        taken[parse(chosen).uuid] += 1
+
+
+@given(requests(), st.data())
+def test_packed_takes_the_fullest(request_: Request, data: st.DataObject) -> None:
+    """Of GPUs with a free one, one with the most allocated, whatever the scheduler says of their load."""
+    loads = {
+        offer.uuid: Load(data.draw(st.integers(0, 5)), data.draw(st.integers(0, 5)))
+        for offer in request_.snapshot.offers
+    }
+    (chosen,) = prefer(request_.snapshot, RULES, request_.available, [], 1, loads, PACKED)
+    free = Counter(parse(device_id).uuid for device_id in request_.available)
+    allocated = {uuid: request_.snapshot.total(uuid) - count for uuid, count in free.items()}
+    assert allocated[parse(chosen).uuid] == max(allocated.values())
+
+
+def test_packed_by_load_among_equals() -> None:
+    """Of two with equally much allocated, the one with less to do."""
+    available = ids("GPU-a", 2, 3) + ids("GPU-b", 2, 3)
+    loads = {"GPU-a": Load(busy=3, containers=8), "GPU-b": Load(busy=0, containers=8)}
+    assert prefer(TWO, RULES, available, [], 1, loads, PACKED) == ("GPU-b__2",)
+    assert prefer(TWO, RULES, available, [], 1, None, PACKED) == ("GPU-a__2",)
 
 
 def test_the_first_goes_to_the_first() -> None:

@@ -116,6 +116,10 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
         ("require_distinct: sometimes", "require_distinct: 'sometimes' is wrong; allowed: true or false"),
         ("fail_requests_greater_than_one: 1", "fail_requests_greater_than_one: 1 is wrong; allowed: true or false"),
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
+        ("allocation_policy: binpack", "allocation_policy: 'binpack' is wrong; allowed: spread or packed"),
+        ("numa_hints: 1", "numa_hints: 1 is wrong; allowed: true or false"),
+        ("mig_strategy: both", "mig_strategy: 'both' is wrong; allowed: none or single"),
+        ("cdi_spec_dir: cdi", "cdi_spec_dir: 'cdi' is wrong (not an absolute path without '..'); allowed: an absolute"),
         ("memory: disk", "memory: 'disk' is wrong; allowed: managed, native or swap"),
         ("on_missing: crash", "on_missing: 'crash' is wrong; allowed: run, wait or fail"),
         ("ignored_xids: [none]", "ignored_xids[0]: 'none' is wrong; allowed: a list of integers from 1 to 9999"),
@@ -146,8 +150,11 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
             "extra_mounts: [{host_path: /a, container_path: /b, readonly: true}]",
             "extra_mounts[0]: unknown key 'readonly' (did you mean read_only?); allowed: container_path, host_path, ",
         ),
-        ("virtul_devices: 3", "unknown key 'virtul_devices' (did you mean virtual_devices?); allowed: cdi_annotation_"),
-        ("- 1", "[1] is no configuration; allowed: a mapping of cdi_annotation_prefix, "),
+        (
+            "virtul_devices: 3",
+            "unknown key 'virtul_devices' (did you mean virtual_devices?); allowed: allocation_policy, ",
+        ),
+        ("- 1", "[1] is no configuration; allowed: a mapping of allocation_policy, "),
     ],
 )
 def test_wrong_file(text: str, expected: str, file: Path) -> None:

@@ -16,7 +16,7 @@ from nvshare.deviceplugin.allocation import DeviceListStrategy
 from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.deviceplugin.install import InstallError, install, read_library
 from nvshare.log import LogFormat, LogLevel
-from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
+from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
 from nvshare.program import complain
 from nvshare.version import version
 
@@ -74,13 +74,22 @@ def serve(
     ] = None,
     cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
     cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    cdi_spec_dir: Annotated[str | None, _option(f"Where nvshare's own CDI devices are described ({CDI_DIR}).")] = None,
     compat_with_cpu_manager: Annotated[
         bool | None, _option("Name device nodes, for kubelet's static CPU manager; needs a privileged plugin.")
     ] = None,
     nvidia_dev_root: Annotated[str | None, _option("Where the host's dev/nvidia* are, for that (/).")] = None,
     require_distinct: Annotated[bool | None, _option("Refuse requests for more than there are GPUs.")] = None,
     fail_requests_greater_than_one: Annotated[bool | None, _option("Refuse requests for more than one.")] = None,
+    allocation_policy: Annotated[
+        str | None, _option("spread: the GPUs with the fewest allocations first. packed: those with the most (spread).")
+    ] = None,
     weigh_by_load: Annotated[bool | None, _option("Prefer GPUs with little live load, not few allocations.")] = None,
+    numa_hints: Annotated[bool | None, _option("Tell kubelet's topology manager where GPUs are.")] = None,
+    mig_strategy: Annotated[
+        str | None,
+        _option("single: MIG devices are offered as GPUs are. none: GPUs in MIG mode are left out (single)."),
+    ] = None,
     memory: Annotated[str | None, _option("Memory backend in containers: managed, native or swap.")] = None,
     on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,
     ignored_xids: Annotated[str | None, _option("XIDs that leave a GPU healthy, besides application faults.")] = None,

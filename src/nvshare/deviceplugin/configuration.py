@@ -11,11 +11,13 @@ from pydantic_core import PydanticCustomError
 
 from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
 from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
+from nvshare.deviceplugin.discovery import MigStrategy
 from nvshare.deviceplugin.health import APPLICATION_XIDS
+from nvshare.deviceplugin.preference import AllocationPolicy
 from nvshare.http import is_address
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
-from nvshare.paths import KUBELET_DIR, SYSTEM_RUN_DIR
+from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
 
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
 
@@ -153,11 +155,17 @@ class Configuration(BaseModel):
     cdi_annotation_prefix: Annotated[StrictStr, _matches(_ANNOTATION_PREFIX)] = Field(
         default="cdi.k8s.io/", description="DOMAIN/, as in cdi.k8s.io/"
     )
+    cdi_spec_dir: AbsolutePath = Field(default=CDI_DIR, description=_PATH)
     compat_with_cpu_manager: StrictBool = Field(default=False, description=_BOOLEAN)
     nvidia_dev_root: AbsolutePath = Field(default=Path("/"), description=_PATH)
     require_distinct: StrictBool = Field(default=False, description=_BOOLEAN)
     fail_requests_greater_than_one: StrictBool = Field(default=False, description=_BOOLEAN)
+    allocation_policy: AllocationPolicy = Field(
+        default=AllocationPolicy.SPREAD, description=" or ".join(AllocationPolicy)
+    )
     weigh_by_load: StrictBool = Field(default=False, description=_BOOLEAN)
+    numa_hints: StrictBool = Field(default=False, description=_BOOLEAN)
+    mig_strategy: MigStrategy = Field(default=MigStrategy.SINGLE, description=" or ".join(MigStrategy))
     memory: Literal["managed", "native", "swap"] | None = Field(default=None, description="managed, native or swap")
     on_missing: Literal["run", "wait", "fail"] | None = Field(default=None, description="run, wait or fail")
     ignored_xids: tuple[Annotated[StrictInt, Field(ge=1, le=9999)], ...] = Field(

@@ -32,6 +32,13 @@ class Gpu:
     compute_instance: int | None = None
     minor: int | None = None
     """The number in the name of its device node, of a MIG device its GPU's; None: NVML does not say it."""
+    bus_id: str | None = None
+    """Where it is on the PCI bus, as NVML writes it, of a MIG device its GPU's; None: NVML does not say it."""
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether it is a MIG device. Without NVML only the UUID says it."""
+        return self.parent_uuid is not None or self.uuid.startswith("MIG-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,8 @@ class Offer:
     """What is wrong with the GPU or the node; None: nothing."""
     nodes: tuple[Path, ...] = ()
     """The device nodes that its containers are given; none where the runtime alone sees to that."""
+    numa_node: int | None = None
+    """Near which of the machine's memories it is, as kubelet is told; None: it is not told."""
 
     def devices(self) -> Iterator[VirtualDevice]:
         return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))

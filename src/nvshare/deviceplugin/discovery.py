@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR
 from nvshare.deviceplugin.devices import Gpu, is_uuid
 from nvshare.paths import NVIDIA_VISIBLE_DEVICES
+
+
+class MigStrategy(StrEnum):
+    """What becomes of GPUs in MIG mode; the names are those of NVIDIA's device plugin."""
+
+    NONE = "none"
+    """They are left to others, with their MIG devices."""
+    SINGLE = "single"
+    """Each of their MIG devices is offered as a GPU is, under the same resource name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,7 @@ class Selection:
     """UUIDs or indices."""
     configured: tuple[str, ...] = ()
     """UUIDs of GPUs that have a setting of their own."""
+    mig: MigStrategy = MigStrategy.SINGLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,10 @@ def discover(selection: Selection, nvml: Sequence[Gpu] | None) -> Discovery:
     warnings: list[str] = []
     gpus = _candidates(selection, nvml, warnings)
     known = gpus if nvml is None else list(nvml)
+    if selection.mig is MigStrategy.NONE:
+        left_out = dict.fromkeys(gpu.parent_uuid or gpu.uuid for gpu in gpus if gpu.is_mig)
+        warnings += [f"{uuid} is in MIG mode, and left out (mig_strategy: none)" for uuid in left_out]
+        gpus = [gpu for gpu in gpus if not gpu.is_mig]
     if selection.include:
         wanted = _resolve(selection.include, known, "include", warnings)
         gpus = [gpu for gpu in gpus if gpu in wanted]

@@ -14,6 +14,7 @@ from nvshare.deviceplugin.health import HealthTracker
 from nvshare.deviceplugin.host import HostProblems
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.numa import no_numa_node
 from nvshare.deviceplugin.nvml_thread import (
     NvmlAbsent,
     NvmlAsked,
@@ -44,11 +45,14 @@ class Monitor:
         log: Log,
         init_errors: InitErrors,
         find_nodes: Callable[[Gpu], Nodes] = no_nodes,
+        find_numa_node: Callable[[Gpu], int | None] = no_numa_node,
     ) -> None:
         self._configuration = configuration
         self._selection = selection
         self._inspect_host = inspect_host
         self._find_nodes = find_nodes
+        self._find_numa_node = find_numa_node
+        self._numa_nodes: dict[str, int | None] = {}
         self._inventory = inventory
         self._metrics = metrics
         self._log = log
@@ -176,6 +180,7 @@ class Monitor:
                 count = self._virtual_devices(gpu.uuid)
                 self._log.info("GPU found", gpu=gpu.uuid, index=gpu.index, virtual_devices=count)
             self._gpus[gpu.uuid] = gpu
+            self._numa_nodes[gpu.uuid] = self._find_numa_node(gpu)
         present = {gpu.uuid for gpu in discovery.gpus}
         if nvml is not None:
             self._log_failures(failed)
@@ -200,7 +205,13 @@ class Monitor:
     def _publish(self) -> None:
         self._metrics.problem("gpu", bool(self._sick_gpus()))
         offers = tuple(
-            Offer(uuid, self._virtual_devices(uuid), self._problem(uuid), self._find_nodes(gpu).paths)
+            Offer(
+                uuid,
+                self._virtual_devices(uuid),
+                self._problem(uuid),
+                self._find_nodes(gpu).paths,
+                self._numa_nodes[uuid],
+            )
             for uuid, gpu in self._gpus.items()
         )
         before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}

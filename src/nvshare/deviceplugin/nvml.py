@@ -131,21 +131,21 @@ def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     places = nvml.mig_places(handle)
     if places is None:
-        return [Gpu(uuid, str(number), minor=_minor(handle))]
-    minor = _minor(handle)
+        return [Gpu(uuid, str(number), minor=_minor(handle), bus_id=_bus_id(handle))]
+    minor, bus_id = _minor(handle), _bus_id(handle)
     found = []
     for place in places:
         index = f"{number}:{place}"
         try:
             mig = nvml.mig_device(handle, place)
             if mig is not None:
-                found.append(_mig_device(mig, index, uuid, minor))
+                found.append(_mig_device(mig, index, uuid, minor, bus_id))
         except pynvml.NVMLError as error:
             failed[index] = str(error)
     return found
 
 
-def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None) -> Gpu:
+def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None, bus_id: str | None) -> Gpu:
     return Gpu(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         index=index,
@@ -153,6 +153,7 @@ def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None) ->
         gpu_instance=int(pynvml.nvmlDeviceGetGpuInstanceId(handle)),
         compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
         minor=minor,
+        bus_id=bus_id,
     )
 
 

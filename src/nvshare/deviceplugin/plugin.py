@@ -21,6 +21,7 @@ from nvshare.deviceplugin.lifecycle import Lifecycle
 from nvshare.deviceplugin.load_watch import LoadWatch
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
+from nvshare.deviceplugin.numa import find_numa_node, no_numa_node
 from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
@@ -67,6 +68,7 @@ class Plugin:
             log,
             InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
             find_nodes if configuration.compat_with_cpu_manager else no_nodes,
+            find_numa_node if configuration.numa_hints else no_numa_node,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
         rules = Rules(
@@ -77,7 +79,15 @@ class Plugin:
             configuration.kubelet_dir,
             configuration.resource_name,
             owner,
-            lambda: Servicer(self._inventory, rules, injection, self._loads.fresh, self._metrics, log),
+            lambda: Servicer(
+                self._inventory,
+                rules,
+                injection,
+                self._loads.fresh,
+                configuration.allocation_policy,
+                self._metrics,
+                log,
+            ),
             self._metrics,
             log,
         )

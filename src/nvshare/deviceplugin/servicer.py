@@ -14,7 +14,7 @@ from nvshare.deviceplugin.allocation import Allocation, Injection, allocate
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.preference import Load, prefer
+from nvshare.deviceplugin.preference import AllocationPolicy, Load, prefer
 from nvshare.deviceplugin.requests import Fault, RequestError, Rules
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginServicer
@@ -65,6 +65,7 @@ class Servicer(DevicePluginServicer):
         rules: Rules,
         injection: Injection,
         loads: Callable[[], Mapping[str, Load] | None],
+        policy: AllocationPolicy,
         metrics: Metrics,
         log: Log,
     ) -> None:
@@ -72,6 +73,7 @@ class Servicer(DevicePluginServicer):
         self._rules = rules
         self._injection = injection
         self._loads = loads
+        self._policy = policy
         self._metrics = metrics
         self._log = log
         self._ended = asyncio.Event()
@@ -123,6 +125,7 @@ class Servicer(DevicePluginServicer):
                         container.must_include_deviceIDs,
                         container.allocation_size,
                         loads,
+                        self._policy,
                     )
                 except RequestError as error:
                     await self._refuse("GetPreferredAllocation", error, context)
@@ -173,7 +176,13 @@ def listing(snapshot: Snapshot) -> api.ListAndWatchResponse:
     """The whole snapshot, as kubelet wants to see it."""
     return api.ListAndWatchResponse(
         devices=[
-            api.Device(ID=device.id, health=HEALTHY if offer.problem is None else UNHEALTHY)
+            api.Device(
+                ID=device.id,
+                health=HEALTHY if offer.problem is None else UNHEALTHY,
+                topology=None
+                if offer.numa_node is None
+                else api.TopologyInfo(nodes=[api.NUMANode(ID=offer.numa_node)]),
+            )
             for offer in snapshot.offers
             for device in offer.devices()
         ]

@@ -48,6 +48,7 @@ async def _run(
         include=configuration.include,
         exclude=configuration.exclude,
         configured=tuple(configuration.virtual_devices_per_gpu),
+        mig=configuration.mig_strategy,
     )
     owner = environment.get("HOSTNAME") or f"pid {os.getpid()}"
     await Plugin(configuration, selection, library, Nvml, owner, log, lines).run()
