@@ -1,7 +1,8 @@
-"""A kubelet, and instances of the plugin beside it."""
+"""A kubelet, and instances of the plugin beside it, in tasks of the test or as processes."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from nvshare.deviceplugin.lifecycle import Timing
+from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.instances import QUICK, Instance
+from tests.deviceplugin.process import GPUS, Node, PluginProcess
 
 
 @pytest.fixture
@@ -44,3 +47,32 @@ async def begin(folder: Path) -> AsyncIterator[Callable[..., Instance]]:
 @pytest.fixture
 async def instance(begin: Callable[..., Instance]) -> Instance:
     return begin()
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with tempfile.TemporaryDirectory(prefix="node-") as root:
+        made = Node(Path(root))
+        made.create()
+        yield made
+
+
+@pytest.fixture
+def surroundings(libraries: Libraries) -> dict[str, str]:
+    """A process's environment on a node whose GPUs are named and that has no NVML."""
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE_ROOT), "NVIDIA_VISIBLE_DEVICES": GPUS}
+
+
+@pytest.fixture
+def start(node: Node, surroundings: dict[str, str]) -> Iterator[Callable[..., PluginProcess]]:
+    """Starts the command on the node; all end with the test, however that ends."""
+    started: list[PluginProcess] = []
+
+    def begin(*options: str, **variables: str) -> PluginProcess:
+        started.append(PluginProcess(node, surroundings | variables, *options))
+        return started[-1]
+
+    yield begin
+    for plugin in started:
+        if plugin.process.poll() is None:
+            plugin.kill()

@@ -53,7 +53,7 @@ class Instance:
         )
         self.task = asyncio.create_task(self.lifecycle.run())
 
-    def new_servicer(self) -> Servicer:
+    async def new_servicer(self) -> Servicer:
         injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
         servicer = Servicer(
             self.inventory,

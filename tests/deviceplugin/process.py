@@ -17,6 +17,8 @@ from typing import Any
 from nvshare.paths import RunDir
 from tests.polling import poll_until
 
+GPUS = "GPU-1a,GPU-1b"
+"""What the node's environment names."""
 COMMAND = [sys.executable, "-m", "nvshare.deviceplugin"]
 
 

@@ -59,24 +59,34 @@ def test_volume_mounts() -> None:
 
 
 def test_cdi_annotations() -> None:
-    """One annotation names the CDI devices; the runtime needs no variable."""
+    """One annotation names NVIDIA's CDI devices and ours; the runtime needs no variable for the GPUs."""
     injection = with_strategy(DeviceListStrategy.CDI_ANNOTATIONS)
     allocation = allocate(["GPU-a__1", "GPU-b__1"], SNAPSHOT, RULES, injection)
     ((key, value),) = allocation.annotations.items()
     assert key.startswith("cdi.k8s.io/nvshare-device-plugin_")
     assert len(key.partition("/")[2]) <= 63
-    assert value == "nvidia.com/gpu=GPU-b,nvidia.com/gpu=GPU-a"
+    assert value == "nvidia.com/gpu=GPU-b,nvidia.com/gpu=GPU-a,nvshare.com/gpu=GPU-b,nvshare.com/gpu=GPU-a"
     assert "NVIDIA_VISIBLE_DEVICES" not in allocation.environment
     assert allocation.environment["LD_PRELOAD"]
 
 
 def test_cdi_cri() -> None:
-    """The CDI devices by their qualified names, of the kind that was set."""
-    injection = replace(with_strategy(DeviceListStrategy.CDI_CRI), cdi_kind="example.com/accelerator")
+    """The CDI devices by their qualified names, of the kinds that were set."""
+    injection = replace(
+        with_strategy(DeviceListStrategy.CDI_CRI), cdi_kind="example.com/accelerator", cdi_own_kind="example.com/shared"
+    )
     allocation = allocate(["GPU-a__1"], SNAPSHOT, RULES, injection)
-    assert allocation.cdi_devices == ("example.com/accelerator=GPU-a",)
+    assert allocation.cdi_devices == ("example.com/accelerator=GPU-a", "example.com/shared=GPU-a")
     assert not allocation.annotations
     assert "NVIDIA_VISIBLE_DEVICES" not in allocation.environment
+
+
+@pytest.mark.parametrize("strategy", DeviceListStrategy)
+def test_the_library_comes_without_cdi(strategy: DeviceListStrategy) -> None:
+    """A runtime that knows no CDI must not start a container unshared: the answer itself has all of it, every way."""
+    allocation = allocate(["GPU-a__1"], SNAPSHOT, RULES, with_strategy(strategy))
+    assert allocation.environment["LD_PRELOAD"] == "/usr/lib/nvshare/libnvshare.so"
+    assert allocation.mounts[:2] == OWN_MOUNTS
 
 
 def test_several_strategies_together() -> None:

@@ -7,8 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,50 +15,19 @@ import pytest
 from nvshare import simgpu
 from nvshare.deviceplugin.configuration import Configuration
 from nvshare.paths import LIBRARY_NAME, NVIDIA_VISIBLE_DEVICES
-from tests.conftest import SOURCE_ROOT, Libraries
+from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
-from tests.deviceplugin.process import COMMAND, Node, PluginProcess
+from tests.deviceplugin.process import COMMAND, GPUS, Node, PluginProcess
 from tests.polling import until
 from tests.resident_memory import LIMIT_BYTES, keeping_bytecode
 
-GPUS = "GPU-1a,GPU-1b"
 ALL = 20
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
-    with tempfile.TemporaryDirectory(prefix="node-") as root:
-        made = Node(Path(root))
-        made.create()
-        yield made
-
-
-@pytest.fixture
-def surroundings(libraries: Libraries) -> dict[str, str]:
-    """A process's environment on a node whose GPUs are named and that has no NVML."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE_ROOT), "NVIDIA_VISIBLE_DEVICES": GPUS}
-
-
-@pytest.fixture
-async def kubelet(node: Node) -> AsyncIterator[FakeKubelet]:
-    fake = FakeKubelet(node.kubelet_dir)
-    await fake.start()
-    yield fake
-    await fake.stop()
-
-
-@pytest.fixture
-def start(node: Node, surroundings: dict[str, str]) -> Iterator[Callable[..., PluginProcess]]:
-    started: list[PluginProcess] = []
-
-    def begin(*options: str, **variables: str) -> PluginProcess:
-        started.append(PluginProcess(node, surroundings | variables, *options))
-        return started[-1]
-
-    yield begin
-    for plugin in started:
-        if plugin.process.poll() is None:
-            plugin.kill()
+def folder(node: Node) -> Path:
+    """Where the kubelet is: beside the node's other folders."""
+    return node.kubelet_dir
 
 
 def command(surroundings: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -119,6 +119,15 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
         ("allocation_policy: binpack", "allocation_policy: 'binpack' is wrong; allowed: spread or packed"),
         ("numa_hints: 1", "numa_hints: 1 is wrong; allowed: true or false"),
         ("mig_strategy: both", "mig_strategy: 'both' is wrong; allowed: none or single"),
+        (
+            "cdi_own_kind: gpu",
+            "cdi_own_kind: 'gpu' is wrong (not of that form); allowed: VENDOR/CLASS, as in",
+        ),
+        ("cdi_own_kind: nvidia.com/x", "cdi_own_kind: 'nvidia.com/x' is wrong (the runtime would confuse its devices "),
+        (
+            "cdi_kind: nvshare.com/gpu",
+            "cdi_kind: 'nvshare.com/gpu' is wrong (the kind of nvshare's own devices)",
+        ),
         ("cdi_spec_dir: cdi", "cdi_spec_dir: 'cdi' is wrong (not an absolute path without '..'); allowed: an absolute"),
         ("memory: disk", "memory: 'disk' is wrong; allowed: managed, native or swap"),
         ("on_missing: crash", "on_missing: 'crash' is wrong; allowed: run, wait or fail"),
@@ -152,7 +161,7 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
         ),
         (
             "virtul_devices: 3",
-            "unknown key 'virtul_devices' (did you mean virtual_devices?); allowed: allocation_policy, ",
+            "unknown key 'virtul_devices' (did you mean virtual_devices?); allowed: allocation",
         ),
         ("- 1", "[1] is no configuration; allowed: a mapping of allocation_policy, "),
     ],

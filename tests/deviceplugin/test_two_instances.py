@@ -39,6 +39,11 @@ class Admissions:
             await asyncio.sleep(0)
 
 
+async def noted(notes: list[tuple[bool, bool]], note: tuple[bool, bool]) -> None:
+    """Keeps what was so at that moment."""
+    notes.append(note)
+
+
 async def test_two_instances_overlap(kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]) -> None:
     """The newer one waits until the older one has ended, so that kubelet has the devices in the end."""
     await until(lambda: kubelet.healthy == 20, "all devices are known")
@@ -75,6 +80,20 @@ async def test_one_follows_the_other_without_a_gap(
     assert serving.lifecycle.ready
     await serving.stop()
     await until(lambda: kubelet.healthy == 0, "kubelet notices the end of the last one")
+
+
+async def test_who_serves(kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]) -> None:
+    """One at a time, for what only that one may write: not who waits, and not who was told to end and hands over."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    following = begin("pod-two")
+    await following.is_ready()
+    assert (instance.lifecycle.serves, following.lifecycle.serves) == (True, False)
+    before_second = []
+    kubelet.before_answer = lambda: noted(before_second, (instance.lifecycle.serves, following.lifecycle.serves))
+    await instance.stop()
+    await following.has_followed()
+    assert before_second[0] == (False, True)
+    assert (instance.lifecycle.serves, following.lifecycle.serves) == (False, True)
 
 
 async def test_the_end_of_one_that_followed_is_noticed(

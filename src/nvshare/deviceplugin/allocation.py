@@ -7,11 +7,12 @@ Folders are mounted, never files: the inode of a socket dies with the process th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from nvshare import cdi
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.requests import Rules, known_devices
 from nvshare.paths import (
@@ -30,7 +31,11 @@ _CDI_PLUGIN = "nvshare-device-plugin"
 
 
 class DeviceListStrategy(StrEnum):
-    """How the container runtime learns which GPUs the container gets; the names are those of NVIDIA's device plugin."""
+    """How the container runtime learns which GPUs the container gets; the names are those of NVIDIA's device plugin.
+
+    By CDI it learns of nvshare's own devices, too. They bring what the answer has anyway, for runtimes that know no
+    CDI. But the answer's variables give way to the pod's own, and its paths stay those of the version that gave it.
+    """
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"
@@ -65,6 +70,7 @@ class Injection:
     """On the host: the folder with the scheduler's client socket."""
     strategies: frozenset[DeviceListStrategy] = frozenset({DeviceListStrategy.ENVVAR})
     cdi_kind: str = "nvidia.com/gpu"
+    cdi_own_kind: str = cdi.KIND
     cdi_annotation_prefix: str = "cdi.k8s.io/"
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -96,6 +102,11 @@ def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: In
         cdi_devices=_cdi_names(uuids, injection) if DeviceListStrategy.CDI_CRI in injection.strategies else (),
         nodes=_nodes(uuids, snapshot, injection),
     )
+
+
+def uses_cdi(strategies: Collection[DeviceListStrategy]) -> bool:
+    """Whether an allocation names CDI devices: those of NVIDIA's, and ours, which must be described then."""
+    return DeviceListStrategy.CDI_CRI in strategies or DeviceListStrategy.CDI_ANNOTATIONS in strategies
 
 
 def reserved_environment() -> frozenset[str]:
@@ -145,4 +156,4 @@ def _annotations(uuids: Sequence[str], ids: Sequence[str], injection: Injection)
 
 
 def _cdi_names(uuids: Sequence[str], injection: Injection) -> tuple[str, ...]:
-    return tuple(f"{injection.cdi_kind}={uuid}" for uuid in uuids)
+    return tuple(cdi.device(kind, uuid) for kind in (injection.cdi_kind, injection.cdi_own_kind) for uuid in uuids)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Never
 
 import typer
 
-from nvshare import shim
+from nvshare import cdi, shim
 from nvshare.command_classes import Group
 from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import DeviceListStrategy
@@ -72,8 +72,9 @@ def serve(
         str | None,
         _option(f"How GPUs get into containers: one or more of {', '.join(DeviceListStrategy)} (envvar)."),
     ] = None,
-    cdi_kind: Annotated[str | None, _option("Kind of the CDI devices (nvidia.com/gpu).")] = None,
+    cdi_kind: Annotated[str | None, _option("Kind of NVIDIA's CDI devices (nvidia.com/gpu).")] = None,
     cdi_annotation_prefix: Annotated[str | None, _option("Prefix of CDI annotations (cdi.k8s.io/).")] = None,
+    cdi_own_kind: Annotated[str | None, _option(f"Kind of nvshare's own CDI devices ({cdi.KIND}).")] = None,
     cdi_spec_dir: Annotated[str | None, _option(f"Where nvshare's own CDI devices are described ({CDI_DIR}).")] = None,
     compat_with_cpu_manager: Annotated[
         bool | None, _option("Name device nodes, for kubelet's static CPU manager; needs a privileged plugin.")

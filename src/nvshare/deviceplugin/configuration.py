@@ -6,9 +6,20 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
+from nvshare import cdi
 from nvshare.deviceplugin.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
 from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
 from nvshare.deviceplugin.discovery import MigStrategy
@@ -67,6 +78,20 @@ def _not_empty(strategies: tuple[DeviceListStrategy, ...]) -> tuple[DeviceListSt
     if not strategies:
         raise _refuse("empty")
     return strategies
+
+
+def _own_kind(kind: str) -> str:
+    if not cdi.is_kind(kind):
+        raise _refuse("not of that form")
+    if kind.startswith("nvidia.com/"):
+        raise _refuse("the runtime would confuse its devices with NVIDIA's")
+    return kind
+
+
+def _foreign_kind(kind: str, info: ValidationInfo) -> str:
+    if kind == info.data.get("cdi_own_kind"):
+        raise _refuse("the kind of nvshare's own devices")
+    return kind
 
 
 def _free_container_path(path: Path) -> Path:
@@ -149,7 +174,10 @@ class Configuration(BaseModel):
         default=(DeviceListStrategy.ENVVAR,),
         description=f"one or more of {', '.join(DeviceListStrategy)}",
     )
-    cdi_kind: Annotated[StrictStr, _matches(_CDI_KIND)] = Field(
+    cdi_own_kind: Annotated[StrictStr, AfterValidator(_own_kind)] = Field(
+        default=cdi.KIND, description=f"VENDOR/CLASS, as in {cdi.KIND}, other than NVIDIA's"
+    )
+    cdi_kind: Annotated[StrictStr, _matches(_CDI_KIND), AfterValidator(_foreign_kind)] = Field(
         default="nvidia.com/gpu", description="VENDOR/CLASS, as in nvidia.com/gpu"
     )
     cdi_annotation_prefix: Annotated[StrictStr, _matches(_ANNOTATION_PREFIX)] = Field(

@@ -20,6 +20,9 @@ class HostProblems:
 
     library: str | None = None
     scheduler: str | None = None
+    cdi: str | None = None
+    described: frozenset[str] | None = None
+    """The GPUs whose CDI devices container runtimes find; None: they need not."""
 
 
 def check_folders(folders: Iterable[Path]) -> None:

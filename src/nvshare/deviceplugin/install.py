@@ -1,7 +1,6 @@
 """Puts libnvshare.so on the host, into a folder of its own version and content.
 
 A running pod has the folder of its version mounted and maps the file in it: neither is ever changed or removed here.
-The file appears whole or not at all (write a temporary one, fsync, rename, fsync the folder).
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvshare.deviceplugin.whole_files import is_unchanged, write_whole
 from nvshare.paths import LIBRARY_NAME
 
 
@@ -55,7 +54,7 @@ def install(library: Library, root: Path) -> tuple[Path, bool]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.parent.chmod(0o755)
-        _write_whole(target, library.content)
+        write_whole(target, library.content, 0o755)
     except OSError as error:
         _remove_if_empty(target.parent)
         raise InstallError(_explain(error, target, len(library.content))) from error
@@ -76,7 +75,7 @@ class Installation:
 
     def look(self) -> bool:
         """Installs it unless it is there; whether it had to be. May wait for the disk."""
-        if self._right is not None and _unchanged(self._right, self._file):
+        if self._right is not None and is_unchanged(self._right, self._file):
             return False
         try:
             _, new = install(self._library, self._root)
@@ -88,41 +87,6 @@ class Installation:
             # Removed again already: the next look installs it.
             new, self._right = False, None
         return new
-
-
-def _unchanged(before: os.stat_result, file: Path) -> bool:
-    try:
-        now = file.stat()
-    except OSError:
-        return False
-    # Whatever is written, cut or set changes this time as well.
-    return os.path.samestat(before, now) and before.st_ctime_ns == now.st_ctime_ns
-
-
-def _write_whole(target: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), 0o755)
-            os.fsync(file.fileno())
-        temporary.rename(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    # The names must survive a power cut as well: the file's in its folder, and the folder's in the root.
-    for folder in (target.parent, target.parent.parent):
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_if_empty(folder: Path) -> None:

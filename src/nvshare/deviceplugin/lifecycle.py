@@ -26,7 +26,7 @@ import hashlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -107,12 +107,15 @@ class Lifecycle:
         kubelet_dir: Path,
         resource_name: str,
         owner: str,
-        new_servicer: Callable[[], Servicer],
+        new_servicer: Callable[[], Awaitable[Servicer]],
         metrics: Metrics,
         log: Log,
         timing: Timing | None = None,
     ) -> None:
-        """``owner`` is how this instance is called in another one's log."""
+        """``owner`` is how this instance is called in another one's log.
+
+        ``new_servicer`` is awaited before kubelet is asked to come.
+        """
         self._dir = kubelet_dir
         self._resource_name = resource_name
         self._new_servicer = new_servicer
@@ -126,6 +129,7 @@ class Lifecycle:
         digest = hashlib.sha256(resource_name.encode()).hexdigest()[:8]
         self._socket_prefix = f"nvshare-{digest}-"
         self._another_serves = False
+        self._serves = False
         self.state = "starting"
 
     @property
@@ -136,6 +140,11 @@ class Lifecycle:
     def ready(self) -> bool:
         """Whether kubelet is watching our devices, or we are prepared to follow the instance that serves."""
         return self.state == "registered" or self._another_serves
+
+    @property
+    def serves(self) -> bool:
+        """Whether we are the one that answers kubelet: from before it hears of us until we are to stop."""
+        return self._serves and not self._stop.is_set()
 
     def stop(self) -> None:
         """Ends ``run`` soon, in order."""
@@ -170,7 +179,13 @@ class Lifecycle:
     async def run_once(self, no_stream: float) -> tuple[Ended, bool]:
         """One server from its start to its end; also whether kubelet ever watched it. Leaves no server behind."""
         kubelet = _identity(self.kubelet_socket)
-        servicer = self._new_servicer()
+        self._serves = True
+        try:
+            return await self._serve(await self._new_servicer(), kubelet, no_stream)
+        finally:
+            self._serves = False
+
+    async def _serve(self, servicer: Servicer, kubelet: _FileIdentity | None, no_stream: float) -> tuple[Ended, bool]:
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(servicer, server)
         sockets = self._new_sockets()

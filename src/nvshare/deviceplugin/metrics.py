@@ -43,7 +43,7 @@ class Metrics:
         )
         self._problem = Gauge(
             "nvshare_plugin_problem",
-            "1: this keeps the plugin from offering healthy devices: library, scheduler, gpu, nvml, kubelet.",
+            "1: this keeps the plugin from offering healthy devices: library, cdi, scheduler, gpu, nvml, kubelet.",
             ["kind"],
             registry=self.registry,
         )

@@ -111,8 +111,10 @@ class Monitor:
         if self._host.scheduler is None:
             self._scheduler_seen_at = now
         self._metrics.problem("library", self._host.library is not None)
+        self._metrics.problem("cdi", self._host.cdi is not None)
         self._metrics.problem("scheduler", self._host.scheduler is not None)
         self._log_topic("library", self._host.library, good="the library is on the host")
+        self._log_topic("cdi", self._host.cdi, good="the CDI devices are described")
         self._log_topic("scheduler", self._host.scheduler, good="the scheduler's socket is there")
         self._show_nvml()
         self._publish()
@@ -124,7 +126,8 @@ class Monitor:
             return ["NVML has not answered yet"]
         if not self._gpus:
             return []
-        return [problem for problem in (self._host.library, self._host.scheduler) if problem is not None]
+        problems = (self._host.library, self._host.cdi, self._host.scheduler)
+        return [problem for problem in problems if problem is not None]
 
     def notes(self) -> list[str]:
         """Which GPUs are unhealthy, and what is wrong with NVML."""
@@ -235,6 +238,10 @@ class Monitor:
         """Why the GPU's virtual devices are not to be given out; None when they are."""
         if self._host.library is not None:
             return self._host.library
+        if self._host.cdi is not None:
+            return self._host.cdi
+        if self._host.described is not None and uuid not in self._host.described:
+            return "container runtimes do not know its CDI device yet"
         # A container that comes now waits for the scheduler anyway: a short absence (its restart) takes nothing away.
         absent = time.monotonic() - self._scheduler_seen_at
         if self._host.scheduler is not None and absent >= self._configuration.scheduler_grace_seconds:

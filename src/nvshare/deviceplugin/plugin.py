@@ -9,7 +9,8 @@ from pathlib import Path
 
 from prometheus_client.exposition import generate_latest
 
-from nvshare.deviceplugin.allocation import Injection, Mount
+from nvshare.deviceplugin.allocation import Injection, Mount, uses_cdi
+from nvshare.deviceplugin.cdi_file import CdiFile
 from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.device_nodes import find_nodes, no_nodes
 from nvshare.deviceplugin.devices import Snapshot
@@ -58,11 +59,17 @@ class Plugin:
         self._inventory = Inventory()
         run_dir = RunDir(configuration.run_dir)
         library_dir = library.folder(configuration.library_dir)
+        self._client_socket = run_dir.client_socket
         self._installation = Installation(library, configuration.library_dir)
+        self._cdi = (
+            CdiFile(configuration.cdi_spec_dir, configuration.cdi_own_kind, library_dir, self._client_socket.parent)
+            if uses_cdi(configuration.device_list_strategy)
+            else None
+        )
         self._monitor = Monitor(
             configuration,
             selection,
-            lambda: HostProblems(self._installation.problem, socket_problem(run_dir.client_socket)),
+            self._host_problems,
             self._inventory,
             self._metrics,
             log,
@@ -71,23 +78,15 @@ class Plugin:
             find_numa_node if configuration.numa_hints else no_numa_node,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
-        rules = Rules(
+        self._rules = Rules(
             configuration.resource_name, configuration.require_distinct, configuration.fail_requests_greater_than_one
         )
-        injection = injection_of(configuration, library_dir, run_dir)
+        self._injection = injection_of(configuration, library_dir, run_dir)
         self._lifecycle = Lifecycle(
             configuration.kubelet_dir,
             configuration.resource_name,
             owner,
-            lambda: Servicer(
-                self._inventory,
-                rules,
-                injection,
-                self._loads.fresh,
-                configuration.allocation_policy,
-                self._metrics,
-                log,
-            ),
+            self._new_servicer,
             self._metrics,
             log,
         )
@@ -143,11 +142,30 @@ class Plugin:
             stop.cancel()
         await self._lifecycle.run()
 
+    async def _new_servicer(self) -> Servicer:
+        # Before kubelet can hand out names that no runtime knows.
+        await self._describe()
+        return Servicer(
+            self._inventory,
+            self._rules,
+            self._injection,
+            self._loads.fresh,
+            self._configuration.allocation_policy,
+            self._metrics,
+            self._log,
+        )
+
     async def _check(self) -> None:
         settings = self._configuration
+        folders = [settings.kubelet_dir, settings.library_dir, settings.run_dir]
+        if self._cdi is not None:
+            folders.append(settings.cdi_spec_dir)
         while True:
-            await asyncio.to_thread(check_folders, (settings.kubelet_dir, settings.library_dir, settings.run_dir))
+            await asyncio.to_thread(check_folders, folders)
             await asyncio.to_thread(self._install)
+            # Another instance's file is its own: that of one we wait for, and of one that follows us.
+            if self._lifecycle.serves:
+                await self._describe()
             self._monitor.check_host()
             if (reason := self._monitor.gave_up()) is not None:
                 self._log.error(reason)
@@ -159,6 +177,22 @@ class Plugin:
         """In a thread: a slow disk must keep nobody waiting."""
         if self._installation.look():
             self._log.info("the library was installed on the host")
+        if self._cdi is not None and not self._lifecycle.serves:
+            self._cdi.look_at_folder()
+
+    async def _describe(self) -> None:
+        if self._cdi is None:
+            return
+        # In a thread, as the library.
+        if await asyncio.to_thread(self._cdi.look, [offer.uuid for offer in self._inventory.snapshot.offers]):
+            self._log.info("CDI devices were described", folder=str(self._configuration.cdi_spec_dir))
+        self._monitor.check_host()
+
+    def _host_problems(self) -> HostProblems:
+        scheduler = socket_problem(self._client_socket)
+        if self._cdi is None:
+            return HostProblems(self._installation.problem, scheduler)
+        return HostProblems(self._installation.problem, scheduler, self._cdi.problem, self._cdi.described)
 
     def _stop(self, stopped: asyncio.Event, number: signal.Signals) -> None:
         self._log.info("stopping", signal=number.name)
@@ -189,6 +223,7 @@ def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDi
         client_dir=run_dir.client_socket.parent,
         strategies=frozenset(configuration.device_list_strategy),
         cdi_kind=configuration.cdi_kind,
+        cdi_own_kind=configuration.cdi_own_kind,
         cdi_annotation_prefix=configuration.cdi_annotation_prefix,
         environment=environment,
         mounts=tuple(
