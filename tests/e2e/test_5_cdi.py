@@ -40,10 +40,13 @@ def described(simulated: Node) -> Iterator[Node]:
 
 @pytest.mark.parametrize("strategy", ["cdi-cri", "cdi-annotations"])
 def test_devices_by_cdi(described: Node, strategy: str) -> None:
-    """A pod has its one GPU's driver and variables from the specification, beside nvshare's library: it is a client."""
+    """A pod has its one GPU's driver and variables from the specification, beside nvshare's device: it is a client.
+
+    That device's LD_PRELOAD replaces the pod's own.
+    """
     configure({"device_list_strategy": [strategy], "cdi_kind": KIND, "extra_mounts": [], "extra_env": {}})
     names = [f"{strategy}-{number}" for number in range(GPUS)]
-    apply(*(pod(name, computing_until_told()) for name in names))
+    apply(*(pod(name, computing_until_told(), environment={"LD_PRELOAD": "/no/such.so"}) for name in names))
     try:
         assert {running(name).device for name in names} == set(described.uuids())
         eventually("both are clients", lambda: _clients() == set(names), 20)
