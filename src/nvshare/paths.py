@@ -90,6 +90,11 @@ class RunDir:
         return self.root / "choices.json"
 
     @property
+    def node_config(self) -> Path:
+        """The value of the node's label that chooses the device plugin's settings; no file: it has no such label."""
+        return self.root / "node" / "config"
+
+    @property
     def log_file(self) -> Path:
         """What a scheduler says that ``nvshare-ctl run`` started in the background."""
         return self.root / "scheduler.log"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from typing import BinaryIO
 
 from nvshare.program import run_program, written_by_child
@@ -23,7 +24,7 @@ def _run() -> None:
     said = written_by_child(_read_command_line)
     from nvshare.deviceplugin.serving import serve
 
-    serve(NAME, pickle.loads(said), os.environ)
+    serve(NAME, pickle.loads(said), os.environ, sys.argv[1:])
 
 
 def _read_command_line(answer: BinaryIO) -> None:

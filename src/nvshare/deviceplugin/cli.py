@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +15,12 @@ from nvshare import cdi, shim
 from nvshare.command_classes import Group
 from nvshare.deviceplugin import sources
 from nvshare.deviceplugin.allocation import DeviceListStrategy
+from nvshare.deviceplugin.choice import SETTINGS, Choice, Settings
+from nvshare.deviceplugin.choosing import LABEL, choose
 from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.deviceplugin.install import InstallError, install, read_library
 from nvshare.log import LogFormat, LogLevel
-from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
+from nvshare.paths import CDI_DIR, KUBELET_DIR, RUN_DIR, SYSTEM_RUN_DIR, RunDir
 from nvshare.program import complain
 from nvshare.version import version
 
@@ -30,7 +34,7 @@ class Caller:
     """Whose command line it is: the typer context's ``obj``."""
 
     environment: Mapping[str, str]
-    tell: Callable[[Configuration], None]
+    tell: Callable[[Settings], None]
     """Takes the settings of a plugin that shall serve."""
 
 
@@ -61,6 +65,10 @@ def _print_version(wanted: bool) -> None:
 def serve(
     context: typer.Context,
     config: Annotated[Path | None, _option("YAML file with settings.")] = None,
+    config_dir: Annotated[
+        Path | None, _option(f"Folder of YAML files; the node's label {LABEL} names the one that counts, also later.")
+    ] = None,
+    config_default: Annotated[str | None, _option("The one that counts for nodes without that label.")] = None,
     resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
     kubelet_dir: Annotated[str | None, _option(f"kubelet's device plugin folder ({KUBELET_DIR}).")] = None,
     library_dir: Annotated[str | None, _option(f"Where the library is installed ({HOST_LIBRARY_DIR}).")] = None,
@@ -115,10 +123,10 @@ def serve(
     """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
     flags = {key: value for key, value in locals().items() if key in Configuration.model_fields}
     caller: Caller = context.obj
-    configuration = _configuration(flags, caller.environment, config)
+    settings = _settings(flags, caller.environment, config, config_dir, config_default)
     if context.invoked_subcommand is None:
-        caller.tell(configuration)
-    context.obj = configuration
+        caller.tell(settings)
+    context.obj = settings
 
 
 @app.command("install-library")
@@ -128,7 +136,7 @@ def install_library(
     library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
 ) -> None:
     """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
-    configuration: Configuration = context.obj
+    configuration: Configuration = context.obj.configuration
     try:
         library = read_library(source or shim.library_path(), version())
         target, new = install(library, library_dir or configuration.library_dir)
@@ -137,9 +145,26 @@ def install_library(
     print(f"{target} {'installed' if new else 'was already there'}")
 
 
-def _configuration(flags: dict[str, Any], environment: Mapping[str, str], config: Path | None) -> Configuration:
+@app.command(SETTINGS, hidden=True)
+def write_settings(context: typer.Context) -> None:
+    """Writes what the rest of the command line leads to, for a plugin that serves: it reads no settings itself."""
+    pickle.dump(context.obj, sys.stdout.buffer)
+
+
+def _settings(
+    flags: dict[str, Any],
+    environment: Mapping[str, str],
+    config: Path | None,
+    config_dir: Path | None,
+    config_default: str | None,
+) -> Settings:
     try:
-        return sources.load(flags, environment, config)
+        if config_dir is None and config_default is None:
+            return Settings(sources.load(flags, environment, config))
+        if config_dir is None or config_default is None or config is not None:
+            raise sources.ConfigurationError("--config-dir and --config-default go together, and without --config")
+        run_dir = RunDir(Path(flags["run_dir"] or environment.get(RUN_DIR) or SYSTEM_RUN_DIR))
+        return choose(Choice(config_dir, config_default, run_dir.node_config), flags, environment)
     except sources.ConfigurationError as error:
         _fail(str(error), USAGE_ERROR)
 

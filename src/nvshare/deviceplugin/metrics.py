@@ -43,8 +43,14 @@ class Metrics:
         )
         self._problem = Gauge(
             "nvshare_plugin_problem",
-            "1: this keeps the plugin from offering healthy devices: library, cdi, scheduler, gpu, nvml, kubelet.",
+            "1: something is wrong with this: library, cdi, scheduler, gpu, nvml, kubelet, configuration.",
             ["kind"],
+            registry=self.registry,
+        )
+        self._configuration = Gauge(
+            "nvshare_plugin_configuration",
+            "1: the configuration of this name is in effect, where the node's label chooses.",
+            ["name"],
             registry=self.registry,
         )
         self._nvml = Gauge("nvshare_plugin_nvml_state", "1: so NVML is.", ["state"], registry=self.registry)
@@ -67,6 +73,12 @@ class Metrics:
         self.refusals = Counter(
             "nvshare_plugin_refused_requests", "Requests answered with an error.", ["method"], registry=self.registry
         )
+
+    def configuration(self, name: str, problem: str | None) -> None:
+        """Which configuration is in effect, and why the one that is chosen is not."""
+        self._configuration.clear()
+        self._configuration.labels(name).set(1)
+        self.problem("configuration", problem is not None)
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes over what is offered now."""

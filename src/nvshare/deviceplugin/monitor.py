@@ -69,7 +69,8 @@ class Monitor:
         self._host = HostProblems()
         self._scheduler_seen_at = time.monotonic()
         self._nvml_event_at: float | None = None
-        self._has_looked = False
+        self.has_looked = False
+        """Whether NVML has answered, whatever it said."""
         self._logged: dict[str, str | None] = {}
 
     def handle(self, event: NvmlEvent) -> None:
@@ -77,7 +78,7 @@ class Monitor:
         now = time.monotonic()
         waits = isinstance(event, NvmlAbsent) or event == Scanned(())
         self._nvml_event_at = None if waits else now
-        self._has_looked = True
+        self.has_looked = True
         match event:
             case NvmlAsked():
                 return
@@ -121,7 +122,7 @@ class Monitor:
 
     def problems(self) -> list[str]:
         """What the node lacks. A node without GPUs lacks nothing: there is nothing to offer."""
-        if not self._has_looked:
+        if not self.has_looked:
             # In a rollout the former instance ends when this one is ready: not before this one can follow it.
             return ["NVML has not answered yet"]
         if not self._gpus:

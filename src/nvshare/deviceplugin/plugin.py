@@ -1,13 +1,10 @@
-"""The whole plugin: its parts are made, connected and run until a signal stops them."""
+"""The plugin: its parts are made, connected and run."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
-
-from prometheus_client.exposition import generate_latest
 
 from nvshare.deviceplugin.allocation import Injection, Mount, uses_cdi
 from nvshare.deviceplugin.cdi_file import CdiFile
@@ -26,7 +23,6 @@ from nvshare.deviceplugin.numa import find_numa_node, no_numa_node
 from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
 from nvshare.deviceplugin.requests import Rules
 from nvshare.deviceplugin.servicer import Servicer
-from nvshare.http import HttpServer
 from nvshare.log import Log, LogLines
 from nvshare.nvml_state import InitErrors
 from nvshare.paths import MEMORY, ON_MISSING, RunDir
@@ -40,7 +36,7 @@ class NvmlMissingError(Exception):
 
 
 class Plugin:
-    """One run of the plugin."""
+    """The plugin with one configuration."""
 
     def __init__(
         self,
@@ -55,7 +51,7 @@ class Plugin:
         """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
         self._configuration = configuration
         self._log = log
-        self._metrics = Metrics(lambda: lines.dropped)
+        self.metrics = Metrics(lambda: lines.dropped)
         self._inventory = Inventory()
         run_dir = RunDir(configuration.run_dir)
         library_dir = library.folder(configuration.library_dir)
@@ -71,7 +67,7 @@ class Plugin:
             selection,
             self._host_problems,
             self._inventory,
-            self._metrics,
+            self.metrics,
             log,
             InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
             find_nodes if configuration.compat_with_cpu_manager else no_nodes,
@@ -87,29 +83,29 @@ class Plugin:
             configuration.resource_name,
             owner,
             self._new_servicer,
-            self._metrics,
+            self.metrics,
             log,
         )
         self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
         self._nvml = NvmlThread(open_nvml, self._post)
 
-    async def run(self) -> None:
-        """Runs until SIGTERM or SIGINT.
+    @property
+    def can_follow(self) -> bool:
+        """Whether another instance may end for it: it knows the GPUs, and kubelet has its devices or is about to."""
+        return self._monitor.has_looked and (not self._inventory.snapshot.offers or self._lifecycle.ready)
 
-        Raises AddressError when the metrics address can't be used; DeadFolderError and NvmlMissingError when only a new
-        container helps.
-        """
-        server = HttpServer(
-            self._configuration.metrics_address,
-            lambda: asyncio.to_thread(generate_latest, self._metrics.registry),
-            self._unready,
-            self._monitor.notes,
-        )
-        await server.start()
-        stopped = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._stop, stopped, number)
-        self._log.info("started", resource=self._configuration.resource_name, metrics_port=server.port)
+    def notes(self) -> list[str]:
+        """What is wrong and does not make it unready."""
+        return self._monitor.notes()
+
+    def stop(self) -> None:
+        """Ends ``run`` soon, in order; another instance that waits follows."""
+        self._stopped.set()
+        self._lifecycle.stop()
+
+    async def run(self) -> None:
+        """Runs until ``stop``; raises DeadFolderError and NvmlMissingError when only a new container helps."""
         # Before anything is offered: no pod is to get devices and no library.
         await asyncio.to_thread(self._install)
         self._monitor.check_host()
@@ -117,7 +113,7 @@ class Plugin:
         background = [asyncio.create_task(self._check())]
         if self._configuration.weigh_by_load:
             background.append(asyncio.create_task(self._loads.run()))
-        main = asyncio.create_task(self._serve(stopped))
+        main = asyncio.create_task(self._serve())
         try:
             # The first ends when we are to stop, the second when only a new container helps: anything else is a bug.
             done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,13 +124,11 @@ class Plugin:
                 task.cancel()
             await asyncio.gather(main, *background, return_exceptions=True)
             await asyncio.to_thread(self._nvml.stop, _NVML_STOP_SECONDS)
-            server.stop()
-            self._log.info("stopped")
 
-    async def _serve(self, stopped: asyncio.Event) -> None:
+    async def _serve(self) -> None:
         """Registers as soon as there is a GPU."""
         first = asyncio.create_task(self._inventory.newer_than(Snapshot()))
-        stop = asyncio.create_task(stopped.wait())
+        stop = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({first, stop}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -151,7 +145,7 @@ class Plugin:
             self._injection,
             self._loads.fresh,
             self._configuration.allocation_policy,
-            self._metrics,
+            self.metrics,
             self._log,
         )
 
@@ -170,7 +164,7 @@ class Plugin:
             if (reason := self._monitor.gave_up()) is not None:
                 self._log.error(reason)
                 raise NvmlMissingError
-            self._metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
+            self.metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
             await asyncio.sleep(_CHECK_SECONDS)
 
     def _install(self) -> None:
@@ -194,17 +188,13 @@ class Plugin:
             return HostProblems(self._installation.problem, scheduler)
         return HostProblems(self._installation.problem, scheduler, self._cdi.problem, self._cdi.described)
 
-    def _stop(self, stopped: asyncio.Event, number: signal.Signals) -> None:
-        self._log.info("stopping", signal=number.name)
-        stopped.set()
-        self._lifecycle.stop()
-
     def _post(self, event: NvmlEvent) -> None:
         """Hands an event of the NVML thread to the monitor; after the loop's end it is dropped."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._monitor.handle, event)
 
-    def _unready(self) -> list[str]:
+    def unready(self) -> list[str]:
+        """Why it is not ready; nothing when it is."""
         reasons = self._monitor.problems()
         if self._inventory.snapshot.offers and not self._lifecycle.ready:
             reasons.append(f"not registered with kubelet: {self._lifecycle.state}")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Never
 
 from nvshare import shim
 from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR
+from nvshare.deviceplugin.changeover import Changeover, UnreadableError
+from nvshare.deviceplugin.choice import SETTINGS, Settings
 from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.discovery import Selection
 from nvshare.deviceplugin.host import DeadFolderError
@@ -22,16 +26,22 @@ from nvshare.paths import NVIDIA_VISIBLE_DEVICES
 from nvshare.program import complain
 from nvshare.version import version
 
+_READ_SECONDS = 60.0
 
-def serve(name: str, configuration: Configuration, environment: Mapping[str, str]) -> None:
-    """Returns when the plugin was told to end; a program of this name that can't serve says why and exits."""
+
+def serve(name: str, settings: Settings, environment: Mapping[str, str], command_line: Sequence[str]) -> None:
+    """Returns when the plugin was told to end; a program of this name that can't serve says why and exits.
+
+    ``command_line`` is what led to these settings, without the program.
+    """
+    configuration = settings.configuration
     try:
         library = read_library(shim.library_path(), version())
     except (InstallError, FileNotFoundError) as error:
         _fail(name, error)
     try:
         with opened_log(configuration.log_format, configuration.log_level, sys.stderr) as (log, lines):
-            asyncio.run(_run(configuration, environment, library, log, lines))
+            asyncio.run(_run(settings, environment, command_line, library, log, lines))
     except NvmlMissingError as error:
         # The log has said it.
         raise SystemExit(1) from error
@@ -40,18 +50,41 @@ def serve(name: str, configuration: Configuration, environment: Mapping[str, str
 
 
 async def _run(
-    configuration: Configuration, environment: Mapping[str, str], library: Library, log: Log, lines: LogLines
+    settings: Settings,
+    environment: Mapping[str, str],
+    command_line: Sequence[str],
+    library: Library,
+    log: Log,
+    lines: LogLines,
 ) -> None:
-    selection = Selection(
-        visible=environment.get(NVIDIA_VISIBLE_DEVICES),
-        mounted=_mounted(),
-        include=configuration.include,
-        exclude=configuration.exclude,
-        configured=tuple(configuration.virtual_devices_per_gpu),
-        mig=configuration.mig_strategy,
-    )
     owner = environment.get("HOSTNAME") or f"pid {os.getpid()}"
-    await Plugin(configuration, selection, library, Nvml, owner, log, lines).run()
+
+    def new_plugin(configuration: Configuration) -> Plugin:
+        selection = Selection(
+            visible=environment.get(NVIDIA_VISIBLE_DEVICES),
+            mounted=_mounted(),
+            include=configuration.include,
+            exclude=configuration.exclude,
+            configured=tuple(configuration.virtual_devices_per_gpu),
+            mig=configuration.mig_strategy,
+        )
+        return Plugin(configuration, selection, library, Nvml, owner, log, lines)
+
+    await Changeover(settings, new_plugin, lambda: _read_again(command_line, environment), log).run()
+
+
+def _read_again(command_line: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """The settings that the command line leads to now; raises UnreadableError."""
+    command = [sys.executable, "-m", "nvshare.deviceplugin", *command_line, SETTINGS]
+    try:
+        child = subprocess.run(command, env=environment, capture_output=True, timeout=_READ_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnreadableError(f"the settings can't be read: {error}") from error
+    if child.returncode != 0:
+        said = "; ".join(child.stderr.decode(errors="replace").splitlines())
+        raise UnreadableError(f"the settings can't be read: {said or f'exit status {child.returncode}'}")
+    settings: Settings = pickle.loads(child.stdout)
+    return settings
 
 
 def _mounted() -> tuple[str, ...]:

@@ -1,0 +1,172 @@
+"""The program as long as it runs: its probes, its signals, and one plugin after the other as its settings change.
+
+A plugin with new settings follows the former one as an instance in another container would (lifecycle.py): kubelet has
+devices at every moment. Settings are read by a child process, since what that takes would stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client.exposition import generate_latest
+
+from nvshare.deviceplugin.choice import Settings
+from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.plugin import Plugin
+from nvshare.http import HttpServer
+from nvshare.log import Log
+
+_LOOK_SECONDS = 1.0
+_READY_SECONDS = 0.05
+"""Between two looks whether a plugin is ready to follow."""
+_FIXED = ("metrics_address", "log_format", "log_level")
+"""Settings of the process, not of its plugin."""
+
+
+class UnreadableError(Exception):
+    """The settings can't be read; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A plugin and the task that it runs in."""
+
+    plugin: Plugin
+    task: asyncio.Task[None]
+
+    async def end(self) -> None:
+        """Tells it to stop, and waits for that; raises what it ended with."""
+        self.plugin.stop()
+        await self.task
+
+
+class Changeover:
+    """One run of the program."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        new_plugin: Callable[[Configuration], Plugin],
+        read_settings: Callable[[], Settings],
+        log: Log,
+    ) -> None:
+        """``read_settings`` is called in a thread; it raises UnreadableError. Needs a running event loop."""
+        self._settings = settings
+        self._new_plugin = new_plugin
+        self._read_settings = read_settings
+        self._log = log
+        self._problem = settings.problem
+        self._seen = None if settings.choice is None else settings.choice.look()
+        self._stopped = asyncio.Event()
+        self._plugin = new_plugin(settings.configuration)
+
+    async def run(self) -> None:
+        """Runs until SIGTERM or SIGINT.
+
+        Raises AddressError when the metrics address can't be used, and what the plugin raises.
+        """
+        server = HttpServer(
+            self._settings.configuration.metrics_address,
+            lambda: asyncio.to_thread(generate_latest, self._plugin.metrics.registry),
+            lambda: self._plugin.unready(),
+            self._notes,
+        )
+        await server.start()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+        self._log.info("started", resource=self._settings.configuration.resource_name, metrics_port=server.port)
+        if self._problem is not None:
+            self._log.warning(self._words())
+        try:
+            await self._run_plugins()
+        finally:
+            server.stop()
+            self._log.info("stopped")
+
+    async def _run_plugins(self) -> None:
+        running: _Running | None = self._start(self._plugin)
+        while running is not None:
+            self._show()
+            if await self._ended(running, _LOOK_SECONDS):
+                return
+            settings = await self._changed()
+            if settings is not None:
+                running = await self._change(running, settings)
+
+    def _start(self, plugin: Plugin) -> _Running:
+        return _Running(plugin, asyncio.create_task(plugin.run()))
+
+    async def _ended(self, running: _Running, seconds: float) -> bool:
+        """Waits for this time, or until the plugin has ended because we are to stop; raises what else it ended with."""
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({running.task, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if self._stopped.is_set():
+            await running.end()
+        elif running.task.done():
+            running.task.result()
+        return self._stopped.is_set()
+
+    async def _changed(self) -> Settings | None:
+        """Settings other than the present ones; None: they are the same, or can't be used."""
+        choice = self._settings.choice
+        if choice is None or (seen := await asyncio.to_thread(choice.look)) == self._seen:
+            return None
+        self._seen = seen
+        try:
+            settings = await asyncio.to_thread(self._read_settings)
+            problem = settings.problem
+        except UnreadableError as error:
+            settings, problem = self._settings, str(error)
+        was, self._problem = self._problem, problem
+        if problem is not None:
+            self._log.warning(self._words())
+            return None
+        if was is not None:
+            self._log.info("the node's label names a configuration that can be used")
+        if settings.configuration == self._settings.configuration:
+            self._settings = settings
+            return None
+        return settings
+
+    async def _change(self, former: _Running, settings: Settings) -> _Running | None:
+        """Has a plugin with these settings follow the former one; None: we are to stop, and both have ended."""
+        self._log.info("the settings have changed", configuration=settings.name)
+        for name in _FIXED:
+            if getattr(settings.configuration, name) != getattr(self._settings.configuration, name):
+                self._log.warning("this takes effect when the program is started anew", setting=name)
+        following = self._start(self._new_plugin(settings.configuration))
+        while not following.plugin.can_follow:
+            if following.task.done():
+                following.task.result()
+            chosen_again = settings.choice is not None and await asyncio.to_thread(settings.choice.look) != self._seen
+            if chosen_again or self._stopped.is_set():
+                # Before the former one: that waits for whoever is about to follow.
+                await following.end()
+            if await self._ended(former, _READY_SECONDS):
+                return None
+            if chosen_again:
+                return former
+        self._settings, self._plugin = settings, following.plugin
+        await former.end()
+        return following
+
+    def _show(self) -> None:
+        if self._settings.name is not None:
+            self._plugin.metrics.configuration(self._settings.name, self._problem)
+
+    def _words(self) -> str:
+        return f"{self._problem}; configuration {self._settings.name!r} stays in effect"
+
+    def _notes(self) -> list[str]:
+        return self._plugin.notes() + ([] if self._problem is None else [self._words()])
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._log.info("stopping", signal=number.name)
+        self._stopped.set()
