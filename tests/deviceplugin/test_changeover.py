@@ -10,7 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from nvshare import simgpu
 from nvshare.deviceplugin.instance_lock import InstanceLock
+from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.instances import NEXT_LOCK
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
@@ -197,6 +199,48 @@ async def test_started_with_a_choice_that_cannot_be_used(
         assert "configuration 'default' stays in effect" in (await asyncio.to_thread(plugin.get, "/readyz"))[1]
         configurations.write(default="virtual_devices: 10", later="virtual_devices: 5")
         await until(lambda: len(kubelet.devices) == 10, "the label's configuration is in effect", timeout=30)
+
+
+async def test_settings_of_the_process(
+    node: Node, kubelet: FakeKubelet, start: Start, configurations: Configurations
+) -> None:
+    """Where the probes are and what the log is like stays; it is said, and what else changed is in effect."""
+    with node.scheduler_socket():
+        plugin = start(*configurations.options)
+        await until(lambda: kubelet.healthy == 20, "the devices are there", timeout=30)
+        configurations.write(default="virtual_devices: 3\nlog_level: debug\n")
+        await until(lambda: len(kubelet.devices) == 6, "the new content is in effect", timeout=30)
+        late = [line["setting"] for line in plugin.lines() if "started anew" in line["event"]]
+        assert late == ["log_level"]
+
+
+async def test_while_nvml_hangs(
+    node: Node, kubelet: FakeKubelet, start: Start, configurations: Configurations, libraries: Libraries
+) -> None:
+    """Nobody follows who does not know the GPUs: what ran stays; another choice counts at once, and a signal."""
+    simulated = node.root / "simgpu"
+    with node.scheduler_socket():
+        plugin = start(*configurations.options, NVIDIA_VISIBLE_DEVICES="all", **simgpu.environment(simulated, "1x1GiB"))
+        await until(lambda: kubelet.healthy == 10, "the default's devices are there", timeout=30)
+        (simulated / "nvml").write_text("hang\n")
+        configurations.label("few")
+        await until(lambda: changes(plugin) == 1, "the choice is seen", timeout=30)
+        configurations.label(None)
+        await until(lambda: plugin.said("the choice has changed again"), "so is the next one", timeout=30)
+        configurations.label("few")
+        await until(lambda: changes(plugin) == 2, "and the one after it", timeout=30)
+        assert len(kubelet.registrations) == 1
+        (simulated / "nvml").write_text("")
+        await until(lambda: kubelet.healthy == len(kubelet.devices) == 3, "its turn has come", timeout=30)
+        (simulated / "nvml").write_text("hang\n")
+        configurations.label(None)
+        await until(lambda: changes(plugin) == 3, "the choice is seen", timeout=30)
+        assert await asyncio.to_thread(plugin.terminate) == 0
+
+
+def changes(plugin: PluginProcess) -> int:
+    """How often it began to change its settings."""
+    return sum(line["event"] == "the settings have changed" for line in plugin.lines())
 
 
 async def test_a_waiting_instance_follows_its_choice(

@@ -152,6 +152,9 @@ class Changeover:
             if await self._ended(former, _READY_SECONDS):
                 return None
             if chosen_again:
+                self._log.info("the choice has changed again before these settings were in effect")
+                # It may change back until the next look.
+                self._seen = None
                 return former
         self._settings, self._plugin = settings, following.plugin
         await former.end()
