@@ -17,6 +17,7 @@ COMMANDS = [
     ["demo"],
     ["simulate"],
     ["library-path"],
+    ["cdi"],
 ]
 
 

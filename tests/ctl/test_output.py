@@ -28,6 +28,7 @@ COMMANDS = [
     ["set", "quantum", "3"],
     ["set", "policy", "auto"],
     ["library-path"],
+    ["cdi"],
     ["--version"],
     ["status", "--help"],
 ]

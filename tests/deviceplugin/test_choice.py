@@ -50,12 +50,13 @@ def test_flags_win_over_each(choice: Choice) -> None:
     ("value", "reason"),
     [
         ("none-such", "has no configuration 'none-such'; here are: bare, broken, default, few"),
-        ("../few", "has no configuration '../few'"),
+        ("../outside", "has no configuration '../outside'"),
         ("broken", "broken.yaml: virtual_devices: 0 is wrong; allowed: an integer from 1 to 1000"),
     ],
 )
 def test_a_label_that_leads_nowhere(choice: Choice, value: str, reason: str) -> None:
     """The default counts, and it is said what the label says, in one line, and what is wrong with that."""
+    (choice.folder.parent / "outside.yaml").write_text("virtual_devices: 1")
     (choice.folder / "broken.yaml").write_text("virtual_devices: 0\nwhat: 1\n")
     label(choice, value)
     settings = choose(choice, {}, {})

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import demo, library_path, run, set_command, simulate, status, timeline
+from nvshare.ctl import cdi, demo, library_path, run, set_command, simulate, status, timeline
 from nvshare.version import version
 
 _HELP = """
@@ -60,4 +60,5 @@ def build() -> typer.Typer:
         simulate.simulate
     )
     commands.command("library-path", help=library_path.HELP)(library_path.library_path)
+    commands.command("cdi", help=cdi.HELP)(cdi.print_specification)
     return commands
