@@ -187,6 +187,23 @@ def problem(plugin: PluginProcess) -> list[str]:
     return [line.split()[1] for line in metrics.splitlines() if 'problem{kind="configuration"}' in line]
 
 
+async def test_a_default_that_breaks(
+    node: Node, kubelet: FakeKubelet, start: Start, configurations: Configurations
+) -> None:
+    """While it runs that is no reason to end: what ran stays, and it is said, until the file is right again."""
+    with node.scheduler_socket():
+        plugin = start(*configurations.options)
+        await until(lambda: kubelet.healthy == 20, "the default's devices are there", timeout=30)
+        configurations.write(default="virtual_devices: 0")
+        await until(lambda: problem(plugin) == ["1.0"], "the metric shows it", timeout=30)
+        assert plugin.said("the settings can't be read: nvshare-device-plugin: ")
+        assert plugin.said("virtual_devices: 0 is wrong")
+        assert kubelet.healthy == 20
+        configurations.write(default="virtual_devices: 10")
+        await until(lambda: problem(plugin) == ["0.0"], "all is well", timeout=30)
+        assert (kubelet.healthy, len(kubelet.registrations)) == (20, 1)
+
+
 async def test_started_with_a_choice_that_cannot_be_used(
     node: Node, kubelet: FakeKubelet, start: Start, configurations: Configurations
 ) -> None:
