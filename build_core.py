@@ -15,6 +15,7 @@ CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
     "protocol/gang.h",
+    "protocol/report.h",
     f"{CSRC}/process/on_missing.h",
     f"{CSRC}/process/digest.h",
     f"{CSRC}/client/lock_types.h",

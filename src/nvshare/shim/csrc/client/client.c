@@ -17,6 +17,7 @@
 #include "client/lock_state.h"
 #include "client/lock_words.h"
 #include "client/messages.h"
+#include "client/report_lock.h"
 #include "gate/device.h"
 #include "gate/gang_page.h"
 #include "gate/gate.h"
@@ -266,6 +267,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	nvs_report_lock(client->device, state, lock);
 	nvs_memory_follow(&client->memory, state);
 	nvs_progress_follow(&client->progress, state);
 	nvs_gang_follow(client->device, state);

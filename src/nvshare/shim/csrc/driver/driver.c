@@ -139,6 +139,14 @@ const struct nvs_hook *nvs_hook_named(const char *name)
 	return NULL;
 }
 
+const char *nvs_hook_name(const void *replacement)
+{
+	for (size_t i = 0; i < HOOK_COUNT; i++)
+		if (hooks[i].replacement == replacement)
+			return hooks[i].name;
+	return NULL;
+}
+
 void *nvs_hook_real(const struct nvs_hook *hook)
 {
 	nvs_driver_load();

@@ -72,6 +72,8 @@ bool nvs_driver_redirect(void);
 void nvs_keep_in_memory(const char *soname);
 /* The hook of that name; NULL: not hooked. */
 const struct nvs_hook *nvs_hook_named(const char *name);
+/* The name of the hook at `replacement`; NULL: there is none. */
+const char *nvs_hook_name(const void *replacement);
 /* The driver's function behind a hook; NULL: no driver is loaded, or it has none. */
 void *nvs_hook_real(const struct nvs_hook *hook);
 /* What replaces the driver's function at `real`; NULL: nothing does. */

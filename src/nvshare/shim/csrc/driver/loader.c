@@ -42,6 +42,7 @@
 #include "driver/nvml.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
+#include "driver/uses.h"
 #include "driver/watch.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -240,10 +241,14 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 		errno = saved;
 		return answer;
 	}
-	if (!hook || !real)
+	if (!hook || !real) {
+		nvs_uses_unhooked(name);
+		errno = saved;
 		return answer;
+	}
 	if (handle == RTLD_NEXT) {
 		answer.answered = answer_next(hook, caller, real, &answer.value);
+		nvs_uses_named(hook, answer.answered ? answer.value : NULL);
 		errno = saved;
 		return answer;
 	}
@@ -255,6 +260,7 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	replacement = answer.value ? nvs_hook_at(answer.value) : NULL;
 	if (replacement)
 		answer.value = replacement;
+	nvs_uses_named(hook, answer.value);
 	errno = saved;
 	return answer;
 }

@@ -12,7 +12,9 @@
 #include "driver/driver.h"
 #include "driver/nccl.h"
 #include "driver/symbols.h"
+#include "driver/uses.h"
 #include "process/notices.h"
+#include "process/report.h"
 
 _Atomic int nvs_watching;
 
@@ -22,10 +24,15 @@ static _Atomic uint64_t looked_at;
 
 static bool look_for_driver(void)
 {
+	struct nvs_report *report;
+
 	if (!nvs_driver_redirect())
 		return false;
 	if (atomic_load(&incomplete))
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
+	report = nvs_report();
+	if (report)
+		report->deep = 1;
 	return true;
 }
 
@@ -51,6 +58,7 @@ void nvs_watch_look(void)
 	uint64_t added;
 	int saved = errno;
 
+	nvs_uses_look();
 	if (!atomic_load_explicit(&nvs_watching, memory_order_relaxed))
 		return;
 	added = nvs_objects_added();

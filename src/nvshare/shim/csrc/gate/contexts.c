@@ -212,6 +212,7 @@ struct nvs_context *nvs_context_ending(CUcontext context)
 
 	pthread_mutex_lock(&lock);
 	entry = context ? find(context) : NULL;
+	nvs_marks_report(entry ? nvs_device_known(entry->ordinal) : NULL);
 	return begin_ending(entry ? entry : &unseen);
 }
 
@@ -221,6 +222,7 @@ struct nvs_context *nvs_context_primary_ending(int ordinal)
 
 	pthread_mutex_lock(&lock);
 	entry = find_primary(ordinal);
+	nvs_marks_report(nvs_device_known(ordinal));
 	return begin_ending(entry ? entry : &unseen);
 }
 

@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "driver/nvml.h"
 #include "driver/watch.h"
+#include "process/report.h"
 #include "process/thread.h"
 
 #define CONTENDED_NS 60000000000u /* how long after the last sign of others */
@@ -66,6 +67,16 @@ static void publish(const struct nvs_device *filled)
 	atomic_store_explicit(&ready, before | bit, memory_order_release);
 }
 
+static void report(const struct nvs_device *device)
+{
+	struct nvs_report_device *reported = nvs_report_device(device->ordinal);
+
+	if (!reported)
+		return;
+	memcpy(reported->uuid, device->uuid, sizeof(reported->uuid));
+	__atomic_fetch_or(&reported->flags, NVS_REPORT_USED, __ATOMIC_RELAXED);
+}
+
 struct nvs_device *nvs_device_use(int ordinal)
 {
 	struct nvs_device filled = { .ordinal = ordinal };
@@ -90,6 +101,7 @@ struct nvs_device *nvs_device_use(int ordinal)
 		publish(&filled);
 	pthread_mutex_unlock(&use_lock);
 	nvs_cancel_on();
+	report(&filled);
 	errno = saved;
 	return nvs_device_known(ordinal);
 }

@@ -26,6 +26,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "process/report.h"
+
 __thread struct nvs_mark *nvs_mark_mine
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 _Atomic bool nvs_marks_fenced;
@@ -163,6 +165,14 @@ uint64_t nvs_marks_submissions(const struct nvs_device *device)
 		sum += atomic_load_explicit(&mark->by_device[device->ordinal].submissions,
 					    memory_order_relaxed);
 	return sum;
+}
+
+void nvs_marks_report(const struct nvs_device *device)
+{
+	struct nvs_report_device *report = device ? nvs_report_device(device->ordinal) : NULL;
+
+	if (report)
+		report->submissions = nvs_marks_submissions(device);
 }
 
 void nvs_marks_forked(void)

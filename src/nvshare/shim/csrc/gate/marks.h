@@ -88,6 +88,8 @@ bool nvs_marks_set(const struct nvs_device *device);
 void nvs_marks_wait_looks(void);
 /* Submissions to the device so far, on all threads; only its changes mean something. */
 uint64_t nvs_marks_submissions(const struct nvs_device *device);
+/* Puts that number into the report (process/report.h). NULL: no device. */
+void nvs_marks_report(const struct nvs_device *device);
 /* In a forked child: the other threads are gone. */
 void nvs_marks_forked(void);
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuGetProcAddress, in both of its forms: the driver decides which function a name, a version and
- * flags mean, and whether it has it; its answer is replaced by address. No state.
+ * flags mean, and whether it has it; its answer is replaced by address. And cuGetExportTable, which
+ * is only seen: the tables that it gives hold functions without names. No state.
  */
 #include "driver/driver.h"
+#include "driver/uses.h"
 
-static CUresult replace(CUresult result, void **function)
+static CUresult replace(CUresult result, const char *name, void **function)
 {
 	void *replacement =
 		result == CUDA_SUCCESS && function && *function ? nvs_hook_at(*function) : NULL;
 
+	nvs_uses_look();
+	if (result == CUDA_SUCCESS && function && *function)
+		nvs_uses_asked(name, replacement);
 	if (replacement)
 		*function = replacement;
 	return result;
@@ -17,12 +22,22 @@ static CUresult replace(CUresult result, void **function)
 
 NVS_HOOK(cuGetProcAddress, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags)
 {
-	return replace(NVS_CALL(cuGetProcAddress, symbol, pfn, driverVersion, flags), pfn);
+	return replace(NVS_CALL(cuGetProcAddress, symbol, pfn, driverVersion, flags), symbol, pfn);
 }
 
 NVS_HOOK(cuGetProcAddress_v2, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
 	 CUdriverProcAddressQueryResult *symbolFound)
 {
 	return replace(
-		NVS_CALL(cuGetProcAddress_v2, symbol, pfn, driverVersion, flags, symbolFound), pfn);
+		NVS_CALL(cuGetProcAddress_v2, symbol, pfn, driverVersion, flags, symbolFound),
+		symbol, pfn);
+}
+
+NVS_HOOK(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	CUresult result = NVS_CALL(cuGetExportTable, ppExportTable, pExportTableId);
+
+	if (result == CUDA_SUCCESS && pExportTableId)
+		nvs_uses_table(pExportTableId, __builtin_return_address(0));
+	return result;
 }

@@ -10,8 +10,10 @@
 #include <stdatomic.h>
 
 #include "gate/device.h"
+#include "gate/marks.h"
 #include "memory/limit.h"
 #include "memory/room.h"
+#include "process/report.h"
 
 struct sums {
 	pthread_mutex_t lock;
@@ -84,6 +86,9 @@ static void change(struct nvs_device *device, int64_t charged)
 	uint64_t before = atomic_load(&device->footprint_bytes);
 
 	atomic_store(&device->footprint_bytes, before + (uint64_t)charged);
+	nvs_marks_report(device);
+	if (!sums[device->ordinal].asks)
+		nvs_report_sums(device->ordinal, 0, before + (uint64_t)charged);
 }
 
 void nvs_footprint_commit(struct nvs_device *device, uint64_t reserved, int64_t charged)
@@ -110,6 +115,7 @@ void nvs_footprint_set_graphs(struct nvs_device *device, uint64_t bytes)
 	change(device, grown);
 	sum->graph_bytes = bytes;
 	pthread_mutex_unlock(&sum->lock);
+	nvs_report_bytes(device->ordinal, NVS_BYTES_GRAPHS, grown);
 	if (sum->asks && grown)
 		nvs_room_count_fixed(device, grown);
 	device->listener->footprint_changed(device);

@@ -20,6 +20,7 @@
 #include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
+#include "process/report.h"
 
 static const struct nvs_memory_backend *_Atomic backends[NVS_MAX_DEVICES]; /* NULL: not chosen */
 
@@ -107,19 +108,36 @@ void nvs_memory_release(struct nvs_device *device, uint64_t reserved)
 	nvs_footprint_commit(device, reserved, 0);
 }
 
+/* Why what the account has of one kind can't be moved. */
+static enum nvs_report_bytes reason_of(const struct nvs_entry *entry)
+{
+	switch (entry->kind) {
+	case NVS_ENTRY_ARRAY:
+	case NVS_ENTRY_MIPMAP:
+		return NVS_BYTES_ARRAYS;
+	case NVS_ENTRY_BLOCK:
+		return NVS_BYTES_HANDLES;
+	default:
+		return NVS_BYTES_OTHER;
+	}
+}
+
 void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved)
 {
 	/* Without host memory for its entry it stays charged for good, rather than never. */
 	nvs_account_add(entry);
+	nvs_report_bytes(entry->device, reason_of(entry), (int64_t)entry->bytes);
 	nvs_footprint_commit(nvs_device_known(entry->device), reserved, (int64_t)entry->bytes);
 }
 
 void nvs_memory_discharge(const struct nvs_entry *entry)
 {
-	if (entry->pool)
+	if (entry->pool) {
 		nvs_pool_discharge(entry);
-	else
-		nvs_footprint_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
+		return;
+	}
+	nvs_report_bytes(entry->device, reason_of(entry), -(int64_t)entry->bytes);
+	nvs_footprint_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
 }
 
 void nvs_memory_context_gone(CUcontext context)

@@ -12,6 +12,7 @@
 #include "gate/device.h"
 #include "gate/streams.h"
 #include "memory/footprint.h"
+#include "process/report.h"
 
 struct nvs_pool {
 	CUmemoryPool handle; /* NULL: destroyed */
@@ -123,6 +124,7 @@ void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_
 		pool->kept = kept;
 	change = recharge(pool);
 	pthread_mutex_unlock(&lock);
+	nvs_report_bytes(pool->device->ordinal, NVS_BYTES_POOLS, change);
 	/* In one step: what counted twice for a moment would be room that nobody has asked for. */
 	if (reserved_on == pool->device) {
 		nvs_footprint_commit(reserved_on, reserved, change);
@@ -144,6 +146,7 @@ void nvs_pool_discharge(const struct nvs_entry *entry)
 	change = recharge(pool);
 	drop_if_done(pool);
 	pthread_mutex_unlock(&lock);
+	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
 	nvs_footprint_commit(device, 0, change);
 }
 
@@ -162,8 +165,10 @@ void nvs_pool_changed(CUmemoryPool handle)
 		change = recharge(pool);
 	}
 	pthread_mutex_unlock(&lock);
-	if (device)
-		nvs_footprint_commit(device, 0, change);
+	if (!device)
+		return;
+	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
+	nvs_footprint_commit(device, 0, change);
 }
 
 void nvs_pool_destroyed(CUmemoryPool handle)
@@ -182,8 +187,10 @@ void nvs_pool_destroyed(CUmemoryPool handle)
 		drop_if_done(pool);
 	}
 	pthread_mutex_unlock(&lock);
-	if (device)
-		nvs_footprint_commit(device, 0, change);
+	if (!device)
+		return;
+	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
+	nvs_footprint_commit(device, 0, change);
 }
 
 void nvs_pools_forked(void)

@@ -15,6 +15,7 @@
 #include "memory/limit.h"
 #include "memory/room_lock.h"
 #include "process/log.h"
+#include "process/report.h"
 #include "process/thread.h"
 
 #define PATIENCE_NS 10000000000ull
@@ -166,6 +167,7 @@ bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes)
 
 void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
 {
+	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, -(int64_t)bytes);
 	nvs_room_count_fixed(device, -(int64_t)bytes);
 }
 
@@ -183,6 +185,7 @@ static void pin(struct nvs_device *device, int64_t bytes)
 
 	nvs_room_state_pin(&room->state, bytes);
 	nvs_room_unlock(device, room);
+	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, bytes);
 }
 
 void nvs_room_pin(struct nvs_device *device, uint64_t bytes)

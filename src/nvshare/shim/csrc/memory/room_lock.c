@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "gate/device.h"
+#include "gate/marks.h"
 #include "memory/limit.h"
+#include "process/report.h"
 #include "process/thread.h"
 
 static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
@@ -131,6 +133,8 @@ void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *ro
 		room->state.link == NVS_ROOM_LINK_UNAWARE && footprint != room->footprint_told;
 	if (tell_footprint)
 		room->footprint_told = footprint;
+	nvs_report_sums(device->ordinal, footprint, room->state.fixed_bytes);
+	nvs_marks_report(device);
 	deadline = nvs_room_state_deadline(&room->state);
 	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
 	if (tell)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "process/log.h"
+#include "process/report.h"
 
 static const char *const texts[] = {
 	[NVS_NOTICE_SECOND_DRIVER] =
@@ -27,12 +28,16 @@ static void (*_Atomic listener)(void);
 void nvs_notice(enum nvs_notice notice)
 {
 	uint32_t bit = 1U << notice;
+	struct nvs_report *report;
 	void (*tell)(void);
 
 	if (atomic_load_explicit(&said, memory_order_relaxed) & bit ||
 	    atomic_fetch_or(&said, bit) & bit)
 		return;
 	nvs_log("%s", texts[notice]);
+	report = nvs_report();
+	if (report)
+		__atomic_fetch_or(&report->notices, bit, __ATOMIC_RELAXED);
 	tell = atomic_load(&listener);
 	if (tell)
 		tell();

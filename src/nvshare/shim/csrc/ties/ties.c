@@ -22,6 +22,7 @@
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/digest.h"
+#include "process/report.h"
 #include "process/thread.h"
 #include "ties/tie_list.h"
 
@@ -52,6 +53,7 @@ static void leave(void)
 bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 	     enum nvs_wire_tie tie, uint32_t size)
 {
+	struct nvs_report_device *reported;
 	bool added;
 
 	if (nvs_config()->gang == NVS_GANG_NONE)
@@ -59,6 +61,9 @@ bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 	enter();
 	added = nvs_tie_list_add(&devices[device->ordinal].list, key, tie, size);
 	leave();
+	reported = added ? nvs_report_device(device->ordinal) : NULL;
+	if (reported)
+		__atomic_fetch_or(&reported->ties, 1U << tie, __ATOMIC_RELAXED);
 	if (added)
 		device->listener->ties_changed(device);
 	return added;

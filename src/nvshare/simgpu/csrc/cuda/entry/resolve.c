@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress: the newest form of a name that the asked-for version had. Owns nothing. */
+/*
+ * cuGetProcAddress: the newest form of a name that the asked-for version had. And one table of
+ * cuGetExportTable. Owns nothing.
+ */
 #include <string.h>
 
 #include "entry/entries.h"
@@ -76,10 +79,33 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int driverVersion,
 	return CUDA_SUCCESS;
 }
 
+static CUresult launch(CUfunction f, unsigned int blocks, unsigned int threads, CUstream stream,
+		       void **parameters)
+{
+	CUresult entered = sim_enter("launch_table");
+
+	return entered != CUDA_SUCCESS ? entered
+				       : sim_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0,
+							    stream, parameters, NULL);
+}
+
+/* As the real driver's tables: its size, then functions that have no names. */
+static const struct {
+	size_t bytes;
+	CUresult (*launch)(CUfunction f, unsigned int blocks, unsigned int threads, CUstream stream,
+			   void **parameters);
+} launch_table = { sizeof(launch_table), launch };
+
+static const char launch_table_id[] = "nvshare-simgpu-1";
+
 CUresult sim_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	if (!ppExportTable || !pExportTableId)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!memcmp(pExportTableId->bytes, launch_table_id, sizeof(pExportTableId->bytes))) {
+		*ppExportTable = &launch_table;
+		return CUDA_SUCCESS;
+	}
 	*ppExportTable = NULL;
 	return CUDA_ERROR_NOT_FOUND;
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of the driver's functions the program found, and by which route, for the report
+ * (process/report.h). Nothing here does anything where nobody asked for one.
+ */
+#ifndef NVSHARE_USES_H
+#define NVSHARE_USES_H
+
+#include "cuda/abi.h"
+#include "protocol/report.h"
+
+struct nvs_hook;
+
+/* dlsym was asked for a name of the form that the driver's have, and gave `answer`. */
+void nvs_uses_named(const struct nvs_hook *hook, const void *answer);
+/* The same of a name without a hook; what the real dlsym gives is not known yet. */
+void nvs_uses_unhooked(const char *name);
+/* cuGetProcAddress gave the driver's function for a name; NULL: it has no hook. */
+void nvs_uses_asked(const char *name, const void *replacement);
+/* A table was given to code at `caller`. */
+void nvs_uses_table(const CUuuid *id, const void *caller);
+/* What objects that were loaded since the last look are linked with. */
+void nvs_uses_look(void);
+
+#endif
