@@ -220,7 +220,7 @@ def test_programs_are_strangers(path: Path) -> None:
 def test_cffi_stays_in_the_codec(path: Path) -> None:
     """Objects of cffi never leave the codec, and no module loads cffi's parser."""
     assert not {imported for imported in imports(path) if imported.split(".")[0] in ("cffi", "_cffi_backend")}
-    codec = {"nvshare.protocol." + name for name in ("wire", "frames", "frame_types", "gang")}
+    codec = {"nvshare.protocol." + name for name in ("wire", "frames", "frame_types", "gang", "report")}
     if module_of(path) not in codec:
         assert "nvshare._core" not in imports(path)
 

@@ -8,6 +8,7 @@ import typer
 
 from nvshare.command_classes import Command
 from nvshare.ctl import cdi, demo, library_path, run, set_command, simulate, status, timeline
+from nvshare.ctl.doctor import command as doctor
 from nvshare.version import version
 
 _HELP = """
@@ -18,6 +19,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
   nvshare-ctl run -- python train.py    a program that shares its GPUs
   nvshare-ctl status                    who holds which GPU, who waits
   nvshare-ctl timeline                  who had which GPU when
+  nvshare-ctl doctor                    is all well here? And with -- ./program: is it shared?
   nvshare-ctl demo                      see it work, with no GPU needed
   nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
@@ -55,6 +57,9 @@ def build() -> typer.Typer:
     commands.command("status", cls=Command, help=status.HELP)(status.status)
     commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     commands.add_typer(set_command.build(), name="set")
+    commands.command("doctor", context_settings={"allow_interspersed_args": False}, cls=Command, help=doctor.HELP)(
+        doctor.doctor
+    )
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
         simulate.simulate

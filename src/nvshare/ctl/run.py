@@ -76,7 +76,6 @@ def run(
 ) -> None:
     """Never returns: the process becomes the command."""
     environment: Mapping[str, str] = context.obj
-    executable = find(command[0], environment)
     terms = {
         paths.WEIGHT: weight,
         paths.PRIORITY: priority,
@@ -88,18 +87,28 @@ def run(
     }
     if wrong := contradiction({**environment, **variables(terms)}):
         raise typer.BadParameter(wrong, param_hint="--memory-request")
-    candidates = run_dirs(context, run_dir)
+    executable, prepared = prepare(context, command, run_dir)
+    if quantum is not None:
+        _set_quantum(run_dirs(context, run_dir), quantum)
+    execute(executable, command, {**prepared, **variables(terms)})
+
+
+def prepare(context: typer.Context, command: Sequence[str], run_dir: Path | None) -> tuple[str, dict[str, str]]:
+    """The command's file, and the environment that makes it a client of a scheduler that runs from now on.
+
+    That one does not end while this process lives, or what inherits its files.
+    """
+    environment: Mapping[str, str] = context.obj
+    executable = find(command[0], environment)
     try:
         # Where none was named the program looks itself: it may outlive the scheduler that is found now.
         preload = shim.preload_environment(named_run_dir(context, run_dir), environment)
     except FileNotFoundError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
-    hold_scheduler = ensure_scheduler(candidates, environment)
-    if quantum is not None:
-        _set_quantum(candidates, quantum)
+    hold_scheduler = ensure_scheduler(run_dirs(context, run_dir), environment)
     if hold_scheduler is not None:
         inherit(hold_scheduler)
-    execute(executable, command, {**environment, **preload, **variables(terms)})
+    return executable, {**environment, **preload}
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""The rows of ``entrypoints.tsv``, the list of the driver's entry points, for generators and tests.
+"""The rows of ``entrypoints.tsv``, the list of the driver's entry points.
 
-Pure. What a class or a type means for a generated file, the generator of that file says. The wheel carries neither
-this module nor the generators: their folders have no ``__init__.py``.
+Pure. What a class or a type means for a generated file, the generator of that file says. The wheel carries
+no generators: their folders have no ``__init__.py``.
 """
 
 from __future__ import annotations

@@ -29,8 +29,11 @@ static bool has_form(const char *name)
 
 void nvs_uses_named(const struct nvs_hook *hook, const void *answer)
 {
-	if (answer && nvs_report_wanted() && nvs_hook_real(hook))
-		nvs_report_name(hook->name, NVS_ROUTE_DLSYM, answer == hook->replacement);
+	void *real = answer && nvs_report_wanted() ? nvs_hook_real(hook) : NULL;
+
+	/* Another interposer's function leads to the hook in the end. */
+	if (real)
+		nvs_report_name(hook->name, NVS_ROUTE_DLSYM, answer != real);
 }
 
 void nvs_uses_unhooked(const char *name)

@@ -1,0 +1,1 @@
+"""``nvshare-ctl doctor``: what of this machine, or of a program, keeps GPUs from being shared."""

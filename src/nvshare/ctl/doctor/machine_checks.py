@@ -1,0 +1,189 @@
+"""From what was found out about this machine to what it means for sharing its GPUs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nvshare import display, paths
+from nvshare.ctl.doctor.findings import Finding, Level
+from nvshare.ctl.doctor.machine_facts import Machine
+from nvshare.nvml_state import NvmlState, advice
+
+_PROHIBITED, _EXCLUSIVE = 2, 3
+_OK, _NOTE, _PROBLEM = Level.OK, Level.NOTE, Level.PROBLEM
+
+
+def check(machine: Machine) -> tuple[Finding, ...]:
+    """Everything that was looked at, in the order in which things depend on each other."""
+    return (
+        *_driver(machine),
+        *_cuda(machine),
+        *_library(machine),
+        *_scheduler(machine),
+        *_sockets(machine),
+        *_gpus(machine),
+        *_others(machine),
+        *_modes(machine),
+        *_kernel(machine),
+        *_memory(machine),
+        *_shell(machine),
+    )
+
+
+def _driver(machine: Machine) -> Iterator[Finding]:
+    nvml = machine.nvml
+    if nvml.state is NvmlState.OK:
+        count = f"{len(nvml.gpus)} GPU{'s' if len(nvml.gpus) != 1 else ''}"
+        yield Finding(_OK, "driver", f"version {nvml.driver_version}, {count}")
+    else:
+        yield Finding(_PROBLEM, "driver", f"NVML: {nvml.error or 'shows no GPU'}", advice(nvml.state))
+    for gpu in nvml.gpus:
+        if gpu.error:
+            yield Finding(_PROBLEM, "driver", f"GPU {gpu.index}: NVML: {gpu.error}", advice(NvmlState.ERROR))
+
+
+def _cuda(machine: Machine) -> Iterator[Finding]:
+    cuda = machine.cuda
+    if not cuda.path:
+        yield Finding(
+            _PROBLEM, "libcuda", f"not found: {cuda.error}", "install NVIDIA's driver, or give its folder to the loader"
+        )
+        return
+    folder = cuda.path.rpartition("/")[0]
+    by = "LD_LIBRARY_PATH" if folder in machine.library_path.split(":") else "the loader's own folders"
+    if cuda.error:
+        yield Finding(_PROBLEM, "libcuda", f"{cuda.path}: {cuda.error}", "run nvidia-smi on this machine")
+        return
+    version = f"CUDA {cuda.version // 1000}.{cuda.version % 1000 // 10}"
+    yield Finding(_OK, "libcuda", f"{cuda.path}, by {by}, {version}")
+    if not cuda.virtual_memory:
+        return
+    lacking = [str(number) for number, has in enumerate(cuda.virtual_memory) if not has]
+    if lacking:
+        what = f"device {', '.join(lacking)} has no virtual memory management: its memory is paged, and does not swap"
+        yield Finding(_NOTE, "virtual memory", what, "it works, slower; NVSHARE_MEMORY=native only counts")
+    else:
+        yield Finding(_OK, "virtual memory", "every device can swap")
+
+
+def _library(machine: Machine) -> Iterator[Finding]:
+    library = machine.library
+    if library.error:
+        yield Finding(_PROBLEM, "libnvshare", library.error, "install nvshare for this machine again")
+    else:
+        yield Finding(_OK, "libnvshare", f"{library.path} loads")
+
+
+def _scheduler(machine: Machine) -> Iterator[Finding]:
+    scheduler = machine.scheduler
+    if machine.original_listens:
+        what = f"a scheduler of the original nvshare listens at {machine.original_listens}; it can't serve this library"
+        yield Finding(_PROBLEM, "old socket", what, "end it, and start nvshare-scheduler instead")
+    if scheduler.error:
+        yield Finding(_PROBLEM, "scheduler", scheduler.error, "nvshare-ctl status says the same; see its log")
+    elif not scheduler.answers:
+        what = f"none runs at {scheduler.run_dir}"
+        yield Finding(_NOTE, "scheduler", what, "nvshare-ctl run starts one; or start nvshare-scheduler")
+    elif scheduler.version == machine.own_version:
+        what = f"version {scheduler.version}, pid {scheduler.pid}, at {scheduler.run_dir}"
+        yield Finding(_OK, "scheduler", what)
+    else:
+        what = f"version {scheduler.version} at {scheduler.run_dir}, and this is {machine.own_version}"
+        yield Finding(_NOTE, "scheduler", what, "update the older one; what only one of them knows is not used")
+    for uuid in scheduler.policies_off:
+        what = f"{uuid}: its policy is off, so nobody takes turns there"
+        yield Finding(_NOTE, "policy", what, "nvshare-ctl set policy auto")
+
+
+def _sockets(machine: Machine) -> Iterator[Finding]:
+    for socket in machine.scheduler.sockets:
+        who = "every user" if socket.wanted & 0o006 else "its own user"
+        if not socket.mode:
+            yield Finding(_PROBLEM, "socket", f"{socket.path} is gone", "the scheduler makes it anew within seconds")
+        elif socket.mode != socket.wanted:
+            what = f"{socket.path} has mode {socket.mode:o}, not {socket.wanted:o}"
+            yield Finding(_PROBLEM, "socket", what, f"chmod {socket.wanted:o} {socket.path}: it is for {who}")
+        elif not socket.usable and socket.wanted & 0o006:
+            what = f"{socket.path} is for every user, and this one can't come there"
+            yield Finding(_PROBLEM, "socket", what, "let others through the folders above it (chmod o+x)")
+        else:
+            own = "" if socket.usable else ", not for this one"
+            yield Finding(_OK, "socket", f"{socket.path}, mode {socket.mode:o}: for {who}{own}")
+
+
+def _gpus(machine: Machine) -> Iterator[Finding]:
+    known, shown = set(machine.scheduler.devices), {gpu.uuid for gpu in machine.nvml.gpus if gpu.uuid}
+    if not machine.scheduler.version or not shown:
+        return
+    if strange := sorted(uuid for uuid in known - shown if not uuid.startswith("MIG-")):
+        what = f"the scheduler knows {', '.join(strange)}, which NVML does not show here"
+        yield Finding(_NOTE, "GPUs", what, "look whether NVIDIA_VISIBLE_DEVICES hides them")
+
+
+def _others(machine: Machine) -> Iterator[Finding]:
+    for gpu in machine.nvml.gpus:
+        for user in gpu.users:
+            if user.pid in machine.scheduler.client_pids or user.pid in machine.mps_pids:
+                continue
+            size = "?" if user.used_bytes is None else display.size(user.used_bytes)
+            what = f"GPU {gpu.index}: pid {user.pid} ({user.name or '?'}) uses {size}, and is no client"
+            yield Finding(
+                _NOTE, "others", what, "start it by nvshare-ctl run, or expect it to run beside whose turn it is"
+            )
+
+
+def _modes(machine: Machine) -> Iterator[Finding]:
+    for gpu in machine.nvml.gpus:
+        if gpu.compute_mode in (_EXCLUSIVE, _PROHIBITED):
+            mode = "EXCLUSIVE_PROCESS" if gpu.compute_mode == _EXCLUSIVE else "PROHIBITED"
+            what = f"GPU {gpu.index}: its compute mode {mode} lets {'one process' if mode[0] == 'E' else 'nobody'} in"
+            yield Finding(_PROBLEM, "compute mode", what, f"nvidia-smi -i {gpu.index} -c DEFAULT")
+    if machine.mps_pids or machine.mps_variable:
+        pids = ", ".join(map(str, machine.mps_pids))
+        what = f"MPS runs (pid {pids})" if pids else "CUDA_MPS_PIPE_DIRECTORY is set"
+        yield Finding(_PROBLEM, "MPS", f"{what}: it lets processes overlap", "echo quit | nvidia-cuda-mps-control")
+
+
+def _kernel(machine: Machine) -> Iterator[Finding]:
+    pods = "pods are told by them" if machine.pods_known else "no kubelet here"
+    if machine.cgroup_version:
+        yield Finding(_OK, "cgroups", f"version {machine.cgroup_version}, {pods}")
+    else:
+        what = "none is mounted: pods can't be told, and host memory is not held within a limit"
+        yield Finding(_NOTE, "cgroups", what)
+    if machine.hidden_pids:
+        what = "/proc hides other users' processes (hidepid): this user can't see who uses a GPU"
+        yield Finding(_NOTE, "pids", what, "run doctor as root")
+    if machine.own_pid_namespace:
+        what = "this is a pid namespace of its own: NVML's pids are others than the ones here"
+        yield Finding(_NOTE, "pids", what, "run doctor on the host to see who uses a GPU")
+
+
+def _memory(machine: Machine) -> Iterator[Finding]:
+    available, total = machine.memory_available_bytes, sum(gpu.total_bytes for gpu in machine.nvml.gpus)
+    budget = machine.scheduler.host_bytes
+    said = f"{display.size(available)} free" + (f", the scheduler may use {display.size(budget)}" if budget else "")
+    if total and available < total:
+        what = f"host memory: {said}; the GPUs have {display.size(total)}"
+        yield Finding(_NOTE, "host memory", what, "less than a whole GPU of memory may be swapped out at a time")
+    else:
+        yield Finding(_OK, "host memory", said)
+    limit = machine.locked_limit_bytes
+    if limit is not None:
+        what = f"a process may lock {display.size(limit)}; the driver pins memory by itself, and swapping needs no more"
+        yield Finding(_OK, "memlock", what)
+
+
+def _shell(machine: Machine) -> Iterator[Finding]:
+    entries = [entry for entry in machine.preload.replace(" ", ":").split(":") if entry]
+    ours = [entry for entry in entries if entry.rpartition("/")[2] == paths.LIBRARY_NAME]
+    if any(entry != machine.library.path for entry in ours):
+        what = f"LD_PRELOAD names another nvshare: {', '.join(ours)}"
+        yield Finding(_PROBLEM, paths.LD_PRELOAD, what, "unset LD_PRELOAD")
+    elif ours:
+        yield Finding(_NOTE, paths.LD_PRELOAD, "names nvshare's library: all that this shell starts takes turns")
+    elif entries:
+        what = f"has {', '.join(entries)}, which stays behind nvshare's library"
+        yield Finding(_NOTE, paths.LD_PRELOAD, what)
+    else:
+        yield Finding(_OK, paths.LD_PRELOAD, "is not set; nvshare-ctl run sets it")

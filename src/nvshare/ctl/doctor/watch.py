@@ -1,0 +1,175 @@
+"""Runs a command and looks at it and at all that it starts, until it has ended."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pynvml  # type: ignore[import-untyped]
+
+from nvshare import paths
+from nvshare.ctl.doctor.observation import Seen
+from nvshare.ctl.doctor.proc import Family
+from nvshare.ctl.errors import CommandError
+from nvshare.ctl.run import execute
+from nvshare.nvml import scan
+from nvshare.program import complain
+from nvshare.protocol import report
+from nvshare.protocol.report import Report
+
+_TICK_SECONDS = 0.01
+"""What lives for longer is seen."""
+_SLOW_TICK_SECONDS = 0.05
+_SLOW_AFTER_SECONDS = 30.0
+_NVML_SECONDS = 0.1
+_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command that has ended."""
+
+    status: int
+    """Its exit status; 128 and the signal's number where one ended it."""
+    signal: int
+    """That ended it; 0: none."""
+    left: int
+    """Processes that it started and that still live."""
+    seen: tuple[Seen, ...]
+    reports: tuple[Report, ...]
+
+
+def run(executable: str, command: list[str], environment: Mapping[str, str]) -> Run:
+    """Runs the command as ``nvshare-ctl run`` does, as a child; its files are this process's, and untouched."""
+    folder = Path(tempfile.mkdtemp(prefix="nvshare-doctor-"))
+    try:
+        _adopt_orphans()
+        child = _start(executable, command, {**environment, paths.REPORT: str(folder)})
+        family = Family(os.getpid(), environment.get(paths.SIMGPU_DIR, ""))
+        with _signals_passed_on(child):
+            status = _watch(child, family)
+        left = family.living()
+        code = os.waitstatus_to_exitcode(status)
+        return Run(code if code >= 0 else 128 - code, max(0, -code), left, family.all(), _reports(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _adopt_orphans() -> None:
+    """Processes whose parents end become this one's children: otherwise nobody would know that they belong here."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _start(executable: str, command: list[str], environment: Mapping[str, str]) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        execute(executable, command, environment)
+    except CommandError as error:
+        complain("nvshare-ctl", str(error))
+        os._exit(error.code)
+    finally:
+        os._exit(1)
+
+
+@contextmanager
+def _signals_passed_on(child: int) -> Iterator[None]:
+    """What a terminal sends comes to the command by itself, what is meant for this process goes on to it."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+
+    def pass_on(number: int, _frame: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        before[number] = signal.signal(number, pass_on)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch(child: int, family: Family) -> int:
+    """Until the command ends; its wait status."""
+    contexts = _Contexts()
+    contexts.start()
+    ended, begun = os.pidfd_open(child), time.monotonic()
+    try:
+        while True:
+            family.look()
+            family.contexts(contexts.pids)
+            slow = time.monotonic() - begun > _SLOW_AFTER_SECONDS
+            readable, _, _ = select.select([ended], [], [], _SLOW_TICK_SECONDS if slow else _TICK_SECONDS)
+            if readable:
+                return _reap(child)
+            _reap_orphans(child)
+    finally:
+        os.close(ended)
+        contexts.stop()
+
+
+def _reap(child: int) -> int:
+    return os.waitpid(child, 0)[1]
+
+
+def _reap_orphans(child: int) -> None:
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid == child:
+            return
+        os.waitpid(ended.si_pid, 0)
+
+
+class _Contexts(threading.Thread):
+    """Asks NVML again and again who has a context. A thread, because a sick driver may not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.pids: frozenset[int] = frozenset()
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """The thread; without NVML it ends."""
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            return
+        while not self._over.wait(_NVML_SECONDS):
+            with suppress(pynvml.NVMLError):
+                found, _failed = scan(lambda _number, gpu, _failed: _pids(gpu))
+                self.pids = frozenset(found)
+
+    def stop(self) -> None:
+        """It ends soon, if NVML lets it."""
+        self._over.set()
+
+
+def _pids(gpu: object) -> list[int]:
+    return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
+
+
+def _reports(folder: Path) -> tuple[Report, ...]:
+    found = []
+    for path in sorted(folder.iterdir()):
+        with suppress(OSError):
+            if (said := report.read(path.read_bytes())) is not None:
+                found.append(said)
+    return tuple(found)
