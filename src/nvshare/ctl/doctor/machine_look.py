@@ -18,6 +18,7 @@ import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths, shim
 from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
+from nvshare.ctl.doctor.proc import in_first_pid_namespace
 from nvshare.ctl.errors import CommandError
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
@@ -28,7 +29,6 @@ from nvshare.version import version
 
 _SECONDS = 30.0
 """A driver that takes longer to begin does not answer."""
-_FIRST_PID_NAMESPACE = 4026531836
 _MPS = ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
 _ASK_CUDA = """
 import ctypes, json
@@ -66,7 +66,7 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         cgroup_version=_cgroup_version(),
         pods_known=paths.KUBELET_DIR.is_dir(),
         hidden_pids=_hides_pids(),
-        own_pid_namespace=_own_pid_namespace(),
+        own_pid_namespace=not in_first_pid_namespace(),
         memory_available_bytes=_memory_available(),
         locked_limit_bytes=_locked_limit(),
         mps_pids=_processes_named(_MPS),
@@ -229,12 +229,6 @@ def _hides_pids() -> bool:
             if (place, kind) == ("/proc", "proc"):
                 hides = any(option in options for option in ("hidepid=1", "hidepid=2", "hidepid=invisible"))
                 return hides and os.geteuid() != 0
-    return False
-
-
-def _own_pid_namespace() -> bool:
-    with suppress(OSError):
-        return Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE
     return False
 
 

@@ -19,10 +19,13 @@ _YOUNG_SECONDS = 1.0
 """For so long after something new was seen of it a process is looked at each time."""
 _OLD_INTERVAL_SECONDS = 0.5
 _ELF_BYTES = 64 << 20
+_FIRST_PID_NAMESPACE = 4026531836
 
 
 _START_TIME, _ARGUMENTS = 19, 45
 """Fields of ``/proc/PID/stat``, counted from the one behind the name."""
+_ENDING = "0"
+"""Where the arguments are of a process that is ending, or that this user may not look at."""
 
 _Stamp: TypeAlias = tuple[str, str]
 _Key: TypeAlias = tuple[int, _Stamp]
@@ -64,6 +67,8 @@ class Family:
 
     def _look_at(self, pid: int, parent: int, now: float) -> None:
         key = pid, _stamp_of(pid)
+        if key[1][1] == _ENDING and any(known == pid for known, _stamp in self._seen):
+            return
         changed, looked = self._looked.get(key, (now, -1.0))
         if now - changed > _YOUNG_SECONDS and now - looked < _OLD_INTERVAL_SECONDS:
             return
@@ -109,8 +114,10 @@ def _look(before: Seen, state_dir: str) -> Seen:
     seen = before if before.executable else _first(before, folder)
     try:
         seen = with_maps(seen, (folder / "maps").read_text(errors="replace"), state_dir)
-    except OSError:
+    except PermissionError:
         seen = replace(seen, hidden=not seen.preloaded)
+    except OSError:
+        return seen  # it has just ended
     if not seen.opened:
         seen = replace(seen, opened=any(map(opens_device, _open_files(folder))))
     return seen
@@ -139,6 +146,13 @@ def elf_of(path: Path) -> elf.Elf | None:
     with suppress(OSError), path.open("rb") as file:
         return elf.read(file.read(_ELF_BYTES))
     return None
+
+
+def in_first_pid_namespace() -> bool:
+    """Whether this process sees the machine's own pids."""
+    with suppress(OSError):
+        return (_PROC / "self" / "ns" / "pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    return True
 
 
 def is_privileged(path: Path) -> bool:

@@ -81,7 +81,8 @@ def _device(device: Device) -> str:
     turns = f"{device.turns} turn{'s' if device.turns != 1 else ''}, gave way {device.given_back} times"
     swappable, fixed = display.size(device.movable_bytes), display.size(device.fixed_bytes)
     memory = f"{swappable} swappable, {fixed} not" if device.backend == "swap" else f"{fixed}, {device.backend}"
-    return f"{device.uuid}: {turns}, at least {device.submissions} submissions; memory: {memory}"
+    work = f", at least {device.submissions} submissions" if device.submissions else ""
+    return f"{device.uuid}: {turns}{work}; memory: {memory}"
 
 
 def _uses(treatment: Treatment, uses: Sequence[Use]) -> str:

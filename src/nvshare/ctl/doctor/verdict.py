@@ -53,8 +53,11 @@ class Member:
 
     @property
     def uses_gpu(self) -> bool:
-        """It had a driver, or a context."""
-        return bool(self.reports) or (self.seen is not None and self.seen.uses_gpu)
+        """It did more than to ask what there is."""
+        seen = self.seen
+        if self.devices or seen is None:
+            return bool(self.devices)
+        return seen.context or seen.drivers > 1 or (seen.drivers > 0 and not seen.preloaded)
 
 
 @dataclass(frozen=True, slots=True)

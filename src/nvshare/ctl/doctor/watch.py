@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -20,7 +21,7 @@ import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths
 from nvshare.ctl.doctor.observation import Seen
-from nvshare.ctl.doctor.proc import Family
+from nvshare.ctl.doctor.proc import Family, in_first_pid_namespace
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.run import execute
 from nvshare.nvml import scan
@@ -34,6 +35,7 @@ _SLOW_TICK_SECONDS = 0.05
 _SLOW_AFTER_SECONDS = 30.0
 _NVML_SECONDS = 0.1
 _SET_CHILD_SUBREAPER = 36
+_FOR_ALL = 0o1777
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,15 @@ class Run:
 def run(executable: str, command: list[str], environment: Mapping[str, str]) -> Run:
     """Runs the command as ``nvshare-ctl run`` does, as a child; its files are this process's, and untouched."""
     folder = Path(tempfile.mkdtemp(prefix="nvshare-doctor-"))
+    if os.geteuid() == 0:
+        # A program may become another user before it uses a GPU.
+        folder.chmod(_FOR_ALL)
     try:
         _adopt_orphans()
         child = _start(executable, command, {**environment, paths.REPORT: str(folder)})
         family = Family(os.getpid(), environment.get(paths.SIMGPU_DIR, ""))
         with _signals_passed_on(child):
-            status = _watch(child, family)
+            status = _watch(child, family, own_pids=_sees_pids_of_nvml(environment))
         left = family.living()
         code = os.waitstatus_to_exitcode(status)
         return Run(code if code >= 0 else 128 - code, max(0, -code), left, family.all(), _reports(folder))
@@ -104,10 +109,16 @@ def _signals_passed_on(child: int) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch(child: int, family: Family) -> int:
+def _sees_pids_of_nvml(environment: Mapping[str, str]) -> bool:
+    """Whether NVML's pids are those of this pid namespace. A real driver's are those of the machine."""
+    return paths.SIMGPU_DIR in environment or in_first_pid_namespace()
+
+
+def _watch(child: int, family: Family, *, own_pids: bool) -> int:
     """Until the command ends; its wait status."""
     contexts = _Contexts()
-    contexts.start()
+    if own_pids:
+        contexts.start()
     ended, begun = os.pidfd_open(child), time.monotonic()
     try:
         while True:
@@ -170,6 +181,12 @@ def _reports(folder: Path) -> tuple[Report, ...]:
     found = []
     for path in sorted(folder.iterdir()):
         with suppress(OSError):
-            if (said := report.read(path.read_bytes())) is not None:
+            if (said := report.read(_content(path))) is not None:
                 found.append(said)
     return tuple(found)
+
+
+def _content(path: Path) -> bytes:
+    """Of a file of the folder, where others may have put something else."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(report.REPORT_BYTES) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""

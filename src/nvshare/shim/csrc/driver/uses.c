@@ -45,12 +45,12 @@ void nvs_uses_unhooked(const char *name)
 		nvs_report_name(name, NVS_ROUTE_DLSYM, false);
 }
 
-void nvs_uses_asked(const char *name, const void *replacement)
+void nvs_uses_asked(const char *name, const void *answer)
 {
-	const char *known = replacement ? nvs_hook_name(replacement) : name;
+	const char *hook = nvs_report_wanted() ? nvs_hook_name(answer) : NULL;
 
-	if (nvs_report_wanted() && known && *known)
-		nvs_report_name(known, NVS_ROUTE_PROC_ADDRESS, replacement != NULL);
+	if (nvs_report_wanted() && name && *name)
+		nvs_report_name(hook ? hook : name, NVS_ROUTE_PROC_ADDRESS, hook != NULL);
 }
 
 void nvs_uses_table(const CUuuid *id, const void *caller)

@@ -15,8 +15,8 @@ struct nvs_hook;
 void nvs_uses_named(const struct nvs_hook *hook, const void *answer);
 /* The same of a name without a hook; what the real dlsym gives is not known yet. */
 void nvs_uses_unhooked(const char *name);
-/* cuGetProcAddress gave the driver's function for a name; NULL: it has no hook. */
-void nvs_uses_asked(const char *name, const void *replacement);
+/* cuGetProcAddress gives `answer` for a name: a hook, or the driver's own function. */
+void nvs_uses_asked(const char *name, const void *answer);
 /* A table was given to code at `caller`. */
 void nvs_uses_table(const CUuuid *id, const void *caller);
 /* What objects that were loaded since the last look are linked with. */

@@ -12,11 +12,11 @@ static CUresult replace(CUresult result, const char *name, void **function)
 	void *replacement =
 		result == CUDA_SUCCESS && function && *function ? nvs_hook_at(*function) : NULL;
 
-	nvs_uses_look();
-	if (result == CUDA_SUCCESS && function && *function)
-		nvs_uses_asked(name, replacement);
 	if (replacement)
 		*function = replacement;
+	nvs_uses_look();
+	if (result == CUDA_SUCCESS && function && *function)
+		nvs_uses_asked(name, *function);
 	return result;
 }
 

@@ -50,10 +50,17 @@ static void leave(void)
 	nvs_cancel_on();
 }
 
+static void report(const struct nvs_device *device, enum nvs_wire_tie tie)
+{
+	struct nvs_report_device *reported = nvs_report_device(device->ordinal);
+
+	if (reported)
+		__atomic_fetch_or(&reported->ties, 1U << tie, __ATOMIC_RELAXED);
+}
+
 bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 	     enum nvs_wire_tie tie, uint32_t size)
 {
-	struct nvs_report_device *reported;
 	bool added;
 
 	if (nvs_config()->gang == NVS_GANG_NONE)
@@ -61,11 +68,10 @@ bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 	enter();
 	added = nvs_tie_list_add(&devices[device->ordinal].list, key, tie, size);
 	leave();
-	reported = added ? nvs_report_device(device->ordinal) : NULL;
-	if (reported)
-		__atomic_fetch_or(&reported->ties, 1U << tie, __ATOMIC_RELAXED);
-	if (added)
+	if (added) {
+		report(device, tie);
 		device->listener->ties_changed(device);
+	}
 	return added;
 }
 
@@ -162,6 +168,8 @@ void nvs_ties_begin(struct nvs_device *device)
 		nvs_tie_list_add(&devices[device->ordinal].list, nvs_config()->gang_key,
 				 NVS_TIE_NAME, nvs_config()->gang_size);
 	leave();
+	if (nvs_config()->gang == NVS_GANG_NAMED)
+		report(device, NVS_TIE_NAME);
 }
 
 void nvs_ties_forked(void)

@@ -1,0 +1,203 @@
+"""What doctor says of a machine: as it is here, and as others are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nvshare import paths, simgpu
+from nvshare.ctl.doctor.findings import Level
+from nvshare.ctl.doctor.machine_checks import check
+from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
+from nvshare.nvml_state import NvmlState
+from nvshare.paths import RunDir
+from nvshare.version import version
+from tests.ctl.program import ctl
+
+GIB = 1 << 30
+GPU = Gpu(0, "GPU-1", "A GPU", 16 * GIB, 0, ())
+SOCKET = Socket("/run/nvshare/client/scheduler.sock", 0o666, 0o666, True)
+WELL = Machine(
+    nvml=Nvml(NvmlState.OK, "", "580.1", (GPU,)),
+    cuda=Cuda("/usr/lib/libcuda.so.580.1", "", 13000, (True,)),
+    library=Library("/opt/libnvshare.so", ""),
+    scheduler=Scheduler("/run/nvshare", True, "", "0.2.0", 77, ("GPU-1",), (), frozenset({12}), 32 * GIB, (SOCKET,)),
+    original_listens="",
+    own_version="0.2.0",
+    cgroup_version=2,
+    pods_known=True,
+    hidden_pids=False,
+    own_pid_namespace=False,
+    memory_available_bytes=64 * GIB,
+    locked_limit_bytes=None,
+    mps_pids=(),
+    mps_variable=False,
+    preload="",
+    library_path="",
+)
+
+
+def gpu(**changed: Any) -> Nvml:
+    """NVML with one GPU that is otherwise well."""
+    return replace(WELL.nvml, gpus=(replace(GPU, **changed),))
+
+
+def scheduler(**changed: Any) -> Scheduler:
+    """One that is otherwise well."""
+    return replace(WELL.scheduler, **changed)
+
+
+def test_all_is_well() -> None:
+    """Nothing but what is ok is said of a machine where all is well, and nothing is to be done."""
+    findings = check(WELL)
+    assert {finding.level for finding in findings} == {Level.OK}
+    assert not any(finding.advice for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("machine", "level", "subject", "what"),
+    [
+        (replace(WELL, nvml=Nvml(NvmlState.LIBRARY_NOT_FOUND, "no", "", ())), "problem", "driver", "NVML: no"),
+        (replace(WELL, nvml=Nvml(NvmlState.NO_GPU, "", "580.1", ())), "problem", "driver", "shows no GPU"),
+        (replace(WELL, nvml=gpu(error="GPU is lost")), "problem", "driver", "GPU is lost"),
+        (replace(WELL, cuda=Cuda("", "no file", 0, ())), "problem", "libcuda", "not found: no file"),
+        (replace(WELL, cuda=replace(WELL.cuda, error="cuInit answers 3")), "problem", "libcuda", "answers 3"),
+        (replace(WELL, cuda=replace(WELL.cuda, virtual_memory=(True, False))), "note", "virtual memory", "device 1"),
+        (replace(WELL, library=Library("", "has none")), "problem", "libnvshare", "has none"),
+        (replace(WELL, scheduler=scheduler(answers=False, version="")), "note", "scheduler", "none runs"),
+        (replace(WELL, scheduler=scheduler(error="did not answer")), "problem", "scheduler", "did not answer"),
+        (replace(WELL, own_version="0.3.0"), "note", "scheduler", "and this is 0.3.0"),
+        (replace(WELL, original_listens="/var/run/x.sock"), "problem", "old socket", "/var/run/x.sock"),
+        (replace(WELL, scheduler=scheduler(policies_off=("GPU-1",))), "note", "policy", "policy is off"),
+        (replace(WELL, scheduler=scheduler(devices=("GPU-2",))), "note", "GPUs", "knows GPU-2"),
+        (
+            replace(WELL, scheduler=scheduler(sockets=(replace(SOCKET, mode=0o600),))),
+            "problem",
+            "socket",
+            "mode 600, not 666",
+        ),
+        (replace(WELL, scheduler=scheduler(sockets=(replace(SOCKET, mode=0),))), "problem", "socket", "is gone"),
+        (
+            replace(WELL, scheduler=scheduler(sockets=(replace(SOCKET, usable=False),))),
+            "problem",
+            "socket",
+            "this one can't come there",
+        ),
+        (replace(WELL, nvml=gpu(users=(User(13, "other", GIB),))), "note", "others", "pid 13 (other) uses 1.0 GiB"),
+        (replace(WELL, nvml=gpu(compute_mode=3)), "problem", "compute mode", "EXCLUSIVE_PROCESS"),
+        (replace(WELL, nvml=gpu(compute_mode=2)), "problem", "compute mode", "PROHIBITED"),
+        (replace(WELL, mps_pids=(5,)), "problem", "MPS", "pid 5"),
+        (replace(WELL, mps_variable=True), "problem", "MPS", "CUDA_MPS_PIPE_DIRECTORY"),
+        (replace(WELL, cgroup_version=0), "note", "cgroups", "none is mounted"),
+        (replace(WELL, hidden_pids=True), "note", "pids", "hidepid"),
+        (replace(WELL, own_pid_namespace=True), "note", "pids", "namespace"),
+        (replace(WELL, memory_available_bytes=GIB), "note", "host memory", "1.0 GiB free"),
+        (replace(WELL, preload="/a.so:/b/libnvshare.so"), "problem", "LD_PRELOAD", "another nvshare: /b/libnvshare.so"),
+        (replace(WELL, preload="/opt/libnvshare.so"), "note", "LD_PRELOAD", "takes turns"),
+        (replace(WELL, preload="/a.so"), "note", "LD_PRELOAD", "has /a.so"),
+    ],
+)
+def test_findings(machine: Machine, level: str, subject: str, what: str) -> None:
+    """One thing that is not as it should be is one finding, of its level."""
+    (finding,) = [finding for finding in check(machine) if finding.level is not Level.OK]
+    assert (finding.level, finding.subject) == (level, subject)
+    assert what in finding.what
+
+
+def test_clients_are_no_others() -> None:
+    """A process that the scheduler knows is not told as somebody else's."""
+    assert check(replace(WELL, nvml=gpu(users=(User(12, "ours", GIB),)))) == check(WELL)
+
+
+def document(run_dir: RunDir, code: int, *options: str, **more: str) -> dict[str, dict[str, str]]:
+    """What doctor says of this machine, by subject; the last of a subject."""
+    done = ctl(run_dir, "doctor", "-o", "json", *options, **more)
+    assert (done.returncode, done.stderr) == (code, "")
+    said = json.loads(done.stdout)
+    assert said["problems"] == sum(finding["level"] == "problem" for finding in said["findings"])
+    assert (said["problems"] > 0) == (code == 1)
+    return {finding["subject"]: finding for finding in said["findings"]}
+
+
+@pytest.mark.usefixtures("libraries")
+def test_without_anything(run_dir: RunDir) -> None:
+    """Without driver and scheduler it says so, with what to do, and ends with 1."""
+    found = document(run_dir, 1)
+    assert (found["driver"]["level"], found["libcuda"]["level"]) == ("problem", "problem")
+    assert found["driver"]["advice"]
+    assert (found["libnvshare"]["level"], found["scheduler"]["level"]) == ("ok", "note")
+    assert "none runs at" in found["scheduler"]["what"]
+
+
+def test_with_scheduler(run_dir: RunDir, environment: dict[str, str], start_scheduler: Callable[..., object]) -> None:
+    """Beside a scheduler on simulated GPUs nothing is a problem; the sockets are as they should be."""
+    start_scheduler()
+    found = document(run_dir, 0, **environment)
+    assert {found[subject]["level"] for subject in ("driver", "libcuda", "virtual memory", "socket")} == {"ok"}
+    assert f"version {version()}, pid" in found["scheduler"]["what"]
+    assert "by LD_LIBRARY_PATH" in found["libcuda"]["what"]
+
+
+def test_socket_for_nobody(
+    run_dir: RunDir, environment: dict[str, str], start_scheduler: Callable[..., object]
+) -> None:
+    """A client socket with another mode is a problem that is named with its remedy."""
+    start_scheduler()
+    run_dir.client_socket.chmod(0o600)
+    done = ctl(run_dir, "doctor", **environment | {"COLUMNS": "200"})
+    assert done.returncode == 1
+    assert re.search(rf"problem +socket +{run_dir.client_socket} has mode 600, not 666", done.stdout)
+    assert f"chmod 666 {run_dir.client_socket}" in done.stdout
+
+
+def test_yaml(run_dir: RunDir, tmp_path: Path) -> None:
+    """The same as YAML, in a file."""
+    report = tmp_path / "report"
+    done = ctl(run_dir, "doctor", "-o", "yaml", "--output-file", str(report))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert report.read_text().startswith("problems: ")
+
+
+def test_files_of_the_command_are_its_own(run_dir: RunDir, tmp_path: Path) -> None:
+    """Its stdout has nothing of doctor's, and the exit code is its own; the report comes after what it said itself."""
+    more = simgpu.environment(tmp_path / "gpus", "1GiB")
+    done = ctl(run_dir, "doctor", "--", "sh", "-c", "echo out; echo err >&2; exit 42", **more)
+    assert (done.returncode, done.stdout) == (42, "out\n")
+    said, _, report = done.stderr.partition("err\n")
+    assert "started a scheduler" in said
+    assert report.startswith("shared safely: it used no GPU (exit code 42)")
+    os.kill(int(run_dir.pid_file.read_text()), 15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--", "no-such-command-anywhere"], 127, "no such command in PATH"),
+        (["--", "/dev/null"], 126, "permission denied"),
+        (["--output-file", "/no/such/folder/file", "--", "true"], 125, "can't be written to /no/such/folder/file"),
+    ],
+)
+def test_what_can_not_be_run(run_dir: RunDir, arguments: list[str], code: int, said: str) -> None:
+    """As with run: what was wrong, and an exit code that says which kind."""
+    done = ctl(run_dir, "doctor", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+
+
+def test_original_scheduler(monkeypatch: pytest.MonkeyPatch, run_dir: RunDir) -> None:
+    """Whoever listens at the original's path and not at ours is the original."""
+    from nvshare.ctl.doctor import machine_look
+
+    monkeypatch.setattr(paths, "SYSTEM_RUN_DIR", run_dir.root)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as original:
+        original.bind(str(run_dir.legacy_socket))
+        original.listen()
+        assert machine_look.look([run_dir], {}).original_listens == str(run_dir.legacy_socket)
