@@ -20,7 +20,7 @@ from tests.conftest import Libraries
 from tests.shim.children import ROOT, Children
 
 NONE = Route(0)
-SHIM, DRIVER = "libnvshare.so", "libcuda.so.1"
+DRIVER = "libcuda.so.1"
 
 
 @pytest.fixture
@@ -184,3 +184,31 @@ def test_other_files(tmp_path: Path) -> None:
     assert report.read(b"") is None
     assert report.read(bytes(REPORT_BYTES)) is None
     assert report.read(os.urandom(REPORT_BYTES)) is None
+
+
+def test_calls_that_lead_past_us(
+    reporting: Children, compile_c: Callable[..., Path], spy: Path, folder: Path, tool: Callable[[str], str]
+) -> None:
+    """Where RTLD_DEEPBIND leads to the driver, because its tables could not be changed, that is reported."""
+    flags = ["-shared", "-fPIC", "-DLINKED", str(spy / DRIVER), "-ldl", "-Wl,-z,now"]
+    plugin = compile_c("programs/plugin.c", "plugin.so", *flags)
+    opener = compile_c("programs/opener.c", "opener", "-rdynamic", "-ldl")
+    refused = [tool("strace"), "-f", "-o", "/dev/null", "-P", "/proc/self/mem", "-e", "inject=openat:error=EACCES"]
+    output = reporting.run(*refused, opener, "dn", plugin, "call", "address")
+    assert output.splitlines()[1] == DRIVER
+    (one,) = [found for found in reports(folder) if found.names]
+    by_name = {name.text: name for name in one.names}
+    assert by_name["cuMemcpyHtoD_v2"].driver == Route.LINKED
+    assert 1 in one.notices
+
+
+def test_tables_that_were_changed(reporting: Children, compile_c: Callable[..., Path], spy: Path, folder: Path) -> None:
+    """Where they could be changed, what was opened with RTLD_DEEPBIND leads to the hooks, and that is reported."""
+    flags = ["-shared", "-fPIC", "-DLINKED", str(spy / DRIVER), "-ldl", "-Wl,-z,now"]
+    plugin = compile_c("programs/plugin.c", "plugin.so", *flags)
+    opener = compile_c("programs/opener.c", "opener", "-rdynamic", "-ldl")
+    reporting.run(opener, "dn", plugin, "call", "address")
+    (one,) = reports(folder)
+    assert (one.deep, one.notices) == (True, frozenset())
+    by_name = {name.text: name for name in one.names}
+    assert by_name["cuMemcpyHtoD_v2"].hooked & Route.LINKED

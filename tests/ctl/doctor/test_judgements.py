@@ -148,6 +148,13 @@ def test_memory_that_stays() -> None:
     assert "3 MiB can't be swapped: arrays 1 MiB, memory pools 2 MiB" in what
 
 
+def test_memory_that_is_paged() -> None:
+    """Where the driver pages it, that is said."""
+    device = replace(DEVICE, backend="managed", fixed_bytes=1 << 20, fixed_by={Kind.OTHER: 1 << 20})
+    _shared, what = found(used(report=replace(REPORT, devices=(device,))))
+    assert "paged by the driver 1 MiB" in what
+
+
 def test_ties() -> None:
     """Whatever ties it is told."""
     device = replace(DEVICE, in_gang=True, ties=Tie.COLLECTIVE | Tie.MEMORY)

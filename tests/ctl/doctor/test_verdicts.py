@@ -99,6 +99,17 @@ def test_linked_program(doctor: Callable[..., Document], libraries: Libraries, t
         assert found["cuModuleLoadData"] == ("passed on purpose", ["linked"])
 
 
+@pytest.mark.parametrize(("name", "arguments"), [("contexts", ("3", "20")), ("swaps", ("2", "20", "1"))])
+def test_threads(
+    doctor: Callable[..., Document], libraries: Libraries, tmp_path: Path, name: str, arguments: tuple[str, ...]
+) -> None:
+    """Programs of many threads, which make and end contexts or move memory about, are shared."""
+    program = compiled(name, build_native.TARGETS[platform.machine()], libraries.cuda, tmp_path)
+    document = doctor(str(program), *arguments)
+    assert (document["shared_safely"], document["findings"]) == ("yes", [])
+    assert len(users(document)) == 1
+
+
 @pytest.mark.parametrize(("how", "route"), [("dlsym", "dlsym"), ("asked", "cuGetProcAddress")])
 def test_ways_that_lead_to_the_hooks(
     doctor: Callable[..., Document], reach: Callable[..., str], how: str, route: str

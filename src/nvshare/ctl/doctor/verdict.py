@@ -239,7 +239,8 @@ _WHY_FIXED = {
 
 def reasons(device: Device) -> str:
     """What of a device's memory can't be moved."""
-    parts = [f"{_WHY_FIXED[kind]} {display.size(count)}" for kind, count in device.fixed_by.items()]
+    why = _WHY_FIXED | ({Kind.OTHER: "paged by the driver"} if device.backend == "managed" else {})
+    parts = [f"{why[kind]} {display.size(count)}" for kind, count in device.fixed_by.items()]
     return ", ".join(parts) or "not known why"
 
 
