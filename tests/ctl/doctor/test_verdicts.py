@@ -25,6 +25,8 @@ from tests.programs.compiler import WARNINGS, compiled
 Document = dict[str, Any]
 SOURCE = Path(__file__).parent / "programs" / "reach.c"
 KERNELS = str(simgpu.KERNELS_PTX)
+SOURCES = f"{build_native.ROOT}:{build_native.SOURCES}"
+NATIVE = "from tests.simgpu.device import Device, allocate; device = Device.open(); allocate(8 << 20); device.spin(0.2)"
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +170,27 @@ def test_child_without_preload(doctor: Callable[..., Document], reach: Callable[
     assert "LD_PRELOAD was taken out of its environment" in document["findings"][0]["what"]
 
 
+EXECUTES = "import os, sys; os.environ.clear(); os.environ.update(dict(a.split('=', 1) for a in sys.argv[4:])); "
+EXECUTES += "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+
+
+def test_process_that_forgets(doctor: Callable[..., Document], tmp_path: Path) -> None:
+    """A process that executes its own program once more, with an empty environment, is another one from then on."""
+    keeps = [f"{name}={value}" for name, value in simgpu.environment(tmp_path / "gpus").items()]
+    code = NATIVE + "; device.spin(1.5)"
+    document = doctor(sys.executable, "-c", EXECUTES, code, "-", "-", *keeps, f"PYTHONPATH={SOURCES}")
+    assert (document["shared_safely"], subjects(document)) == ("no", {"escaped"})
+
+
+def test_orphan(doctor: Callable[..., Document], reach: Callable[..., str]) -> None:
+    """A process whose parent ended before it belongs to the program all the same."""
+    keeps = [f"{name}=${name}" for name in ("LD_LIBRARY_PATH", paths.SIMGPU_DIR)]
+    script = f'(env -i {" ".join(keeps)} "$@" &); sleep 1.2'
+    document = doctor("sh", "-c", script, "sh", reach(), "dlsym", KERNELS)
+    assert (document["shared_safely"], subjects(document)) == ("no", {"escaped"})
+    assert document["processes_left"] == 1
+
+
 def test_no_gpu(doctor: Callable[..., Document]) -> None:
     """A program that uses no GPU is told from one that is shared."""
     assert doctor("true")["shared_safely"] == "unused"
@@ -189,7 +212,6 @@ CRASH = (
     "import os, signal, sys; from tests.simgpu.device import Device, allocate; "
     "device = Device.open(); allocate(8 << 20); device.spin(0.2); os.kill(os.getpid(), signal.SIGKILL)"
 )
-SOURCES = f"{build_native.ROOT}:{build_native.SOURCES}"
 
 
 def test_killed_program(doctor: Callable[..., Document]) -> None:
@@ -199,9 +221,6 @@ def test_killed_program(doctor: Callable[..., Document]) -> None:
     (process,) = users(document)
     assert process["devices"][0]["swappable_bytes"] >= 8 << 20
     assert functions(process)["cuMemAlloc_v2"] == ("counted", ["cuGetProcAddress"])
-
-
-NATIVE = "from tests.simgpu.device import Device, allocate; device = Device.open(); allocate(8 << 20); device.spin(0.2)"
 
 
 def test_memory_that_stays(doctor: Callable[..., Document]) -> None:
