@@ -160,16 +160,16 @@ def test_crash(simulated: dict[str, str], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["no folder", "no room for a file"])
-def test_no_report(simulated: dict[str, str], folder: Path, reason: str) -> None:
-    """Where no report can be made the program runs as if none were asked for."""
+def test_no_report(reporting: Children, routes: Path, folder: Path, reason: str) -> None:
+    """Where no report can be made the program runs as if none were asked for. A file too long would end it."""
     variables = {paths.REPORT: str(folder / "missing")} if reason == "no folder" else {}
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (REPORT_BYTES - 1, resource.RLIM_INFINITY))
 
     done = subprocess.run(
-        [sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit)"],
-        env=simulated | variables,
+        [routes, "handle", "cuInit"],
+        env=reporting.environment | variables,
         capture_output=True,
         text=True,
         timeout=60,

@@ -180,6 +180,7 @@ def test_process_that_forgets(doctor: Callable[..., Document], tmp_path: Path) -
     code = NATIVE + "; device.spin(1.5)"
     document = doctor(sys.executable, "-c", EXECUTES, code, "-", "-", *keeps, f"PYTHONPATH={SOURCES}")
     assert (document["shared_safely"], subjects(document)) == ("no", {"escaped"})
+    assert "LD_PRELOAD was taken out of its environment" in document["findings"][0]["what"]
 
 
 def test_orphan(doctor: Callable[..., Document], reach: Callable[..., str]) -> None:
