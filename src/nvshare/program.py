@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, TextIO
 
-_PLAIN = {"█": "#", "▌": "#", "▐": "#", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
+_PLAIN = {"█": "#", "▌": "#", "▐": "#", "▓": "%", "▒": ":", "▚": "x", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
 _ERRORS = "nvshare-plain"
 

@@ -9,6 +9,7 @@ import typer
 from nvshare.command_classes import Command
 from nvshare.ctl import cdi, demo, library_path, run, set_command, simulate, status, timeline
 from nvshare.ctl.doctor import command as doctor
+from nvshare.ctl.top import command as top
 from nvshare.version import version
 
 _HELP = """
@@ -18,6 +19,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
 
   nvshare-ctl run -- python train.py    a program that shares its GPUs
   nvshare-ctl status                    who holds which GPU, who waits
+  nvshare-ctl top                       the same live, with keys to set things
   nvshare-ctl timeline                  who had which GPU when
   nvshare-ctl doctor                    is all well here? And with -- ./program: is it shared?
   nvshare-ctl demo                      see it work, with no GPU needed
@@ -55,6 +57,7 @@ def build() -> typer.Typer:
     commands.callback(help=_HELP)(_top)
     commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
     commands.command("status", cls=Command, help=status.HELP)(status.status)
+    commands.command("top", cls=Command, help=top.HELP)(top.top)
     commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     commands.add_typer(set_command.build(), name="set")
     commands.command("doctor", context_settings={"allow_interspersed_args": False}, cls=Command, help=doctor.HELP)(

@@ -53,10 +53,10 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
         yield Text.assemble(("swap    ", "dim"), _swapping(device))
     yield Text.assemble(("turns   ", "dim"), _turns(device))
     if device.HasField("mix"):
-        yield Text.assemble(("together", "dim"), f": {_mix(device.mix)}")
+        yield Text.assemble(("together", "dim"), f": {mix_text(device.mix)}")
     for holder in device.awaited:
         whom = f"pid {holder.pid}" if holder.pid else "a process that can't be seen"
-        yield Text(f"        recovering: waits for {whom} ({_short_paths(holder.command) or '?'})", "yellow")
+        yield Text(f"        recovering: waits for {whom} ({short_paths(holder.command) or '?'})", "yellow")
 
 
 def _memory(device: admin_pb2.Device) -> Text:
@@ -91,7 +91,8 @@ def _turns(device: admin_pb2.Device) -> str:
     return ", ".join(parts)
 
 
-def _mix(mix: admin_pb2.Mix) -> str:
+def mix_text(mix: admin_pb2.Mix) -> str:
+    """Whether those that fit do better together, and what that was found from."""
     if mix.HasField("ratio"):
         found = f"{mix.ratio:.2f} of turns"
     elif mix.HasField("bursts"):
@@ -108,9 +109,8 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
         return
     pids = {client.id: client.pid for client in device.clients}
     waiters = sum(client.position > 0 for client in device.clients)
-    order = list(display.STATE_STYLES)
     names = _SWAP_FIGURES if any(client.HasField("swap") for client in device.clients) else _FIGURES
-    clients = sorted(device.clients, key=lambda each: (_rank(order, each.state), each.position, each.id))
+    clients = in_order(device.clients)
     yield _ClientTable(
         names,
         [
@@ -233,19 +233,35 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
     return lines
 
 
-def _rank(order: list[str], state: str) -> int:
-    return order.index(state) if state in order else len(order)
+def in_order(clients: Iterable[admin_pb2.Client]) -> list[admin_pb2.Client]:
+    """By what they do, and those that wait in the order of their line."""
+    order = list(display.STATE_STYLES)
+
+    def rank(state: str) -> int:
+        return order.index(state) if state in order else len(order)
+
+    return sorted(clients, key=lambda each: (rank(each.state), each.position, each.id))
 
 
 def _who(client: admin_pb2.Client) -> list[Text]:
-    command = _short_paths(client.command) or _NOT_KNOWN
-    if place := _place(client.identity):
-        return [_shortened(place), _shortened(command, "dim")]
+    command = short_paths(client.command) or _NOT_KNOWN
+    if pod := place(client.identity):
+        return [_shortened(pod), _shortened(command, "dim")]
     return [_shortened(command)]
 
 
 def _terms(client: admin_pb2.Client) -> Iterable[Text]:
     """The container's name, where it has one that is not on the line above, and what of its terms is no default."""
+    shown = ", ".join(terms_words(client))
+    chosen = "@" in client.member_of and not client.member_of.startswith("pid:")
+    if chosen or (shown and client.member_of and not place(client.identity)):
+        shown = f"{client.member_of}: {shown}" if shown else client.member_of
+    if shown:
+        yield _shortened(shown, "dim")
+
+
+def terms_words(client: admin_pb2.Client) -> list[str]:
+    """What of its terms is no default."""
     terms = client.terms
     told = [
         f"weight {terms.weight:g}" if terms.weight not in (0, 1) else "",
@@ -254,12 +270,7 @@ def _terms(client: admin_pb2.Client) -> Iterable[Text]:
         f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else "",
         _request(client),
     ]
-    shown = ", ".join(filter(None, told))
-    chosen = "@" in client.member_of and not client.member_of.startswith("pid:")
-    if chosen or (shown and client.member_of and not _place(client.identity)):
-        shown = f"{client.member_of}: {shown}" if shown else client.member_of
-    if shown:
-        yield _shortened(shown, "dim")
+    return list(filter(None, told))
 
 
 def _request(client: admin_pb2.Client) -> str:
@@ -274,7 +285,7 @@ def _shortened(text: str, style: str = "") -> Text:
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
-def _short_paths(command: str) -> str:
+def short_paths(command: str) -> str:
     """The command with ``…/NAME`` for every long path in it: then its first words fit the column."""
     return " ".join(
         f"…/{word.rsplit('/', 1)[1]}" if word.startswith("/") and word.count("/") > 1 else word
@@ -282,18 +293,19 @@ def _short_paths(command: str) -> str:
     )
 
 
-def _place(identity: admin_pb2.Identity) -> str:
-    place = "/".join(part for part in (identity.namespace, identity.pod, identity.container) if part)
-    return f"{place} (as it says)" if place and identity.source == "hint" else place
+def place(identity: admin_pb2.Identity) -> str:
+    """NAMESPACE/POD/CONTAINER as far as it is known; empty outside a cluster."""
+    found = "/".join(part for part in (identity.namespace, identity.pod, identity.container) if part)
+    return f"{found} (as it says)" if found and identity.source == "hint" else found
 
 
 def _allocations(device: admin_pb2.Device) -> Iterable[RenderableType]:
     for entry in device.allocations_without_client:
         amount = display.count(len(entry.virtual_device_ids), "virtual device")
         yield Text.assemble(
-            ("allocated, no client: ", "yellow"), escape(_place(entry.identity) or "unknown container"), f", {amount}"
+            ("allocated, no client: ", "yellow"), escape(place(entry.identity) or "unknown container"), f", {amount}"
         )
     for entry in device.allocations_by_others:
         yield Text.assemble(
-            (f"given by {entry.resource}, too: ", "yellow"), escape(_place(entry.identity) or "unknown container")
+            (f"given by {entry.resource}, too: ", "yellow"), escape(place(entry.identity) or "unknown container")
         )

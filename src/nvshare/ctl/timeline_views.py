@@ -86,16 +86,24 @@ def bars(seen: admin_pb2.Timeline, width: int) -> RenderableType:
         if not clients:
             parts += [Text(f"nobody in the last {display.duration(seen.seconds)}", style="dim"), Text()]
             continue
-        for client in clients:
-            held, moved = (
-                [(span.begin, span.end) for span in client.spans if _SHAPES.get(span.what) is shape]
-                for shape in (Shape.FULL, Shape.THIN)
-            )
-            label = f"{_label(client)[: _LABEL - 1]:<{_LABEL}}"
-            color = strips.color(_color(seen, client))
-            parts.append(strips.strip(label, held, moved, seen.seconds, seen.seconds, width, color, _LABEL))
-        parts += [strips.axis(seen.seconds, width, _LABEL), Text()]
+        parts += [client_bar(seen, client, width, strips.color(_color(seen, client))) for client in clients]
+        parts += [axis(seen, width), Text()]
     return Group(*parts)
+
+
+def client_bar(seen: admin_pb2.Timeline, client: admin_pb2.TimelineClient, width: int, color: str) -> Text:
+    """One client's turns as a line."""
+    held, moved = (
+        [(span.begin, span.end) for span in client.spans if _SHAPES.get(span.what) is shape]
+        for shape in (Shape.FULL, Shape.THIN)
+    )
+    label = f"{_label(client)[: _LABEL - 1]:<{_LABEL}}"
+    return strips.strip(label, held, moved, seen.seconds, seen.seconds, width, color, _LABEL)
+
+
+def axis(seen: admin_pb2.Timeline, width: int) -> Text:
+    """The seconds under such lines."""
+    return strips.axis(seen.seconds, width, _LABEL)
 
 
 def _clients(seen: admin_pb2.Timeline, device: admin_pb2.TimelineDevice) -> list[admin_pb2.TimelineClient]:

@@ -1,0 +1,1 @@
+"""``nvshare-ctl top``: a live screen of the GPUs, their clients and their turns."""

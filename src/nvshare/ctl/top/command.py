@@ -1,0 +1,62 @@
+"""``nvshare-ctl top``: its command line, and the loop that draws and hears keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl.options import RunDirOption, run_dirs, seconds
+
+HELP = """
+Show live who holds which GPU, who waits, what is where in memory, and the turns of late.
+
+Keys choose a GPU, set its policy and its quantum, and sort the clients; ? shows them all. \
+To set anything takes the scheduler's own user; everybody may look.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl top
+  nvshare-ctl top --device 0 --interval 0.5
+
+[bold]Exit codes:[/bold] 1 not in a terminal, 3 no scheduler runs, 4 not permitted to ask it.
+"""
+SHORTEST_SECONDS = 0.1
+
+
+def interval(text: str) -> float:
+    """The time between two drawings, as an option's parser."""
+    value = seconds(text)
+    if value < SHORTEST_SECONDS:
+        raise typer.BadParameter(f"{text} is less than {SHORTEST_SECONDS:g} s")
+    return value
+
+
+def top(
+    context: typer.Context,
+    device: Annotated[
+        str,
+        typer.Option(
+            "-d",
+            "--device",
+            metavar="GPU",
+            show_default=False,
+            help="This GPU only: its index, its UUID or the beginning of that. Default: all.",
+        ),
+    ] = "",
+    every: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", parser=interval, help="How often it is drawn anew.")
+    ] = 1.0,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Until q or Ctrl-C."""
+    # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
+    from nvshare.ctl.admin_client import admin
+    from nvshare.ctl.device_choice import uuid_of
+    from nvshare.ctl.top.live import show
+
+    candidates = run_dirs(context, run_dir)
+    # A scheduler that was never there is an error; one that goes away later is waited for.
+    with admin(candidates, only_to_read=True) as scheduler:
+        only = uuid_of(device, scheduler)
+    show(candidates, only, every)

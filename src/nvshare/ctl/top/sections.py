@@ -1,0 +1,233 @@
+"""What the screen shows of one device, line by line: how it is shared, its memory, its clients and their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from nvshare import display
+from nvshare.admin import admin_pb2
+from nvshare.ctl import memory, timeline_views
+from nvshare.ctl.status_table import in_order, mix_text, terms_words
+from nvshare.ctl.top import memory_bar
+from nvshare.ctl.top.columns import Column, table
+from nvshare.ctl.top.figures import Colors, command, signs, who
+
+_LABEL = 10
+_HOLDING = ("holding", "leaving", "unresponsive")
+_WIDE = 110
+"""Columns of a terminal in which commands have room beside everything else."""
+SORTINGS = {"o": "STATE", "i": "PID", "m": "RESIDENT", "t": "TIME", "w": "WAIT"}
+"""The keys that sort the clients, and by which column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What all sections of a screen have in common."""
+
+    width: int
+    colors: Colors
+    shares: dict[int, float]
+    """Of the devices' time of late, by the clients' ids."""
+    sorting: str = "STATE"
+
+
+def name_of(device: admin_pb2.Device) -> str:
+    """``GPU 0``, or the UUID where it has no index."""
+    return f"GPU {device.index}" if device.index else device.uuid
+
+
+def overview(devices: Sequence[admin_pb2.Device], chosen: str, look: Look) -> list[Text]:
+    """A line for each device, under a line of names; the chosen one is marked."""
+    columns = [
+        Column(""),
+        Column("GPU", most=12),
+        Column("NAME", most=20 if look.width < _WIDE else 40),
+        Column("POLICY"),
+        Column("QUANTUM"),
+        Column("MEMORY"),
+        Column("WAIT", right=True),
+        Column("HELD BY"),
+    ]
+    cells = 12 if look.width < _WIDE else 30
+    rows = [
+        [
+            Text(">" if device.uuid == chosen else " ", "bold"),
+            Text(device.index or device.uuid, "bold"),
+            Text(device.name or "?"),
+            Text(device.policy),
+            Text(_quantum(device)),
+            Text.assemble(memory_bar.bar(device, look.colors, cells), f" {_full(device)}"),
+            Text(str(sum(client.position > 0 for client in device.clients) or ""), "yellow"),
+            _holders(device, look),
+        ]
+        for device in devices
+    ]
+    return table(columns, rows, look.width)
+
+
+def section(device: admin_pb2.Device, seen: admin_pb2.Timeline, look: Look, height: int) -> list[Text]:
+    """At most so many lines; of clients and turns those that come first are shown."""
+    head = list(_head(device, look))
+    clients = _clients(device, look)
+    turns = [client for client in seen.clients if client.device_uuid == device.uuid]
+    left = max(height - len(head), 0)
+    rows = len(clients)
+    if rows + len(turns) + 1 > left:
+        rows = min(rows, max(left - min(len(turns) + 1, 4), min(left, 3)))
+    shown = clients[:rows]
+    if rows and rows < len(clients):
+        shown[-1] = Text(f"and {display.count(len(clients) - rows + 1, 'client')} more", "dim")
+    strips = left - rows
+    # The last ones of the timeline are those that are there.
+    lines = [
+        timeline_views.client_bar(seen, client, look.width, look.colors.of(client.pid))
+        for client in turns[-max(strips - 1, 0) :]
+        if strips > 1
+    ]
+    return [*head, *shown, *lines, *([timeline_views.axis(seen, look.width)] if lines else [])]
+
+
+def _head(device: admin_pb2.Device, look: Look) -> Iterator[Text]:
+    total = f", {display.size(device.total_bytes)}" if device.total_bytes else ""
+    name = f"  {device.name or '?'}{total}  "
+    yield Text.assemble((name_of(device), "bold"), name, (device.uuid, "dim"), no_wrap=True, overflow="ellipsis")
+    yield _line("turns", Text.assemble(f"{device.policy}, {_quantum(device)}; ", _queue(device, look)))
+    yield _line("memory", memory_bar.bar(device, look.colors, max(look.width - _LABEL, 10)))
+    yield _line("", memory_bar.legend(device, whole=look.width >= _WIDE))
+    if device.reserve_bytes:
+        yield _line("swap", _transfers(device))
+    if device.HasField("mix"):
+        yield _line("together", Text(mix_text(device.mix)))
+    if gangs := _gangs(device):
+        yield _line("gangs", Text(gangs))
+    if device.awaited:
+        pids = ", ".join(str(holder.pid or "?") for holder in device.awaited)
+        yield _line("waits", Text(f"for holders of the scheduler before: {pids}", "yellow"))
+    for client in device.clients:
+        for notice in [*([f"drain: {client.drain}"] if client.drain else []), *client.notices]:
+            yield _line("notice", Text(f"{client.pid or '?'}: {notice}", "yellow"))
+
+
+def _line(label: str, text: Text) -> Text:
+    line = Text.assemble((f"{label:<{_LABEL}}", "dim"), text)
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _quantum(device: admin_pb2.Device) -> str:
+    left = f", {display.duration(device.quantum_left_seconds)} left" if device.HasField("quantum_left_seconds") else ""
+    return f"{device.quantum_seconds:g} s{left}"
+
+
+def _full(device: admin_pb2.Device) -> str:
+    of_device = memory.of(device)
+    if not of_device.total_bytes:
+        return "?"
+    return f"{(of_device.clients_bytes + (of_device.foreign_bytes or 0)) / of_device.total_bytes:.0%}"
+
+
+def _holders(device: admin_pb2.Device, look: Look) -> Text:
+    text = Text(", ").join(_pid(client, look) for client in in_order(device.clients) if client.state in _HOLDING)
+    return text if text.plain else Text("nobody", "dim")
+
+
+def _queue(device: admin_pb2.Device, look: Look) -> Text:
+    waiters = Text(", ").join(_pid(client, look) for client in in_order(device.clients) if client.position)
+    text = Text.assemble("held by ", _holders(device, look))
+    return Text.assemble(text, "; in line: ", waiters) if waiters.plain else text
+
+
+def _pid(client: admin_pb2.Client, look: Look) -> Text:
+    return Text(str(client.pid or "?"), look.colors.of(client.pid))
+
+
+def _transfers(device: admin_pb2.Device) -> Text:
+    """What is in host memory, and what is on the way now, and how fast; else what there was so far."""
+    swapped = f"{display.size(sum(client.swap.swapped_bytes for client in device.clients))} swapped; "
+    speed = device.swapping
+    parts = []
+    for client in device.clients:
+        for word, left, rate in (
+            ("in", client.swap.coming_bytes, speed.in_bytes_per_second),
+            ("out", client.swap.leaving_bytes, speed.out_bytes_per_second),
+        ):
+            if left:
+                at = f" at {display.rate(rate)}" if rate else ""
+                parts.append(f"{client.pid or '?'} {word}, {display.size(left)} left{at}")
+    if parts:
+        return Text.assemble(swapped, ("; ".join(parts), "cyan"))
+    so_far = ", ".join(
+        f"{display.size(count)} {word}{f' at {display.rate(rate)}' if rate else ''}"
+        for word, count, rate in (
+            ("out", speed.out_bytes, speed.out_bytes_per_second),
+            ("in", speed.in_bytes, speed.in_bytes_per_second),
+        )
+    )
+    return Text.assemble(swapped, (f"so far {so_far}", "dim"))
+
+
+def _gangs(device: admin_pb2.Device) -> str:
+    gangs = {client.gang.name: client.gang for client in device.clients if client.HasField("gang")}
+    return ", ".join(
+        f"{gang.name} ({f'{gang.come} of {gang.expected} have come' if gang.expected else f'{gang.size} clients'}"
+        f"{', which do not fit together' if gang.apart else ''})"
+        for gang in gangs.values()
+    )
+
+
+def _clients(device: admin_pb2.Device, look: Look) -> list[Text]:
+    clients = _sorted(device, look)
+    if not clients:
+        return [Text("no clients", "dim")]
+    swaps = any(client.HasField("swap") for client in clients)
+    terms = {client.id: ", ".join(terms_words(client)) for client in clients}
+    people = {client.id: who(client) for client in clients}
+    columns = [
+        Column(""),
+        Column("PID", right=True),
+        *([Column("WHO", most=40 if look.width >= _WIDE else 16)] if any(people.values()) else []),
+        Column("STATE"),
+        Column("RESIDENT" if swaps else "MEMORY", right=True),
+        *([Column("SWAPPED", right=True)] if swaps else []),
+        Column("TIME", right=True),
+        Column("WAIT", right=True),
+        *([Column("TERMS", most=40 if look.width >= _WIDE else 12)] if any(terms.values()) else []),
+        Column("COMMAND"),
+    ]
+    marked = "MEMORY" if look.sorting == "RESIDENT" and not swaps else look.sorting
+    columns = [Column(each.name, each.right, each.most, each.name == marked) for each in columns]
+    sign_of = signs(device)
+    rows = [
+        [
+            Text(sign_of[client.id], look.colors.of(client.pid)),
+            Text(str(client.pid or "?")),
+            *([Text(people[client.id])] if any(people.values()) else []),
+            Text(client.state, display.STATE_STYLES.get(client.state, "")),
+            Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
+            *([Text(display.size(client.swap.swapped_bytes))] if swaps else []),
+            Text(f"{look.shares[client.id]:.0%}" if client.id in look.shares else ""),
+            Text(display.duration(client.waiting_seconds) if client.position else "", "yellow"),
+            *([Text(terms[client.id])] if any(terms.values()) else []),
+            Text(command(client)),
+        ]
+        for client in clients
+    ]
+    return table(columns, rows, look.width)
+
+
+def _sorted(device: admin_pb2.Device, look: Look) -> list[admin_pb2.Client]:
+    clients = in_order(device.clients)
+    match look.sorting:
+        case "PID":
+            return sorted(clients, key=lambda each: each.pid)
+        case "RESIDENT":
+            return sorted(clients, key=memory.on_device, reverse=True)
+        case "TIME":
+            return sorted(clients, key=lambda each: look.shares.get(each.id, 0.0), reverse=True)
+        case "WAIT":
+            return sorted(clients, key=lambda each: each.waiting_seconds if each.position else 0.0, reverse=True)
+        case _:
+            return clients
