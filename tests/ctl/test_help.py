@@ -11,6 +11,7 @@ COMMANDS = [
     [],
     ["run"],
     ["status"],
+    ["top"],
     ["set"],
     ["set", "quantum"],
     ["set", "policy"],

@@ -16,7 +16,7 @@ from rich.text import Text
 from nvshare.admin import admin_pb2
 from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 from nvshare.ctl.status_document import from_status
-from nvshare.ctl.status_stream import Lost, Updates, aged, lost_text, watching
+from nvshare.ctl.status_stream import Lost, Updates, aged, watching
 from nvshare.ctl.status_table import render
 from nvshare.paths import RunDir
 
@@ -57,7 +57,7 @@ def _lines(updates: Updates, output: str, console: Console) -> None:
     while True:
         update = updates.get()
         if isinstance(update, Lost):
-            print(f"nvshare-ctl: {lost_text(update)}", file=sys.stderr, flush=True)
+            print(f"nvshare-ctl: {_lost(update)}", file=sys.stderr, flush=True)
             continue
         match output:
             case "json":
@@ -78,7 +78,7 @@ def _live(updates: Updates, console: Console) -> None:
                 pass
             else:
                 if isinstance(update, Lost):
-                    lost = lost_text(update)
+                    lost = _lost(update)
                 else:
                     latest, since, lost = update, time.monotonic(), ""
             live.update(_view(latest, time.monotonic() - since, lost), refresh=True)
@@ -88,3 +88,9 @@ def _view(latest: admin_pb2.Status, age: float, lost: str) -> RenderableType:
     if lost:
         return Group(Text(lost, style="bold yellow"), Text(), render(latest))
     return render(aged(latest, age))
+
+
+def _lost(update: Lost) -> str:
+    time_of_day = f"{update.since:%H:%M:%S}"
+    what = f"{update.reason} (at {time_of_day})" if update.ended else f"{update.reason} since {time_of_day}"
+    return f"{what}; waiting for it to come back"

@@ -31,13 +31,6 @@ class Lost:
     since: datetime
 
 
-def lost_text(lost: Lost) -> str:
-    """What people are told of it, until the scheduler is back."""
-    time_of_day = f"{lost.since:%H:%M:%S}"
-    what = f"{lost.reason} (at {time_of_day})" if lost.ended else f"{lost.reason} since {time_of_day}"
-    return f"{what}; waiting for it to come back"
-
-
 Updates = queue.SimpleQueue[admin_pb2.Status | Lost]
 
 

@@ -12,7 +12,7 @@ from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.status_stream import RETRY_SECONDS, Lost, Updates, aged, lost_text, watching
+from nvshare.ctl.status_stream import RETRY_SECONDS, Lost, Updates, aged, watching
 from nvshare.paths import RunDir
 
 _QUANTA = 4
@@ -82,7 +82,7 @@ class Feed:
 
     def _hear(self, update: admin_pb2.Status | Lost) -> None:
         if isinstance(update, Lost):
-            self.lost = lost_text(update)
+            self.lost = _lost(update)
         else:
             self._status, self._since, self.lost = update, time.monotonic(), ""
 
@@ -119,6 +119,12 @@ class Feed:
         status = self._status
         quanta = [_QUANTA * device.quantum_seconds for device in status.devices]
         return max([_SHORTEST_SECONDS, *quanta])
+
+
+def _lost(update: Lost) -> str:
+    """Short, since the screen has one line for it."""
+    what = "the scheduler is gone since" if update.ended else "the scheduler has not answered since"
+    return f"{what} {update.since:%H:%M:%S}; waiting for it to come back"
 
 
 @contextmanager

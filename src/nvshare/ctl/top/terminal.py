@@ -13,7 +13,6 @@ import select
 import signal
 import sys
 import termios
-import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -109,7 +108,12 @@ class Terminal:
         """Takes the terminal."""
         if not self._before:
             self._before = termios.tcgetattr(_IN)
-        tty.setcbreak(_IN, termios.TCSANOW)
+        # Keys as they are typed; Ctrl-S stops nothing.
+        modes = [*self._before[:6], [*self._before[6]]]
+        modes[0] &= ~termios.IXON
+        modes[3] &= ~(termios.ECHO | termios.ICANON)
+        modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(_IN, termios.TCSANOW, modes)
         self._drawn = []
         _write(_ENTER)
 
@@ -118,8 +122,8 @@ class Terminal:
         if self._before:
             # A terminal that is gone needs nothing.
             with suppress(OSError, termios.error):
-                # Somebody may have stopped its output with Ctrl-S: a write would wait.
-                termios.tcflow(_OUT, termios.TCOON)
+                # What nobody has read yet is of no use any more, and a write would wait for it.
+                termios.tcflush(_OUT, termios.TCOFLUSH)
                 _write(_LEAVE)
                 termios.tcsetattr(_IN, termios.TCSANOW, self._before)
             self._before = []
