@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Annotated
 
@@ -31,6 +32,7 @@ class Output(StrEnum):
     BARS = "bars"
     HTML = "html"
     PERFETTO = "perfetto"
+    JSON = "json"
 
 
 def timeline(
@@ -41,7 +43,9 @@ def timeline(
     ] = 60.0,
     output: Annotated[
         Output,
-        typer.Option("-o", "--output", help="Bars for a terminal, a page for a browser, or a trace for perfetto."),
+        typer.Option(
+            "-o", "--output", help="Bars for a terminal, a page for a browser, a trace for perfetto, JSON for scripts."
+        ),
     ] = Output.BARS,
     run_dir: RunDirOption = None,
 ) -> None:
@@ -50,16 +54,18 @@ def timeline(
     from rich.console import Console
 
     from nvshare.admin import admin_pb2
-    from nvshare.ctl import timeline_views
+    from nvshare.ctl import timeline_document, timeline_views
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     with admin(run_dirs(context, run_dir), only_to_read=True) as scheduler:
         seen = scheduler.GetTimeline(admin_pb2.GetTimelineRequest(seconds=length), timeout=RPC_TIMEOUT)
     match output:
         case Output.HTML:
-            print(timeline_views.page(seen), end="")
+            print(timeline_views.page({"": seen}), end="")
         case Output.PERFETTO:
-            print(timeline_views.trace(seen))
+            print(timeline_views.trace({"": seen}))
+        case Output.JSON:
+            print(json.dumps(timeline_document.from_timeline(seen), indent=2))
         case Output.BARS:
             console = Console()
             console.print(timeline_views.bars(seen, console.width))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -26,20 +26,23 @@ _LABEL: Final = 18
 """Characters that a row's name may have."""
 
 
-def page(seen: admin_pb2.Timeline) -> str:
-    """An HTML document."""
-    clients = display.count(len(seen.clients), "client")
-    text = f"The last {display.duration(seen.seconds)}: {clients} on {display.count(len(seen.devices), 'GPU')}."
+def page(nodes: Mapping[str, admin_pb2.Timeline]) -> str:
+    """An HTML document of one timeline, whose name is empty, or of several by the names of their nodes."""
+    clients = display.count(sum(len(seen.clients) for seen in nodes.values()), "client")
+    devices = display.count(sum(len(seen.devices) for seen in nodes.values()), "GPU")
+    length = max((seen.seconds for seen in nodes.values()), default=0.0)
+    text = f"The last {display.duration(length)}: {clients} on {devices}."
     note = "Full bars are turns, pale ones waits, thin ones memory that moved. Point at one for its figures."
     charts = [
         Chart(
-            _device_name(device),
+            _device_name(device, node),
             device.uuid,
             [Row(_label(client), _color(seen, client), list(_bars(client))) for client in _clients(seen, device)],
         )
+        for node, seen in nodes.items()
         for device in seen.devices
     ]
-    return timeline_page.html_page("Who had the GPU when", text, note, seen.seconds, charts)
+    return timeline_page.html_page("Who had the GPU when", text, note, length, charts)
 
 
 def _bars(client: admin_pb2.TimelineClient) -> Iterator[Bar]:
@@ -57,24 +60,29 @@ def _said(span: admin_pb2.TimelineSpan) -> str:
     return f"{display.size(span.bytes)} {span.what}{rate}"
 
 
-def trace(seen: admin_pb2.Timeline) -> str:
-    """For https://ui.perfetto.dev."""
+def trace(nodes: Mapping[str, admin_pb2.Timeline]) -> str:
+    """For https://ui.perfetto.dev, of one timeline or of several; see ``page``."""
     made = Trace()
-    for device in seen.devices:
-        made.add_device(device.uuid, _device_name(device))
-        for client in _clients(seen, device):
-            for span in client.spans:
-                track = "memory" if _SHAPES.get(span.what) is Shape.THIN else "lock"
-                label = f"{span.what} {display.size(span.bytes)}" if span.bytes else span.what
-                made.add_slice(
-                    device.uuid,
-                    f"{client.pid} {client.command}: {track}",
-                    label,
-                    span.begin * 1e6,
-                    (span.end - span.begin) * 1e6,
-                    {"pid": client.pid, "client": client.id, "bytes": span.bytes},
-                )
+    for node, seen in nodes.items():
+        for device in seen.devices:
+            process = f"{node}/{device.uuid}"
+            made.add_device(process, _device_name(device, node))
+            for client in _clients(seen, device):
+                _add_client(made, process, client)
     return made.text()
+
+
+def _add_client(made: Trace, process: str, client: admin_pb2.TimelineClient) -> None:
+    for span in client.spans:
+        track = "memory" if _SHAPES.get(span.what) is Shape.THIN else "lock"
+        made.add_slice(
+            process,
+            f"{client.pid} {client.command}: {track}",
+            f"{span.what} {display.size(span.bytes)}" if span.bytes else span.what,
+            span.begin * 1e6,
+            (span.end - span.begin) * 1e6,
+            {"pid": client.pid, "client": client.id, "bytes": span.bytes},
+        )
 
 
 def bars(seen: admin_pb2.Timeline, width: int) -> RenderableType:
@@ -115,8 +123,8 @@ def _color(seen: admin_pb2.Timeline, client: admin_pb2.TimelineClient) -> int:
     return list(dict.fromkeys(each.pid for each in seen.clients)).index(client.pid)
 
 
-def _device_name(device: admin_pb2.TimelineDevice) -> str:
-    name = f"GPU {device.index}" if device.index else "GPU"
+def _device_name(device: admin_pb2.TimelineDevice, node: str = "") -> str:
+    name = f"{node} GPU {device.index}".strip() if device.index else f"{node} GPU".strip()
     return ", ".join(
         filter(None, (f"{name}: {device.name}" if device.name else name, display.size(device.total_bytes)))
     )

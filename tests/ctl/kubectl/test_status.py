@@ -17,6 +17,7 @@ from nvshare.admin import admin_pb2
 from nvshare.ctl import status_document
 from tests.ctl.admin_server import example
 from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
+from tests.ctl.kubectl.plugin import plugin
 
 STATUS = status_document.from_status(example())
 QUIET = status_document.from_status(admin_pb2.Status(version="0.1.9", scheduler_pid=5))
@@ -35,27 +36,6 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
     cluster = Cluster(pods)
     with serving(cluster, kubeconfig):
         yield cluster
-
-
-def plugin(kubeconfig: Path | None, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
-    """The plugin as kubectl starts it."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": "/nonexistent",
-        "COLUMNS": str(columns),
-        "PYTHONPATH": str(Path(paths.__file__).parents[1]),
-    }
-    if kubeconfig is not None:
-        environment["KUBECONFIG"] = str(kubeconfig)
-    return subprocess.run(
-        [sys.executable, "-m", "nvshare.ctl.kubectl", *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_all_nodes(cluster: Cluster, kubeconfig: Path) -> None:

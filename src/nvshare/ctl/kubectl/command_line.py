@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.ctl.errors import ExitCode
+from nvshare.ctl.kubectl import timeline, top
+from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
 from nvshare.ctl.status import Output
 
 _HELP = "What nvshare's schedulers say on the nodes of a cluster."
@@ -40,11 +41,13 @@ def build() -> typer.Typer:
     )
     commands.callback(help=_HELP)(_group)
     commands.command("status", cls=Command, help=_STATUS_HELP)(status)
+    commands.command("top", cls=Command, help=top.HELP)(top.top)
+    commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     return commands
 
 
 def _group() -> None:
-    """Makes ``status`` a command of its own, to which others may come."""
+    """The commands do the work."""
 
 
 def status(
@@ -52,28 +55,15 @@ def status(
         Output,
         typer.Option("-o", "--output", help="A table for people; JSON or YAML for scripts."),
     ] = Output.TABLE,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", metavar="NAME", help="Where nvshare is installed.")
-    ] = "nvshare-system",
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig. Default: its current one.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config.")
-    ] = None,
+    namespace: NamespaceOption = "nvshare-system",
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Asks every node once."""
-    # Imported where they are used: the Kubernetes client takes a second to load, which --help need not wait for.
+    # Imported where it is used: it takes its time to load, which --help need not wait for.
     from nvshare.ctl.kubectl.output import show
 
-    try:
-        from nvshare.ctl.kubectl.nodes import Cluster
-    except ModuleNotFoundError as missing:
-        raise CommandError(
-            f"{missing.name} (a Python package) is not installed; run: pip install 'nvshare[kubectl]'"
-        ) from missing
-
-    answers = Cluster(kubeconfig, context, namespace).ask_all()
+    answers = asking(kubeconfig, context, namespace)("status", "--output", "json")
     show(answers, output.value)
     if any(answer.error for answer in answers):
         raise typer.Exit(ExitCode.FAILED)

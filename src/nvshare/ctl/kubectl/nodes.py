@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import queue
 import re
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,11 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.kubectl.output import NodeAnswer
+from nvshare.ctl.kubectl.answers import NodeAnswer
 
 _SELECTOR = "app.kubernetes.io/name=nvshare-scheduler"
 _CONTAINER = "scheduler"
-_COMMAND = ("nvshare-ctl", "status", "--output", "json")
+_PROGRAM = "nvshare-ctl"
 _API_SECONDS = 15.0
 _ANSWER_SECONDS = 20.0
 """More than nvshare-ctl itself waits for the scheduler."""
@@ -49,8 +51,11 @@ class Cluster:
         self._configuration.retries = False
         websocket.setdefaulttimeout(_API_SECONDS)
 
-    def ask_all(self) -> list[NodeAnswer]:
-        """What every scheduler says, by the names of the nodes; CommandError where there is none."""
+    def ask_all(self, *arguments: str, only: str = "") -> list[NodeAnswer]:
+        """What nvshare-ctl with these arguments says of every scheduler, by the names of the nodes.
+
+        ``only``: of this node's. CommandError where there is none.
+        """
         pods = self._pods()
         if not pods:
             raise CommandError(
@@ -58,8 +63,12 @@ class Cluster:
                 "name another with --namespace, or install nvshare: kubectl apply -f deploy/",
                 ExitCode.NO_SCHEDULER,
             )
-        with ThreadPoolExecutor(min(len(pods), _AT_ONCE)) as threads:
-            return sorted(threads.map(self._ask, pods), key=lambda answer: (answer.node, answer.pod))
+        asked = [pod for pod in pods if only in ("", pod.spec.node_name)]
+        if not asked:
+            there = ", ".join(sorted(str(pod.spec.node_name) for pod in pods))
+            raise CommandError(f"no scheduler on node {only!r}; there are some on: {there}", ExitCode.NO_SCHEDULER)
+        answers = _at_once(lambda pod: self._ask(pod, arguments), asked)
+        return sorted(answers, key=lambda answer: (answer.node, answer.pod))
 
     def _api(self) -> Any:
         """An API of its own for each thread: executing changes it for a moment."""
@@ -74,23 +83,23 @@ class Cluster:
             raise CommandError(f"cannot list the schedulers' pods in {self._namespace}: {_reason(error)}") from error
         return _present(found.items)
 
-    def _ask(self, pod: Any) -> NodeAnswer:
+    def _ask(self, pod: Any, arguments: Sequence[str]) -> NodeAnswer:
         name, node = pod.metadata.name, pod.spec.node_name or "(no node yet)"
         if pod.status.phase != "Running":
             return NodeAnswer(node, name, error=f"its scheduler's pod {name} is {pod.status.phase}")
         try:
-            return NodeAnswer(node, name, status=self._execute(name))
+            return NodeAnswer(node, name, document=self._execute(name, arguments))
         except CommandError as error:
             return NodeAnswer(node, name, error=str(error))
 
-    def _execute(self, pod: str) -> dict[str, Any]:
+    def _execute(self, pod: str, arguments: Sequence[str]) -> dict[str, Any]:
         """The document that nvshare-ctl prints in the pod."""
         try:
             execution = kubernetes.stream.stream(
                 self._api().connect_get_namespaced_pod_exec,
                 pod,
                 self._namespace,
-                command=list(_COMMAND),
+                command=[_PROGRAM, *arguments],
                 container=_CONTAINER,
                 stdin=False,
                 stdout=True,
@@ -114,6 +123,29 @@ class Cluster:
         return document
 
 
+def _at_once(ask: Callable[[Any], NodeAnswer], pods: Sequence[Any]) -> list[NodeAnswer]:
+    """All answers, some of them at a time. Whoever ends the program meanwhile need not wait for the others."""
+    waiting: queue.SimpleQueue[tuple[Any, Future[NodeAnswer]]] = queue.SimpleQueue()
+    answers: list[Future[NodeAnswer]] = [Future() for _ in pods]
+    for pod, answer in zip(pods, answers, strict=True):
+        waiting.put((pod, answer))
+
+    def work() -> None:
+        while not waiting.empty():
+            try:
+                pod, answer = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                answer.set_result(ask(pod))
+            except BaseException as error:
+                answer.set_exception(error)
+
+    for _ in range(min(len(pods), _AT_ONCE)):
+        threading.Thread(target=work, daemon=True).start()
+    return [answer.result() for answer in answers]
+
+
 def _present(pods: Sequence[Any]) -> list[Any]:
     """Without those that are being deleted and have a successor on their node."""
     staying = {pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None}
@@ -129,5 +161,6 @@ def _reason(error: Exception) -> str:
 
 
 def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    """The last that says something: the frame around what typer complains of does not."""
+    lines = [line.strip(" │") for line in text.splitlines() if any(map(str.isalnum, line))]
+    return lines[-1] if lines else ""

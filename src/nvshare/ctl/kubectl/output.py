@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from nvshare.ctl.status_document import Document, to_status
+from nvshare.ctl.kubectl.answers import NodeAnswer
+from nvshare.ctl.status_document import to_status
 from nvshare.ctl.status_table import render as status_table
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
-    """The answer of one node's scheduler, or why there is none."""
-
-    node: str
-    pod: str
-    """The scheduler's pod."""
-    status: Document | None = None
-    error: str = ""
 
 
 def show(answers: Sequence[NodeAnswer], output: str) -> None:
@@ -43,12 +32,22 @@ def render(answers: Sequence[NodeAnswer]) -> RenderableType:
     for answer in answers:
         if parts:
             parts.append(Text())
-        parts.append(Text.assemble(("node  ", "dim"), (answer.node, "bold")))
-        if answer.status is None:
-            parts.append(Text(f"no answer: {answer.error}", style="bold red"))
+        parts.append(heading(answer))
+        if answer.document is None:
+            parts.append(no_answer(answer))
         else:
-            parts.append(status_table(to_status(answer.status)))
+            parts.append(status_table(to_status(answer.document)))
     return Group(*parts)
+
+
+def heading(answer: NodeAnswer) -> Text:
+    """The node's name."""
+    return Text.assemble(("node  ", "dim"), (answer.node, "bold"))
+
+
+def no_answer(answer: NodeAnswer) -> Text:
+    """Why there is nothing to show."""
+    return Text(f"no answer: {answer.error}", style="bold red")
 
 
 def _document(answers: Sequence[NodeAnswer]) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def _document(answers: Sequence[NodeAnswer]) -> dict[str, Any]:
                 "node": answer.node,
                 "scheduler_pod": answer.pod,
                 "error": answer.error or None,
-                "status": answer.status,
+                "status": answer.document,
             }
             for answer in answers
         ]

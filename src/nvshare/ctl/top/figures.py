@@ -43,6 +43,20 @@ def shares(seen: admin_pb2.Timeline, up_seconds: float) -> dict[int, float]:
     }
 
 
+def shares_between(before: admin_pb2.Status, after: admin_pb2.Status) -> dict[int, float]:
+    """By the clients' ids: which share of the time between two answers of one scheduler they had their device."""
+    length = after.uptime_seconds - before.uptime_seconds
+    if length <= 0 or before.scheduler_pid != after.scheduler_pid:
+        return {}
+    held = {client.id: client.held_seconds for device in before.devices for client in device.clients}
+    return {
+        client.id: min(max(client.held_seconds - held[client.id], 0.0) / length, 1.0)
+        for device in after.devices
+        for client in device.clients
+        if client.id in held
+    }
+
+
 def who(client: admin_pb2.Client) -> str:
     """Its pod, else the user that it runs as; empty where neither is known."""
     if pod := place(client.identity):

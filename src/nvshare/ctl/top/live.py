@@ -9,13 +9,14 @@ from nvshare.ctl.top.screen import Screen
 from nvshare.ctl.top.terminal import whole_terminal
 from nvshare.paths import RunDir
 
+_INSTEAD = "nvshare-ctl status --watch -o json"
 _FIRST_SECONDS = 0.1
 """Until what a scheduler says first is there."""
 
 
 def show(run_dirs: Sequence[RunDir], only: str, interval: float) -> None:
     """``only``: the UUID of the only device to show; empty: all."""
-    with whole_terminal() as terminal, feeding(run_dirs, interval, terminal.wake) as feed:
+    with whole_terminal(_INSTEAD) as terminal, feeding(run_dirs, interval, terminal.wake) as feed:
         screen = Screen(feed, only)
         while True:
             screen.update()

@@ -71,16 +71,16 @@ def overview(devices: Sequence[admin_pb2.Device], chosen: str, look: Look) -> li
 def section(device: admin_pb2.Device, seen: admin_pb2.Timeline, look: Look, height: int) -> list[Text]:
     """At most so many lines; of clients and turns those that come first are shown."""
     head = list(_head(device, look))
-    clients = _clients(device, look)
+    rows = clients(device, look)
     turns = [client for client in seen.clients if client.device_uuid == device.uuid]
     left = max(height - len(head), 0)
-    rows = len(clients)
-    if rows + len(turns) + 1 > left:
-        rows = min(rows, max(left - min(len(turns) + 1, 4), min(left, 3)))
-    shown = clients[:rows]
-    if rows and rows < len(clients):
-        shown[-1] = Text(f"and {display.count(len(clients) - rows + 1, 'client')} more", "dim")
-    strips = left - rows
+    count = len(rows)
+    if count + len(turns) + 1 > left:
+        count = min(count, max(left - min(len(turns) + 1, 4), min(left, 3)))
+    shown = rows[:count]
+    if count and count < len(rows):
+        shown[-1] = Text(f"and {display.count(len(rows) - count + 1, 'client')} more", "dim")
+    strips = left - count
     # The last ones of the timeline are those that are there.
     lines = [
         timeline_views.client_bar(seen, client, look.width, look.colors.of(client.pid))
@@ -178,13 +178,14 @@ def _gangs(device: admin_pb2.Device) -> str:
     )
 
 
-def _clients(device: admin_pb2.Device, look: Look) -> list[Text]:
-    clients = _sorted(device, look)
-    if not clients:
+def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
+    """A line for each, under a line of names."""
+    shown = _sorted(device, look)
+    if not shown:
         return [Text("no clients", "dim")]
-    swaps = any(client.HasField("swap") for client in clients)
-    terms = {client.id: ", ".join(terms_words(client)) for client in clients}
-    people = {client.id: who(client) for client in clients}
+    swaps = any(client.HasField("swap") for client in shown)
+    terms = {client.id: ", ".join(terms_words(client)) for client in shown}
+    people = {client.id: who(client) for client in shown}
     columns = [
         Column(""),
         Column("PID", right=True),
@@ -213,7 +214,7 @@ def _clients(device: admin_pb2.Device, look: Look) -> list[Text]:
             *([Text(terms[client.id])] if any(terms.values()) else []),
             Text(command(client)),
         ]
-        for client in clients
+        for client in shown
     ]
     return table(columns, rows, look.width)
 

@@ -153,13 +153,13 @@ class Terminal:
 
 
 @contextmanager
-def whole_terminal() -> Iterator[Terminal]:
-    """The terminal of standard input and output; CommandError where that is none.
+def whole_terminal(instead: str) -> Iterator[Terminal]:
+    """The terminal of standard input and output; CommandError, which names what to use ``instead``, where that is none.
 
     A signal that ends the program does so after the block, as if it had not been taken.
     """
     if not (os.isatty(_IN) and os.isatty(_OUT)) or Console().is_dumb_terminal:
-        raise CommandError("top needs a terminal; for scripts and files there is: nvshare-ctl status --watch -o json")
+        raise CommandError(f"top needs a terminal; for scripts and files there is: {instead}")
     terminal, ended = Terminal(), 0
     before = {number: signal.getsignal(number) for number in _ENDING + _OTHERS}
     try:

@@ -1,0 +1,31 @@
+"""Options that the commands of ``kubectl nvshare`` share: which cluster, and where in it nvshare is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl.errors import CommandError
+from nvshare.ctl.kubectl.answers import Ask
+
+NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NAME", help="Where nvshare is installed.")]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig. Default: its current one.")
+]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config.")
+]
+
+
+def asking(kubeconfig: Path | None, context: str | None, namespace: str) -> Ask:
+    """The way to ask the nodes of this cluster; CommandError where there is none."""
+    # Imported where it is used: the Kubernetes client takes a second to load, which --help need not wait for.
+    try:
+        from nvshare.ctl.kubectl.nodes import Cluster
+    except ModuleNotFoundError as missing:
+        raise CommandError(
+            f"{missing.name} (a Python package) is not installed; run: pip install 'nvshare[kubectl]'"
+        ) from missing
+    return Cluster(kubeconfig, context, namespace).ask_all

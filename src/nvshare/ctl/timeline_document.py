@@ -1,0 +1,47 @@
+"""A timeline as plain data, as ``-o json`` prints it. Times are seconds after its beginning."""
+
+from __future__ import annotations
+
+from google.protobuf.json_format import ParseDict
+
+from nvshare.admin import admin_pb2
+from nvshare.ctl.status_document import Document
+
+
+def from_timeline(seen: admin_pb2.Timeline) -> Document:
+    """Everything that a scheduler tells."""
+    return {
+        "seconds": seen.seconds,
+        "devices": [
+            {
+                "uuid": device.uuid,
+                "name": device.name,
+                "index": device.index,
+                "total_bytes": device.total_bytes,
+            }
+            for device in seen.devices
+        ],
+        "clients": [
+            {
+                "id": client.id,
+                "pid": client.pid,
+                "command": client.command,
+                "device_uuid": client.device_uuid,
+                "spans": [
+                    {
+                        "what": span.what,
+                        "begin": round(span.begin, 6),
+                        "end": round(span.end, 6),
+                        "bytes": span.bytes,
+                    }
+                    for span in client.spans
+                ],
+            }
+            for client in seen.clients
+        ],
+    }
+
+
+def to_timeline(document: Document) -> admin_pb2.Timeline:
+    """The timeline that a document shows. What another version says and this one does not know is left out."""
+    return ParseDict(document, admin_pb2.Timeline(), ignore_unknown_fields=True)
