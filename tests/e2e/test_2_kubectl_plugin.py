@@ -1,30 +1,37 @@
-"""``kubectl nvshare status`` from a workstation, on a cluster where programs take turns."""
+"""``kubectl nvshare`` from a workstation, on a cluster where programs take turns."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.ctl.terminal import in_session
 from tests.e2e.kubectl import TESTS, apply, eventually
 from tests.e2e.node import Node
 from tests.e2e.programs import computing, delete, pod, running
+from tests.polling import poll_until
 
 pytestmark = pytest.mark.timeout(180)
 
 NAME = "seen-from-outside"
 
 
-def plugin(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """kubectl with the plugin of this installation."""
+def environment(**more: str) -> dict[str, str]:
+    """In which kubectl finds the plugin of this installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
-    command = ["kubectl", "nvshare", "status", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return {**os.environ, "PATH": path, "COLUMNS": "120", **more}
+
+
+def plugin(*arguments: str, command: str = "status") -> subprocess.CompletedProcess[str]:
+    """One command of the plugin, to its end."""
+    words = ["kubectl", "nvshare", command, *arguments]
+    return subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_status_of_all_nodes(simulated: Node) -> None:
@@ -42,6 +49,28 @@ def test_status_of_all_nodes(simulated: Node) -> None:
         assert (TESTS, NAME, "program") in {(each["namespace"], each["pod"], each["container"]) for each in clients}
     finally:
         delete(NAME)
+
+
+def test_top_and_timeline(simulated: Node) -> None:
+    """The pod is in the live screen, with its share of the GPU's time; its turn is a bar in the node's timeline."""
+    name = "seen-live"
+    apply(pod(name, computing()))
+    try:
+        running(name)
+        command = ["kubectl", "nvshare", "top", "--interval", "1"]
+        with in_session(command, environment(TERM="xterm-256color"), 160, 50) as terminal:
+            place = f"{TESTS}/{name}/program"
+            poll_until(lambda: place in terminal.screen(), "the pod is on the screen", timeout=60)
+            share = re.compile(rf"{re.escape(place)} .* \d+%")
+            poll_until(lambda: share.search(terminal.screen()), "its share of the time is there", timeout=60)
+            terminal.press(b"q")
+            assert terminal.process.wait(30) == 0
+        eventually("its turn is a bar", lambda: "█" in plugin(command="timeline").stdout, 60)
+        page = plugin("--output", "html", command="timeline").stdout
+        assert page.startswith("<!doctype html>")
+        assert "GPU 0" in page
+    finally:
+        delete(name)
 
 
 def test_namespace_without_a_scheduler(simulated: Node) -> None:
