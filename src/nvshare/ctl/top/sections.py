@@ -44,21 +44,21 @@ def overview(devices: Sequence[admin_pb2.Device], chosen: str, look: Look) -> li
     columns = [
         Column(""),
         Column("GPU", most=12),
-        Column("NAME", most=20 if look.width < _WIDE else 40),
+        Column("NAME", most=16 if look.width < _WIDE else 40),
         Column("POLICY"),
         Column("QUANTUM"),
         Column("MEMORY"),
         Column("WAIT", right=True),
         Column("HELD BY"),
     ]
-    cells = 12 if look.width < _WIDE else 30
+    cells = 10 if look.width < _WIDE else 30
     rows = [
         [
             Text(">" if device.uuid == chosen else " ", "bold"),
             Text(device.index or device.uuid, "bold"),
             Text(device.name or "?"),
             Text(device.policy),
-            Text(_quantum(device)),
+            Text(_quantum(device, short=True)),
             Text.assemble(memory_bar.bar(device, look.colors, cells), f" {_full(device)}"),
             Text(str(sum(client.position > 0 for client in device.clients) or ""), "yellow"),
             _holders(device, look),
@@ -72,7 +72,9 @@ def section(device: admin_pb2.Device, seen: admin_pb2.Timeline, look: Look, heig
     """At most so many lines; of clients and turns those that come first are shown."""
     head = list(_head(device, look))
     rows = clients(device, look)
+    place = {client.id: number for number, client in enumerate(_sorted(device, look))}
     turns = [client for client in seen.clients if client.device_uuid == device.uuid]
+    turns.sort(key=lambda client: place.get(client.id, len(place)))
     left = max(height - len(head), 0)
     count = len(rows)
     if count + len(turns) + 1 > left:
@@ -81,11 +83,9 @@ def section(device: admin_pb2.Device, seen: admin_pb2.Timeline, look: Look, heig
     if count and count < len(rows):
         shown[-1] = Text(f"and {display.count(len(rows) - count + 1, 'client')} more", "dim")
     strips = left - count
-    # The last ones of the timeline are those that are there.
     lines = [
         timeline_views.client_bar(seen, client, look.width, look.colors.of(client.pid))
-        for client in turns[-max(strips - 1, 0) :]
-        if strips > 1
+        for client in turns[: max(strips - 1, 0)]
     ]
     return [*head, *shown, *lines, *([timeline_views.axis(seen, look.width)] if lines else [])]
 
@@ -117,9 +117,12 @@ def _line(label: str, text: Text) -> Text:
     return line
 
 
-def _quantum(device: admin_pb2.Device) -> str:
-    left = f", {display.duration(device.quantum_left_seconds)} left" if device.HasField("quantum_left_seconds") else ""
-    return f"{device.quantum_seconds:g} s{left}"
+def _quantum(device: admin_pb2.Device, *, short: bool = False) -> str:
+    text = f"{device.quantum_seconds:g} s"
+    if not device.HasField("quantum_left_seconds"):
+        return text
+    left = display.duration(device.quantum_left_seconds)
+    return f"{text} ({left})" if short else f"{text}, {left} left"
 
 
 def _full(device: admin_pb2.Device) -> str:
