@@ -251,6 +251,15 @@ def test_sleep_and_wake(scheduler: Scheduler) -> None:
         restored(terminal, before)
 
 
+def test_nobody_to_wake_it(scheduler: Scheduler) -> None:
+    """Without a shell nothing can stop it: Ctrl-Z draws everything again."""
+    with top(scheduler.run_dir, "--interval", "60") as terminal:
+        drawn = len(terminal.output())
+        terminal.press(b"\x1a")
+        poll_until(lambda: "q quit" in terminal.output()[drawn:], "it is drawn again", timeout=20)
+        assert terminal.output().rindex(LEAVE) < terminal.output().rindex(ENTER)
+
+
 def test_scheduler_that_goes_and_comes(run_dir: RunDir) -> None:
     """It says that the scheduler is gone, and goes on with the next one."""
     with Scheduler(run_dir.root / "run") as scheduler, top(scheduler.run_dir) as terminal:

@@ -142,7 +142,7 @@ class Terminal:
                 self.leave()
                 signal.signal(signal.SIGTSTP, signal.SIG_DFL)
                 signal.raise_signal(signal.SIGTSTP)
-                # Here it goes on when somebody continues it.
+                # Here it goes on when somebody continues it, or at once where no shell could do that.
                 signal.signal(signal.SIGTSTP, _only_wake)
                 self.enter()
             case signal.SIGCONT:
