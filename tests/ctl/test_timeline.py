@@ -85,6 +85,20 @@ def test_trace(run_dir: RunDir, answers: Answers) -> None:
     assert "4711 python /home/somebody/train.py --epochs 3: memory" in tracks
 
 
+def test_document(run_dir: RunDir, answers: Answers) -> None:
+    """Everything that the scheduler tells, in numbers and names."""
+    answers.timeline = seen()
+    document = json.loads(ctl(run_dir, "timeline", "-o", "json").stdout)
+    assert document["seconds"] == 10
+    assert document["devices"][0] == {
+        "uuid": "GPU-a",
+        "name": "NVIDIA H200",
+        "index": "0",
+        "total_bytes": 150754820096,
+    }
+    assert document["clients"][0]["spans"][1] == {"what": "out", "begin": 5, "end": 6, "bytes": 4 << 30}
+
+
 def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers) -> None:
     """Nobody is asked."""
     refused = ctl(run_dir, "timeline", "--seconds", "soon")

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -200,6 +201,23 @@ def test_signals_restore_the_terminal(scheduler: Scheduler, number: signal.Signa
         assert terminal.process.wait(20) == -number
         restored(terminal, before)
         assert "Traceback" not in terminal.output()
+
+
+def test_a_terminal_that_takes_nothing(scheduler: Scheduler) -> None:
+    """A signal ends it also while it waits for a terminal that nobody reads, such as a connection that hangs."""
+    holder_and_waiter(scheduler)
+    with in_session(
+        [*COMMAND, "top", "--interval", "0.1"], environment(scheduler.run_dir, TERM="xterm"), 300, 90
+    ) as own:
+        poll_until(lambda: in_write(own.process.pid), "it waits in a write", timeout=30, interval=0.2)
+        own.process.send_signal(signal.SIGTERM)
+        assert own.process.wait(20) == -signal.SIGTERM
+
+
+def in_write(pid: int) -> bool:
+    """Whether a process's first thread waits in a write to its standard output."""
+    now = Path(f"/proc/{pid}/syscall").read_text().split()
+    return now[0] in ("1", "64") and now[1] == "0x1"
 
 
 def test_ctrl_c(scheduler: Scheduler) -> None:
