@@ -6,9 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from place import Place
-from program import ProgramError
-from rows import Table
+from bench.gpu.place import Place
+from bench.gpu.program import ProgramError
+from bench.gpu.rows import Table
 
 SOURCE = Path(__file__).parent / "allocation_cost.c"
 LINE = re.compile(

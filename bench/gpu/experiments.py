@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from place import Place
-from rows import Table
-
+from bench.gpu.place import Place
+from bench.gpu.rows import Table
 from nvshare import simgpu
 
 GIB = 1 << 30

@@ -11,11 +11,8 @@ project, after ``make libs``.
 
 from __future__ import annotations
 
-import experiments
-import limits
-import mixes
-import serving
-from experiments import Experiment
+from bench.gpu import experiments, limits, mixes, serving
+from bench.gpu.experiments import Experiment
 
 EXPERIMENTS = {
     "pairs": Experiment(mixes.pairs, 900),

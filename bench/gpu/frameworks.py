@@ -6,21 +6,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import grpc
-from counts import Swaps
-from jobs import kind
-from place import Place, Scheduler, left_for
-from program import Program, ProgramError
-from rows import Table
-
-from nvshare import admin_channel, paths
-from nvshare.admin import admin_pb2, admin_pb2_grpc
-from nvshare.unix_sockets import grpc_address
+from bench.gpu.jobs import kind
+from bench.gpu.place import Place, left_for
+from bench.gpu.program import Program, ProgramError
+from bench.gpu.rows import Table
+from nvshare import paths
 
 HERE = Path(__file__).parent
 TRAININGS = ("eager", "compile", "graph", "conv", "jax", "cupy")
@@ -34,29 +26,6 @@ ALONE_SECONDS = 6.0
 """Of each training."""
 NEWCOMERS = 16
 NO_MEMORY = re.compile(r"out of memory|OUT_OF_MEMORY")
-
-
-@contextmanager
-def watching(scheduler: Scheduler) -> Iterator[Swaps]:
-    """Counts swaps until the end of the block."""
-    swaps = Swaps()
-    with grpc.insecure_channel(grpc_address(scheduler.run_dir.admin_socket), admin_channel.OPTIONS) as channel:
-        stream = admin_pb2_grpc.AdminStub(channel).WatchStatus(admin_pb2.WatchStatusRequest())
-
-        def follow() -> None:
-            try:
-                for status in stream:
-                    swaps.see(status)
-            except grpc.RpcError:
-                return
-
-        reader = threading.Thread(target=follow, daemon=True)
-        reader.start()
-        try:
-            yield swaps
-        finally:
-            stream.cancel()
-            reader.join()
 
 
 def equal(place: Place, table: Table) -> None:
@@ -84,7 +53,7 @@ def equal(place: Place, table: Table) -> None:
         training.answer()
     scheduler.demand_swap()
     before = scheduler.moved()
-    with watching(scheduler) as swaps:
+    with scheduler.watching() as swaps:
         for name, training in trainings.items():
             training.send("run", steps=steps[name])
         for training in trainings.values():
@@ -138,7 +107,7 @@ def equal_jobs(place: Place, table: Table) -> None:
     for job in jobs:
         job.ask("hold", size=size)
         job.ask("fill")
-    with watching(scheduler) as swaps:
+    with scheduler.watching() as swaps:
         for job in jobs:
             job.send("run", steps=4000)
         for job in jobs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
-from program import Answer, Program
-from rows import Table
+from bench.gpu.place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
+from bench.gpu.program import Answer, Program
+from bench.gpu.rows import Table
 
 OVERHEAD = 0.25
 """Of a unit: what a job has beside its working set."""

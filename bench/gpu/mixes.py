@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from place import Place, Scheduler
-from program import Answer, Program
-from rows import Table
+from bench.gpu.place import Place, Scheduler
+from bench.gpu.program import Answer, Program
+from bench.gpu.rows import Table
 
 PAIRS = (
     ("matmul", "matmul"),

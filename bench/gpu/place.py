@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program import Program, ProgramError, kill, starting
+import grpc
 
-from nvshare import paths, scheduler_process, shim
-from nvshare.admin import admin_pb2
+from bench.gpu.counts import Swaps
+from bench.gpu.program import Program, ProgramError, kill, starting
+from nvshare import admin_channel, paths, scheduler_process, shim
+from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.ctl.admin_client import admin
 from nvshare.scheduler_process import SchedulerStartError
+from nvshare.unix_sockets import grpc_address
 
 MIB = 1 << 20
 RESERVE_BYTES = 512 * MIB
@@ -57,9 +61,25 @@ class Place:
         """Takes all of a device but ``left`` bytes."""
         return self.ready(f"hog{ordinal}", "hog.py", self.environment, ordinal, left)
 
-    def scheduler(self, quantum: float, policy: str = "auto") -> Scheduler:
-        """A scheduler of its own."""
-        return self.stack.enter_context(_scheduler(self, quantum, policy))
+    def run_dir(self) -> paths.RunDir:
+        """A new run directory, for a scheduler that does not run yet."""
+        folder = self.logs / f"scheduler-{time.monotonic_ns()}"
+        folder.mkdir()
+        return paths.RunDir(folder)
+
+    def clients(self, run_dir: paths.RunDir) -> dict[str, str]:
+        """The environment of programs that share the GPU through the scheduler of ``run_dir``."""
+        return {**self.environment, **shim.preload_environment(run_dir, self.environment)}
+
+    def scheduler(
+        self,
+        quantum: float,
+        policy: str = "auto",
+        run_dir: paths.RunDir | None = None,
+        host_memory: str = f"{HOST_GIB}GiB",
+    ) -> Scheduler:
+        """A scheduler of its own, by default in a new run directory."""
+        return self.stack.enter_context(_scheduler(self, quantum, policy, run_dir or self.run_dir(), host_memory))
 
 
 def left_for(data: int, programs: int) -> int:
@@ -88,6 +108,28 @@ class Scheduler:
             for client in device.clients:
                 if client.backend != "swap":
                     raise ProgramError(f"the memory of {client.command} is {client.backend or 'unknown'}, not swap")
+
+    @contextmanager
+    def watching(self) -> Iterator[Swaps]:
+        """Counts swaps until the end of the block."""
+        swaps = Swaps()
+        with grpc.insecure_channel(grpc_address(self.run_dir.admin_socket), admin_channel.OPTIONS) as channel:
+            stream = admin_pb2_grpc.AdminStub(channel).WatchStatus(admin_pb2.WatchStatusRequest())
+
+            def follow() -> None:
+                try:
+                    for status in stream:
+                        swaps.see(status)
+                except grpc.RpcError:
+                    return
+
+            reader = threading.Thread(target=follow, daemon=True)
+            reader.start()
+            try:
+                yield swaps
+            finally:
+                stream.cancel()
+                reader.join()
 
     def set_policy(self, policy: str) -> None:
         """For all devices."""
@@ -149,20 +191,18 @@ class Moved:
 
 
 @contextmanager
-def _scheduler(place: Place, quantum: float, policy: str) -> Iterator[Scheduler]:
-    folder = place.logs / f"scheduler-{time.monotonic_ns()}"
-    folder.mkdir()
-    run_dir = paths.RunDir(folder)
+def _scheduler(
+    place: Place, quantum: float, policy: str, run_dir: paths.RunDir, host_memory: str
+) -> Iterator[Scheduler]:
     options = ("--policy", policy, "--quantum", str(quantum))
     command = scheduler_process.command(
-        run_dir, *options, "--reserve", f"{RESERVE_BYTES // MIB}MiB", "--host-memory", f"{HOST_GIB}GiB"
+        run_dir, *options, "--reserve", f"{RESERVE_BYTES // MIB}MiB", "--host-memory", host_memory
     )
     with run_dir.log_file.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)
     try:
         scheduler_process.wait_until_accepting(run_dir, lambda: process.poll() is None, run_dir.log_file)
-        clients = {**place.environment, **shim.preload_environment(run_dir, place.environment)}
-        yield Scheduler(run_dir, clients)
+        yield Scheduler(run_dir, place.clients(run_dir))
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

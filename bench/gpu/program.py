@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A running program of ``programs/``."""
+    """A running program that takes orders."""
 
     name: str
     process: subprocess.Popen[str]
@@ -93,11 +93,22 @@ def kill(process: subprocess.Popen[Any]) -> None:
 def starting(
     name: str, script: str, environment: Mapping[str, str], logs: Path, *arguments: object
 ) -> Iterator[Program]:
-    """A program, killed at the end of the block. Its first answer says that it is there; that is not waited for."""
+    """A program of ``programs/``, killed at the end of the block, as ``running`` says."""
+    command = [sys.executable, str(PROGRAMS / script), *(str(each) for each in arguments)]
+    with running(name, command, environment, logs) as program:
+        yield program
+
+
+@contextmanager
+def running(name: str, command: Sequence[str], environment: Mapping[str, str], logs: Path) -> Iterator[Program]:
+    """Any program that takes orders, killed at the end of the block with all that it started.
+
+    Its first answer says that it is there; that is not waited for.
+    """
     log = logs / f"{name}-{time.monotonic_ns()}.log"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, str(PROGRAMS / script), *(str(each) for each in arguments)],
+            command,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jobs
-from mixes import CUT, p95, seconds_of
-from place import Place, Scheduler, left_for
-from program import Program, ProgramError
-from rows import Table
-
+from bench.gpu import jobs
+from bench.gpu.mixes import CUT, p95, seconds_of
+from bench.gpu.place import Place, Scheduler, left_for
+from bench.gpu.program import Program, ProgramError
+from bench.gpu.rows import Table
 from nvshare import paths
 
 QUANTUM = 0.25

@@ -15,13 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import allocations
-import experiments
-import frameworks
-import jobs
-import transfers
-from experiments import GIB, Experiment
-from place import HOST_GIB
+from bench.gpu import allocations, experiments, frameworks, jobs, transfers
+from bench.gpu.experiments import GIB, Experiment
+from bench.gpu.place import HOST_GIB
 
 SPARE_GIB = 12
 """Of host memory, for programs."""

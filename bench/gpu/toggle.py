@@ -31,8 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from run import scheduler
-
+from bench.gpu.run import scheduler
 from nvshare import paths, simgpu
 
 SUBMITTING = ("cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset")
@@ -118,7 +117,7 @@ def modes(code: Code) -> dict[str, dict[int, bytes]]:
 
 def spin() -> tuple[Callable[[], None], Callable[[], None]]:
     """A step of 80 empty launches, and waiting for all of them."""
-    from cuda import Cuda
+    from bench.gpu.cuda import Cuda
 
     cuda = Cuda()
 
@@ -132,7 +131,8 @@ def spin() -> tuple[Callable[[], None], Callable[[], None]]:
 def frameworks(workload: str) -> tuple[Callable[[], None], Callable[[], None]]:
     """A workload of workload.py."""
     import torch
-    from workload import WORKLOADS
+
+    from bench.gpu.workload import WORKLOADS
 
     torch.manual_seed(7)
     return WORKLOADS[workload]()[0], torch.cuda.synchronize

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from stamps import Stamps
+
+from bench.gpu.stamps import Stamps
 
 
 def tiny_add() -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
