@@ -124,6 +124,11 @@ def running(name: str, command: Sequence[str], environment: Mapping[str, str], l
     finally:
         kill(process)
         reader.join()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                # What could not be written any more is nobody's.
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def _read(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:

@@ -1,7 +1,8 @@
 """Trainings whose end state is known bit by bit: KIND (eager, compile, graph, conv, jax, cupy).
 
-Each has about 2 GiB of parameters, moments and activations. ``save`` writes the state to a file, ``wrong_bytes``
-compares it with one. Where there is no GPU they run on the processor, much smaller; ``cupy`` does not.
+Each has about 2 GiB of parameters, moments and activations, or as much as tests/gpu asks for. ``save`` writes the state
+to a file, ``wrong_bytes`` compares it with one. Where there is no GPU they run on the processor, much smaller; ``cupy``
+does not.
 """
 
 from __future__ import annotations
@@ -19,17 +20,24 @@ from orders import Answer, serve, timed
 LAYERS = 8
 BATCH = 256
 CALIBRATION_STEPS = 10
+MEMORY_BYTES = 9 << 27
+"""Of parameters, gradients and moments, if nobody says how much; the rest is what a framework has beside them."""
 
 Training = tuple[Callable[[], object], Callable[[], object], Callable[[], Iterator[Any]]]
 """Submits a step; waits for all; the arrays of its state, one after the other, in host memory."""
 
 
-def mlp(kind: str) -> Training:
+def layer_width(memory: int) -> int:
+    """Of an MLP whose parameters, gradients and two moments, or new and old parameters and moments, take so much."""
+    return max(1, round((memory / (16 * LAYERS)) ** 0.5) // 64) * 64
+
+
+def mlp(kind: str, memory: int) -> Training:
     """A PyTorch MLP with Adam: plain, compiled, or one step captured as a CUDA graph and replayed."""
     import torch
 
     gpu = torch.cuda.is_available()
-    device, width = ("cuda", 3072) if gpu else ("cpu", 64)
+    device, width = ("cuda", layer_width(memory)) if gpu else ("cpu", 64)
     torch.manual_seed(7)
     layers = [module for _ in range(LAYERS) for module in (torch.nn.Linear(width, width), torch.nn.GELU())]
     model = torch.nn.Sequential(*layers).to(device)
@@ -63,8 +71,8 @@ def mlp(kind: str) -> Training:
     return submit, torch.cuda.synchronize if gpu else lambda: None, state
 
 
-def conv(_: str) -> Training:
-    """A PyTorch convolutional network with momentum, with cuDNN's deterministic kernels."""
+def conv(_: str, _memory: int) -> Training:
+    """A PyTorch convolutional network of one size, with momentum and cuDNN's deterministic kernels."""
     import torch
 
     gpu = torch.cuda.is_available()
@@ -94,12 +102,12 @@ def conv(_: str) -> Training:
     return step, torch.cuda.synchronize if gpu else lambda: None, state
 
 
-def jax(_: str) -> Training:
+def jax(_: str, memory: int) -> Training:
     """A JAX MLP with momentum, one step compiled."""
     import jax
     import jax.numpy as jnp
 
-    width = 3072 if jax.default_backend() == "gpu" else 64
+    width = layer_width(memory) if jax.default_backend() == "gpu" else 64
     keys = jax.random.split(jax.random.PRNGKey(7), LAYERS + 2)
     weights = [jax.random.normal(key, (width, width)) / width**0.5 for key in keys[:LAYERS]]
     data, target = (jax.random.normal(key, (BATCH, width)) for key in keys[LAYERS:])
@@ -127,11 +135,11 @@ def jax(_: str) -> Training:
     return step, lambda: jax.block_until_ready(values["state"]), state
 
 
-def cupy(_: str) -> Training:
-    """CuPy: products, element-wise kernels and a reduction over four matrices of 256 MiB and their temporaries."""
+def cupy(_: str, memory: int) -> Training:
+    """CuPy: products, element-wise kernels and a reduction over four matrices and their temporaries."""
     import cupy
 
-    side = 8192
+    side = max(1, round((memory / 18) ** 0.5) // 64) * 64
     matrices = [cupy.random.RandomState(number).standard_normal((side, side), dtype="float32") for number in range(4)]
 
     def step() -> None:
@@ -159,7 +167,7 @@ class Trainer:
         """Makes the state, and does what is done once."""
 
         def steps() -> None:
-            self._submit, self._synchronize, self._state = KINDS[self._kind](self._kind)
+            self._submit, self._synchronize, self._state = KINDS[self._kind](self._kind, MEMORY_BYTES)
             self._steps(5)
 
         return timed(steps)
