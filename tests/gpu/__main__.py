@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("build/gpu"), metavar="FOLDER", help="by default build/gpu")
     parser.add_argument("--python", default=sys.executable, metavar="INTERPRETER", help="that has the packages")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="of a program's data; default 1024")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of work of each program that swaps; default 6")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of work of each program that swaps; default 5")
     options = parser.parse_args()
     # What was started ends with this process, then too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -60,11 +60,6 @@ class Instance:
         self.send("run", steps=steps)
         return self.seconds()
 
-    def digest(self) -> str:
-        """Of all."""
-        self.send("digest")
-        return " ".join(str(answer["digest"]) for answer in self.answers())
-
     def end(self) -> None:
         """Ends it, or kills it."""
         for program in self.programs:

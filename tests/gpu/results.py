@@ -40,7 +40,7 @@ class Found:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the packages that the row needs."""
     absent: str = ""
-    """Why it was not tried: then there are no cells."""
+    """Why it could not be tried: then there are no cells."""
     cells: Mapping[str, Cell] = field(default_factory=dict)
     seconds: float = 0.0
 

@@ -102,9 +102,9 @@ ROWS = {
         f"JAX, `{JAX_ALLOCATOR}=cuda_async`", "training.py", "jax", ("jax", "numpy"), {JAX_ALLOCATOR: "cuda_async"}
     ),
     "cupy": Row("CuPy", "training.py", "cupy", ("cupy", "numpy")),
-    "triton": Row("Triton", "kernels.py", "triton", (*TORCH, "triton")),
-    "cuda-core": Row("cuda.core", "kernels.py", "cuda_core", ("cuda.core", "numpy")),
-    "numba": Row("numba-cuda", "kernels.py", "numba", ("numba-cuda", "numpy")),
+    "triton": Row("Triton", "axpy.py", "triton", (*TORCH, "triton")),
+    "cuda-core": Row("cuda.core", "axpy.py", "cuda_core", ("cuda.core", "numpy")),
+    "numba": Row("numba-cuda", "axpy.py", "numba", ("numba-cuda", "numpy")),
     "static": Row("C++ by nvcc, CUDA runtime linked statically", "static_cudart.cu", "axpy", ("nvcc",)),
     "generate": Row("transformers `generate`, a small random Llama", "models.py", "generate", (*TORCH, "transformers")),
     "onnx": Row("onnxruntime-gpu", "models.py", "onnx", ("onnxruntime-gpu", "onnx", "numpy")),

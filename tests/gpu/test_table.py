@@ -15,7 +15,7 @@ from tests.gpu.trial import Setting
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
 MEMORY = 1 << 30
-SECONDS = 6.0
+SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,9 @@ from pathlib import Path
 from bench.gpu.place import CONTEXT_BYTES, HEADROOM_BYTES, MIB, RESERVE_BYTES, Place, Scheduler
 from bench.gpu.program import ProgramError
 from nvshare import paths
+from nvshare.admin import admin_pb2
 from tests.gpu import doctor
-from tests.gpu.instance import Deadline, Instance, OutOfTimeError, start
+from tests.gpu.instance import Deadline, Instance, start
 from tests.gpu.machine import Machine
 from tests.gpu.results import COLUMNS, FEWEST_SWAPS, Cell, Found, reason, verdict
 from tests.gpu.rows import Row
@@ -32,8 +33,14 @@ SHARE_OF_ROUNDS = 0.4
 """Of the steps that the swapping programs do."""
 ROOM = 1.5
 """Programs that swap find room for so many of them: the smaller what has to move, the more often it may."""
+FIXED_SHARE = 0.9
+"""With more of it fixed there is nothing to swap."""
 HOST_MEMORY = "50%"
 DOCTOR_SECONDS = 60.0
+
+
+class WithoutNvshareError(Exception):
+    """A program does not work by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +72,12 @@ class Trial:
     """Steps of a round."""
     begun: int = 0
     """What it had done before the rounds."""
-    footprints: list[int] = field(default_factory=list)
-    """Bytes of a client on each device."""
+    fixed: int = 0
+    """Bytes of a client that never swap, on the device where that are most."""
+    movable: int = 0
+    """Those that do."""
     pinned: int = CONTEXT_BYTES
+    """What the driver takes for a client beside them."""
     run_dirs: dict[str, paths.RunDir] = field(default_factory=dict)
     instances: dict[str, list[Instance]] = field(default_factory=dict)
 
@@ -127,7 +137,7 @@ class Trial:
                 self.done += self.block if instance is bare else 0
             ratios.append(took[id(bare)] / took[id(alone)])
         text = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-        return Cell(text, None, {"ratios": ratios, "steps": self.block}), alone.digest()
+        return Cell(text, None, {"ratios": ratios, "steps": self.block}), digests([alone])[0]
 
     def references(self) -> tuple[str, str]:
         """What is right after the rounds, and for those that swap."""
@@ -137,7 +147,7 @@ class Trial:
             if end > self.done:
                 bare.run(end - self.done)
                 self.done = end
-            found.append(bare.digest())
+            found += digests([bare])
         return found[0], found[1]
 
     def end(self, *names: str) -> None:
@@ -150,33 +160,39 @@ class Trial:
         """Two at once, whose turns are short."""
         scheduler = self.scheduler("turns")
         self.prepare_both("turns")
-        digests = self.run_both("turns", self.rounds_end)
+        found = self.run_both("turns", self.rounds_end)
         demand_clients(scheduler, 2 * self.row.ranks)
         clients = [client for device in scheduler.status().devices for client in device.clients]
-        for device in scheduler.status().devices:
-            if device.clients:
-                self.footprints.append(max(client.footprint_bytes for client in device.clients))
-        self.pinned = max([CONTEXT_BYTES, *(client.pinned_bytes for client in clients if client.pinned_measured)])
+        self.measure(clients)
         grants = sum(client.grants for client in clients)
-        return verdict(digests, reference, f"{grants} turns", grants > 2 * len(digests))
+        return verdict(found, reference, f"{grants} turns", grants > 2 * self.row.ranks)
+
+    def measure(self, clients: Sequence[admin_pb2.Client]) -> None:
+        """What one of these has."""
+        self.fixed = max(client.swap.fixed_bytes for client in clients)
+        self.movable = max(client.footprint_bytes - client.swap.fixed_bytes for client in clients)
+        self.pinned = max([CONTEXT_BYTES, *(client.pinned_bytes for client in clients if client.pinned_measured)])
 
     def swapped(self, reference: str) -> Cell:
-        """Two at once on a GPU that has room for one and a half."""
-        footprint = max(self.footprints, default=self.setting.memory)
-        left = int(ROOM * footprint) + RESERVE_BYTES + max(HEADROOM_BYTES, 2 * self.pinned)
+        """Two at once on a GPU that has room for one and a half of what swaps."""
+        if self.fixed > FIXED_SHARE * (self.fixed + self.movable):
+            return Cell(f"can't swap: {self.fixed / 2**20:.0f} MiB of it are fixed", None, {"fixed": self.fixed})
+        data = 2 * self.fixed + int(ROOM * (self.movable or self.setting.memory))
+        left = data + RESERVE_BYTES + max(HEADROOM_BYTES, 2 * self.pinned)
         for ordinal in range(self.row.ranks):
             hog = self.place.start(f"hog{ordinal}", "hog.py", self.place.environment, ordinal, left // MIB * MIB)
             hog.answer(self.deadline.left(30))
         scheduler = self.scheduler("swapped")
         self.prepare_both("swapped")
+        demand_clients(scheduler, 2 * self.row.ranks)
         backends = {client.backend for device in scheduler.status().devices for client in device.clients}
         with scheduler.watching() as swaps:
-            digests = self.run_both("swapped", self.swapped_end)
+            found = self.run_both("swapped", self.swapped_end)
         if backends != {"swap"}:
-            return verdict(digests, reference, f"not swapped: memory is {', '.join(sorted(backends))}", enough=False)
+            return verdict(found, reference, f"not swapped: memory is {', '.join(sorted(backends))}", enough=False)
         moved = scheduler.moved()
         seen = f"{swaps.all()} swaps, {moved.out_bytes / 2**30:.1f} GiB out"
-        return verdict(digests, reference, seen, swaps.all() >= FEWEST_SWAPS)
+        return verdict(found, reference, seen, swaps.all() >= FEWEST_SWAPS)
 
     def examined(self) -> Cell:
         """What doctor says of the program, alone."""
@@ -204,7 +220,7 @@ class Trial:
             instance.send("run", steps=steps)
         for instance in self.instances[name]:
             instance.answers()
-        return [instance.digest() for instance in self.instances[name]]
+        return digests(self.instances[name])
 
     def scheduler(self, name: str) -> Scheduler:
         """Of a column."""
@@ -216,6 +232,13 @@ def prepared(instance: Instance) -> None:
     instance.answers()
     instance.send("prepare")
     instance.answers()
+
+
+def digests(instances: Sequence[Instance]) -> list[str]:
+    """Of all results of each, made at the same time."""
+    for instance in instances:
+        instance.send("digest")
+    return [" ".join(str(answer["digest"]) for answer in instance.answers()) for instance in instances]
 
 
 def demand_clients(scheduler: Scheduler, count: int) -> None:
@@ -236,7 +259,10 @@ def perform(row: Row, machine: Machine, setting: Setting, keep: Callable[[Path],
             with ExitStack() as stack:
                 environment = {**setting.environment, **row.variables()}
                 place = Place(environment, simulated=False, unit=setting.memory, logs=logs, stack=stack)
-                cells = _cells(place, row, setting)
+                try:
+                    cells = _cells(place, row, setting)
+                except WithoutNvshareError as error:
+                    absent = f"fails without nvshare: {error}"
             keep(logs)
     seconds = round(time.monotonic() - begin, 1)
     return Found(row.title, machine.words, machine.versions_for(row), absent, cells, seconds)
@@ -249,7 +275,7 @@ def _cells(place: Place, row: Row, setting: Setting) -> dict[str, Cell]:
         trial.launch()
         trial.calibrate()
     except Exception as error:
-        return dict.fromkeys(COLUMNS, failure_of_bare(error))
+        raise WithoutNvshareError(said(error)) from error
     cells: dict[str, Cell] = {}
     alone = ""
     try:
@@ -260,7 +286,7 @@ def _cells(place: Place, row: Row, setting: Setting) -> dict[str, Cell]:
         reference, of_swapped = trial.references()
     except Exception as error:
         # Without it nothing can be compared.
-        return dict.fromkeys(COLUMNS, failure_of_bare(error)) | cells
+        return dict.fromkeys(COLUMNS, failure(error)) | cells
     if alone:
         cells["alone"] = verdict([alone], reference)
     trial.end("bare", "alone")
@@ -281,13 +307,11 @@ def _cells(place: Place, row: Row, setting: Setting) -> dict[str, Cell]:
     return cells
 
 
-def failure_of_bare(error: Exception) -> Cell:
-    """The same, where it was the program without nvshare: that is not nvshare's fault."""
-    if isinstance(error, OutOfTimeError):
-        return failure(error)
-    return Cell(f"fails without nvshare: {reason(str(error) or type(error).__name__)}")
-
-
 def failure(error: Exception) -> Cell:
     """A cell for what did not come to its end."""
-    return Cell(f"failed: {reason(str(error) or type(error).__name__)}", good=False)
+    return Cell(f"failed: {said(error)}", good=False)
+
+
+def said(error: Exception) -> str:
+    """What an error says, short."""
+    return reason(str(error) or type(error).__name__)

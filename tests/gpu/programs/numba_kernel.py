@@ -1,4 +1,4 @@
-"""The kernel of kernels.py that numba compiles: numba's own simulator looks ``cuda`` up in the function's module."""
+"""The kernel of axpy.py that numba compiles: numba's own simulator looks ``cuda`` up in the function's module."""
 
 from numba import cuda
 

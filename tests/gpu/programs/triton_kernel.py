@@ -1,4 +1,4 @@
-"""The Triton kernel of kernels.py: Triton reads the source of a function of a module, whose names it looks up there."""
+"""The Triton kernel of axpy.py: Triton reads the source of a function of a module, whose names it looks up there."""
 
 import triton
 import triton.language as tl
