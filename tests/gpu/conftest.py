@@ -36,7 +36,7 @@ def simulated(libraries: Libraries, tmp_path: Path) -> Callable[..., dict[str, s
 def tried(simulated: Callable[..., dict[str, str]], tmp_path: Path) -> Callable[..., Found]:
     """Tries a row on simulated GPUs; logs go to ``tmp_path``/logs."""
 
-    def perform(row: Row, seconds: float = 1.0, row_seconds: float = 90.0) -> Found:
+    def perform(row: Row, seconds: float = 0.6, row_seconds: float = 200.0) -> Found:
         environment = simulated(row.ranks)
         here = machine.look(sys.executable, [row], environment)
         setting = Setting(sys.executable, MEMORY, seconds, environment, row_seconds)

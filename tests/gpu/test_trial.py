@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.gpu.results import COLUMNS, Found
 from tests.gpu.rows import ROWS, Row
+
+pytestmark = pytest.mark.timeout(300)
 
 HERE = Path(__file__).parent
 FAULTY = str(HERE / "faulty.py")
@@ -26,7 +31,7 @@ def texts(found: Found) -> dict[str, str]:
 
 def test_right_program(tried: Try) -> None:
     """Alone, in turns and through swaps the driver's calls give what they give without nvshare; there is a rate."""
-    found = tried(ROWS["driver"], 1.5)
+    found = tried(ROWS["driver"], 1.0)
     said = texts(found)
     assert said["alone"] == "equal"
     assert said["turns"].startswith("equal, ")
@@ -74,18 +79,20 @@ def test_program_that_crashes(tried: Try) -> None:
     """Each cell says how its program ended; the ones that compare speed and results say so, too."""
     found = tried(Row("crash", FAULTY, "crash"), 0.5)
     said = texts(found)
-    assert all(said[column].startswith("failed: the program ") for column in ("alone", "turns", "swapped", "rate"))
-    assert all("ended (exit code -6)" in said[column] for column in ("alone", "turns", "swapped", "rate"))
+    for column in ("alone", "rate"):
+        assert said[column].startswith("failed: the program alone0 ended")
+    for column in ("turns", "swapped"):
+        assert re.match(f"failed: the program {column}[01] ended", said[column])
     assert not found.good
 
 
 def test_program_that_hangs(tried: Try) -> None:
     """A row ends within its time, says who gave no answer and what was not tried, and leaves no process behind."""
     mark = f"row-{os.getpid()}"
-    found = tried(Row("hang", FAULTY, "hang", environment={"ROW_MARK": mark}), 0.5, row_seconds=8.0)
+    found = tried(Row("hang", FAULTY, "hang", environment={"ROW_MARK": mark}), 0.5, row_seconds=25.0)
     said = texts(found)
     assert said["alone"].startswith("failed: the program alone0 gave no answer within ")
-    assert said["swapped"] == "failed: not tried: the row has had its 8 s"
+    assert said["swapped"] == "failed: not tried: the row has had its 25 s"
     assert not found.good
     assert not marked(mark)
 

@@ -183,10 +183,10 @@ class Trial:
             hog = self.place.start(f"hog{ordinal}", "hog.py", self.place.environment, ordinal, left // MIB * MIB)
             hog.answer(self.deadline.left(30))
         scheduler = self.scheduler("swapped")
-        self.prepare_both("swapped")
-        demand_clients(scheduler, 2 * self.row.ranks)
-        backends = {client.backend for device in scheduler.status().devices for client in device.clients}
         with scheduler.watching() as swaps:
+            self.prepare_both("swapped")
+            demand_clients(scheduler, 2 * self.row.ranks)
+            backends = {client.backend for device in scheduler.status().devices for client in device.clients}
             found = self.run_both("swapped", self.swapped_end)
         if backends != {"swap"}:
             return verdict(found, reference, f"not swapped: memory is {', '.join(sorted(backends))}", enough=False)
