@@ -41,4 +41,4 @@ def faulty(kind: str, memory: int) -> Work:
 
 
 if __name__ == "__main__":
-    main(dict.fromkeys(("crash", "hang", "wrong", "broken", "idle"), faulty), [])
+    main(dict.fromkeys(("crash", "hang", "wrong", "broken", "idle"), faulty), {})

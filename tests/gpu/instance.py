@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,15 @@ class Instance:
         self.send("run", steps=steps)
         return self.seconds()
 
+    def dismiss(self) -> None:
+        """Lets it end by itself. All ranks are told before one is waited for: they may wait for each other."""
+        for program in self.programs:
+            assert program.process.stdin is not None
+            with suppress(BrokenPipeError):
+                program.process.stdin.close()
+
     def end(self) -> None:
-        """Ends it, or kills it."""
+        """Waits for its end, or kills it."""
         for program in self.programs:
             program.end()
 

@@ -152,9 +152,11 @@ class Trial:
 
     def end(self, *names: str) -> None:
         """What the programs of these columns had is free again."""
-        for name in names:
-            for instance in self.instances[name]:
-                instance.end()
+        instances = [instance for name in names for instance in self.instances[name]]
+        for instance in instances:
+            instance.dismiss()
+        for instance in instances:
+            instance.end()
 
     def turns(self, reference: str) -> Cell:
         """Two at once, whose turns are short."""

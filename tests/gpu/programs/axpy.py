@@ -6,7 +6,6 @@ Each step adds a part of one vector to the other, and a part of that to the firs
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,7 +109,7 @@ def cuda_core(_: str, memory: int) -> Work:
     return step, stream.sync, results
 
 
-MODULES = {"triton": "triton", "numba": "numba.cuda", "cuda_core": "cuda.core"}
+MODULES = {"triton": ["torch", "triton"], "numba": ["numba.cuda"], "cuda_core": ["cuda.core"]}
 
 if __name__ == "__main__":
-    main({"triton": triton, "numba": numba, "cuda_core": cuda_core}, [MODULES.get(sys.argv[1], "numpy")])
+    main({"triton": triton, "numba": numba, "cuda_core": cuda_core}, MODULES)

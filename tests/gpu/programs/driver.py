@@ -26,4 +26,4 @@ def driver(_: str, memory: int) -> Work:
 
 
 if __name__ == "__main__":
-    main({"driver": driver}, [])
+    main({"driver": driver}, {})

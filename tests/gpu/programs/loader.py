@@ -61,4 +61,4 @@ def loader(kind: str, memory: int) -> Work:
 
 
 if __name__ == "__main__":
-    main({"fork": loader, "spawn": loader}, [])
+    main({"fork": loader, "spawn": loader}, {})

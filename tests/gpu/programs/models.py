@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,7 +91,7 @@ def onnx(_: str, memory: int) -> Work:
     return step, lambda: None, results
 
 
-MODULES = {"generate": "transformers", "onnx": "onnxruntime"}
+MODULES = {"generate": ["transformers.models.llama.modeling_llama"], "onnx": ["onnxruntime", "onnx"]}
 
 if __name__ == "__main__":
-    main({"generate": generate, "onnx": onnx}, [MODULES.get(sys.argv[1], "numpy")])
+    main({"generate": generate, "onnx": onnx}, MODULES)

@@ -55,6 +55,6 @@ def ranks(kind: str, memory: int) -> Work:
 
 
 if __name__ == "__main__":
-    main({"ddp": ranks, "fsdp": ranks}, [])
+    main({"ddp": ranks, "fsdp": ranks}, {})
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

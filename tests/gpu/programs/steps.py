@@ -13,7 +13,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orders import Answer, serve
@@ -68,8 +68,8 @@ class Steps:
         return {**self.digest(), "steps": done, "seconds": took, "rate": done / took}
 
 
-def main(makes: Mapping[str, Make], modules: Iterable[str]) -> None:
-    """``makes`` has a function for each kind; ``modules`` are loaded before the program says that it is there."""
+def main(makes: Mapping[str, Make], modules: Mapping[str, Sequence[str]]) -> None:
+    """``makes`` has a function for each kind; its ``modules`` are loaded before the program says that it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=makes)
     parser.add_argument("--memory", type=int, default=1 << 30, metavar="BYTES", help="of data on the device, about")
@@ -78,7 +78,7 @@ def main(makes: Mapping[str, Make], modules: Iterable[str]) -> None:
     how_long.add_argument("--seconds", type=float, default=0.0)
     how_long.add_argument("--orders", action="store_true", help="take orders on the standard input")
     options = parser.parse_args()
-    for module in modules:
+    for module in modules.get(options.kind, ()):
         importlib.import_module(module)
     steps = Steps(lambda: makes[options.kind](options.kind, options.memory))
     if options.orders:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from steps import main
 from train import KINDS
 
-MODULES = {"jax": "jax", "cupy": "cupy"}
+MODULES = {"compile": "torch._dynamo", "jax": "jax", "cupy": "cupy"}
 
 if __name__ == "__main__":
-    main(KINDS, [MODULES.get(sys.argv[1], "torch")])
+    main(KINDS, {kind: [MODULES.get(kind, "torch")] for kind in KINDS})
