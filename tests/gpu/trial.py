@@ -37,6 +37,8 @@ FIXED_SHARE = 0.9
 """With more of it fixed there is nothing to swap."""
 HOST_MEMORY = "50%"
 DOCTOR_SECONDS = 60.0
+MEASURED_SECONDS = 5.0
+"""More than twice the time between two measurements of the scheduler's."""
 
 
 class WithoutNvshareError(Exception):
@@ -188,6 +190,7 @@ class Trial:
         with scheduler.watching() as swaps:
             self.prepare_both("swapped")
             demand_clients(scheduler, 2 * self.row.ranks)
+            await_measured(scheduler)
             backends = {client.backend for device in scheduler.status().devices for client in device.clients}
             found = self.run_both("swapped", self.swapped_end)
         if backends != {"swap"}:
@@ -248,6 +251,19 @@ def demand_clients(scheduler: Scheduler, count: int) -> None:
     there = {client.pid for device in scheduler.status().devices for client in device.clients}
     if len(there) < count:
         raise ProgramError(f"uses no GPU, or finds the driver past the library: {len(there)} clients, not {count}")
+
+
+def await_measured(scheduler: Scheduler) -> None:
+    """Until the scheduler has measured what contexts take: before, it may think that there is more room.
+
+    Where NVML does not show it the processes it never does, so this ends in any case.
+    """
+    end = time.monotonic() + MEASURED_SECONDS
+    while time.monotonic() < end:
+        clients = [client for device in scheduler.status().devices for client in device.clients]
+        if all(client.pinned_measured for client in clients):
+            return
+        time.sleep(0.1)
 
 
 def perform(row: Row, machine: Machine, setting: Setting, keep: Callable[[Path], None]) -> Found:
