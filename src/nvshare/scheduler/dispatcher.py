@@ -94,6 +94,8 @@ class Dispatcher:
         self._clients_changed = clients_changed
         self._see_to_memory = see_to_memory
         self.observers: list[Observe] = []
+        self.leaving: list[Callable[[int, ClientSnapshot], None]] = []
+        """Are told of a client that is about to be gone, with all that it did."""
         self._see_to_gangs = see_to_gangs
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
@@ -192,6 +194,8 @@ class Dispatcher:
             self.feed(HolderRecorded(client.device, client.recorded_grant))
         else:
             self._record.erase(client.recorded_grant)
+        for tell in self.leaving:
+            tell(number, self._core.client_apart(number, self._loop.time()))
         gone = ClientGone(number)
         self.feed(gone)
         self._see_to_gangs(gone, self._clients)

@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -36,9 +36,8 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients.sharing import Sharing
-from nvshare.scheduler.core.actions import Action, GrowArena, Measure
+from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.events import Event
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
 from nvshare.scheduler.gang_pages import GangPages
@@ -123,7 +122,7 @@ class _ProbesServer(Protocol):
 
     @property
     def port(self) -> int: ...
-    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None: ...
+    def follow(self, dispatcher: Dispatcher) -> None: ...
     async def start(self, descriptors: int) -> None: ...
     def stop(self) -> None: ...
 
@@ -174,7 +173,7 @@ class _Running:
         timeline = Timeline(lambda: self._dispatcher.clients)
         self._dispatcher.observers.append(timeline.happened)
         if self._probes is not None:
-            self._dispatcher.observers.append(self._probes.happened)
+            self._probes.follow(self._dispatcher)
         known = KnownGpus.of(found)
         self._swapping = Swapping(
             loop,
@@ -334,7 +333,6 @@ class _Running:
                 options.version,
                 self._loop,
                 self._snapshot,
-                lambda: self._dispatcher.clients,
                 self._crowded,
                 self._nvml.notes,
             )

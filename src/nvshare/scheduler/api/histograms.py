@@ -6,21 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import Histogram
 
+from nvshare.scheduler.api.places import LABELS, Labels, Places, in_pod
 from nvshare.scheduler.api.turn_times import Figure, Measured, TurnTimes
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import ClientGone, Event
-from nvshare.scheduler.pods.identity import Source
 from nvshare.scheduler.registered_client import RegisteredClient
 
 _BUCKETS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
-_LABELS = ("gpu", "namespace", "pod", "container")
-_KEPT_SECONDS = 300.0
-"""How long the series of a pod that is gone are still shown: longer than anybody scrapes apart."""
-_MOST_PLACES = 500
-"""Pods with series of their own; what more of them do is counted without their names."""
 _MOST_PENDING = 1000
 _TEXTS = {
     Figure.WAIT: "From a client's request of the lock to its grant.",
@@ -30,8 +25,6 @@ _TEXTS = {
     Figure.STALL: "Of a hand-over where memory swaps: from the lock's release to the grant.",
 }
 
-Labels = tuple[str, str, str, str]
-
 
 class TurnHistograms:
     """Used in the event loop only; the histograms may be read in any thread."""
@@ -39,16 +32,14 @@ class TurnHistograms:
     def __init__(self, clients: Callable[[], Mapping[int, RegisteredClient]], now: Callable[[], float]) -> None:
         """``clients``: those that are registered; one that is about to go is still there when it is told of."""
         self.histograms = {
-            figure: Histogram(f"nvshare_{figure.value}_seconds", text, _LABELS, registry=None, buckets=_BUCKETS)
+            figure: Histogram(f"nvshare_{figure.value}_seconds", text, LABELS, registry=None, buckets=_BUCKETS)
             for figure, text in _TEXTS.items()
         }
         self._clients = clients
-        self._now = now
+        self._places = Places(now)
         self._times = TurnTimes()
         self._pending: list[Measured] = []
         """Who a client is becomes known a moment after it registers, and may be asked for when somebody looks."""
-        self._used: dict[Labels, float] = {}
-        """When the series of a pod were of use last."""
 
     def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None:
         """See ``dispatcher.Observe``."""
@@ -69,22 +60,14 @@ class TurnHistograms:
 
     def _labels(self, number: int, device: str) -> Labels:
         client = self._clients().get(number)
-        identity = None if client is None else client.description.identity
-        if identity is None or identity.source is not Source.KERNEL:
-            return device, "", "", ""
-        labels = device, identity.namespace, identity.pod, identity.container
-        if labels not in self._used and len(self._used) >= _MOST_PLACES:
-            return device, "", "", ""
-        self._used[labels] = self._now()
-        return labels
+        return (device, "", "", "") if client is None else self._place(client, device)
+
+    def _place(self, client: RegisteredClient, device: str) -> Labels:
+        return self._places.admit(in_pod(device, client.description.identity))
 
     def _remove_old(self) -> None:
-        now = self._now()
-        for number, client in self._clients().items():
-            labels = self._labels(number, client.device)
-            if labels in self._used:
-                self._used[labels] = now
-        for labels in [labels for labels, used in self._used.items() if now - used > _KEPT_SECONDS]:
-            del self._used[labels]
+        for client in self._clients().values():
+            self._place(client, client.device)
+        for labels in self._places.expire():
             for histogram in self.histograms.values():
                 histogram.remove(*labels)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -16,12 +16,12 @@ from prometheus_client.process_collector import ProcessCollector
 
 from nvshare.http import HttpServer
 from nvshare.paths import RunDir
+from nvshare.scheduler.api.container_metrics import ContainerCollector
+from nvshare.scheduler.api.container_usage import ContainerUsage, Usage
 from nvshare.scheduler.api.histograms import TurnHistograms
 from nvshare.scheduler.api.metrics import SchedulerCollector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
-from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.events import Event
-from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.dispatcher import Dispatcher
 
 _PAUSE_PER_COST = 20.0
 """A snapshot is used again for this many times what it cost to make: however many scrape, that takes at most 5 %."""
@@ -37,7 +37,6 @@ class Probes:
         version: str,
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], SchedulerSnapshot],
-        clients: Callable[[], Mapping[int, RegisteredClient]],
         crowded: Callable[[], str],
         notes: Callable[[], list[str]],
     ) -> None:
@@ -54,13 +53,14 @@ class Probes:
         self._writing = asyncio.Lock()
         self._latest: SchedulerSnapshot | None = None
         self._fresh_until = 0.0
-        self._turns = TurnHistograms(clients, loop.time)
+        self._turns: TurnHistograms | None = None
+        self._usage: ContainerUsage | None = None
+        self._containers: tuple[Usage, ...] = ()
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._registry.register(SchedulerCollector(version, self._snapshot))
-        for histogram in self._turns.histograms.values():
-            self._registry.register(histogram)
+        self._registry.register(ContainerCollector(lambda: self._containers))
         self._server = HttpServer(address, self._metrics, self._unready, notes)
 
     @property
@@ -68,9 +68,14 @@ class Probes:
         """Where it listens."""
         return self._server.port
 
-    def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None:
-        """See ``dispatcher.Observe``."""
-        self._turns.happened(event, actions, now)
+    def follow(self, dispatcher: Dispatcher) -> None:
+        """Measures what this one's clients do; to be called once, before there are any."""
+        self._turns = TurnHistograms(lambda: dispatcher.clients, self._loop.time)
+        self._usage = ContainerUsage(lambda: dispatcher.clients, self._loop.time)
+        dispatcher.observers.append(self._turns.happened)
+        dispatcher.leaving.append(self._usage.leaving)
+        for histogram in self._turns.histograms.values():
+            self._registry.register(histogram)
 
     async def start(self, descriptors: int) -> None:
         """Answers from now on, with at most so many descriptors."""
@@ -84,8 +89,11 @@ class Probes:
         async with self._writing:
             if self._loop.time() >= self._fresh_until:
                 began = time.thread_time()
+                assert self._turns is not None
+                assert self._usage is not None
                 self._turns.bring_up_to_date()
                 self._latest = self._take()
+                self._containers = self._usage.now(self._latest.devices)
                 self._fresh_until = self._loop.time() + (time.thread_time() - began) * _PAUSE_PER_COST
             return await asyncio.to_thread(generate_latest, self._registry)
 

@@ -74,6 +74,10 @@ class SwapSnapshot:
     """More memory that a call of its program waits for."""
     still_seconds: float = 0.0
     """For how long it has told of nothing though it has to move something."""
+    came_bytes: int = 0
+    """That came in from host memory, since it was registered."""
+    left_bytes: int = 0
+    """That were copied out since then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, GRANULE_BYTES, Arena
 from nvshare.scheduler.core.memory.estates import Estate
 from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.memory.traffic import moved_bytes
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
 MEASURED_SECONDS: Final = 10.0
@@ -51,6 +52,10 @@ class Swap:
     """What is being made for it; parts of that it may have and tell of already."""
     fixed_bytes: int = 0
     """Counted, and can't move; what it may take unasked included."""
+    came_bytes: int = 0
+    """That came in from host memory, since it was registered."""
+    left_bytes: int = 0
+    """That were copied out since then."""
     growth: GrowthRequested | None = None
     """Not answered yet."""
     doubted: tuple[int, float] | None = None
@@ -80,6 +85,11 @@ class Swap:
         while self._told[0][0] < event.order:
             self._told.popleft()
         self.going_by = event.order
+        if self.reported:
+            footprint_bytes = self.footprint_bytes, event.footprint_bytes
+            came_bytes, left_bytes = moved_bytes(footprint_bytes, (self.out_bytes, event.out_bytes))
+            self.came_bytes += came_bytes
+            self.left_bytes += left_bytes
         self.reported = True
         self.resident_bytes = event.resident_bytes
         self.out_bytes = event.out_bytes
@@ -218,6 +228,8 @@ class Swap:
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
             wanted_bytes=self.wanted_bytes,
             still_seconds=max(0.0, now - self.progress_at) if self.is_moving else 0.0,
+            came_bytes=self.came_bytes,
+            left_bytes=self.left_bytes,
         )
 
     @property

@@ -61,6 +61,12 @@ class Way:
         self._client, self._at = client, now
 
 
+def moved_bytes(footprint_bytes: tuple[int, int], out_bytes: tuple[int, int]) -> tuple[int, int]:
+    """What came in and what left, from a client's footprint and what of it is copied out, before and after."""
+    copied = out_bytes[1] - out_bytes[0]
+    return max(0, -copied - max(0, footprint_bytes[0] - footprint_bytes[1])), max(0, copied)
+
+
 class Traffic:
     """Both directions of one device, and its hand-overs."""
 
@@ -98,12 +104,11 @@ class Traffic:
         """
         hindered = waits or prepares
         self._held_up = self._held_up or prepares
-        copied = out_bytes[1] - out_bytes[0]
-        if copied > 0:
-            self.out.moved(client, copied, now, hindered=hindered)
-        back = -copied - max(0, footprint_bytes[0] - footprint_bytes[1])
-        if back > 0:
-            self.into.moved(client, back, now, hindered=hindered)
+        came, left = moved_bytes(footprint_bytes, out_bytes)
+        if left > 0:
+            self.out.moved(client, left, now, hindered=hindered)
+        if came > 0:
+            self.into.moved(client, came, now, hindered=hindered)
 
     def vacant(self, now: float) -> None:
         """The last holder left, and somebody waits."""
