@@ -10,7 +10,7 @@
 #   make e2e-long  twenty minutes more: a hundred restarts of kubelet, twenty rollouts of the plugin
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
-#   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests
+#   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests, dashboard
 #   make wheels    a wheel for each machine, in dist/
 #   make pinned    the manifests in dist/deploy/, with the image's digest: make pinned DIGEST=sha256:...
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
@@ -77,6 +77,7 @@ generate: $(INSTALLED)
 	$(BIN)/python src/nvshare/shim/csrc/hooks/generate.py
 	$(BIN)/python src/nvshare/simgpu/csrc/cuda/generate.py
 	$(BIN)/python deploy/simulated/generate.py
+	$(BIN)/python deploy/dashboard/generate.py
 
 wheels: libs
 	for machine in x86_64 aarch64; do \

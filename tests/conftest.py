@@ -51,7 +51,7 @@ def libraries() -> Libraries:
     return libraries_of(platform.machine())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
     """Finds a program of the system; without it the test is skipped, but fails when CI=true."""
 
