@@ -121,7 +121,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
         "label": label,
         "type": "query",
         "datasource": _DATASOURCE,
-        "query": {"query": query, "refId": name},
+        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         "definition": query,
         "refresh": 2,
         "sort": 1,
@@ -191,7 +191,7 @@ def _custom(panel: Panel) -> dict[str, Any]:
                 "drawStyle": "line",
                 "lineWidth": 1,
                 "fillOpacity": 30 if panel.stacked else 5,
-                "showPoints": "never",
+                "showPoints": "auto",
                 "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
             }
         case "state-timeline":

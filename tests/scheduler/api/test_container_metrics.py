@@ -139,3 +139,15 @@ def test_processes_of_pods(serve: Callable[..., Scheduler], node: Node) -> None:
         stays.lock()
         poll_until(lambda: figure("grants_total", "a") == 2, "both grants count", TIMEOUT_SECONDS)
         assert figure("longest_wait_seconds", "b") == 0
+        # One that comes and goes between two scrapes.
+        stays.close()
+        short = second.connect(scheduler).register()
+
+        def pods() -> list[str]:
+            return [client.identity.pod for device in scheduler.status().devices for client in device.clients]
+
+        poll_until(lambda: pods() == ["b", "a"], "it is known who it is", TIMEOUT_SECONDS)
+        short.lock()
+        short.close()
+        poll_until(lambda: pods() == ["b"], "it is gone", TIMEOUT_SECONDS)
+        assert figure("grants_total", "a") == 3
