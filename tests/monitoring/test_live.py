@@ -129,6 +129,17 @@ def test_pods_keep_their_names(stack: Stack) -> None:
     assert sorted(each["value"][1] for each in ordinals) == ["2", "2"]
 
 
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_pods_moved_what_their_gpu_moved(stack: Stack, way: str) -> None:
+    """What the containers of a GPU moved is what moved there, and nothing on the GPU where all fits."""
+    moved = f"nvshare_swap_{way}_bytes_total"
+    equal = f"sum by (gpu) (nvshare_container_swap_{way}_bytes_total) == on (gpu) {moved}"
+    poll_until(lambda: stack.prometheus.query(f"{moved} > 0"), "memory moves", 60, interval=0.2)
+    found = sorted(float(each["value"][1]) for each in stack.prometheus.query(equal))
+    assert len(found) == 2
+    assert 0 == found[0] < found[1]
+
+
 def test_alerts_are_understood(stack: Stack) -> None:
     """By a real Prometheus: all can be computed, and those have begun for which there is a reason."""
 
