@@ -92,6 +92,11 @@ class RunDir:
         return self.root / "choices.json"
 
     @property
+    def annotated(self) -> Path:
+        """What the annotations of the node's pods ask for, as the node agent told it, for the scheduler after it."""
+        return self.root / "annotated.json"
+
+    @property
     def node_config(self) -> Path:
         """The value of the node's label that chooses the device plugin's settings; no file: it has no such label."""
         return self.root / "node" / "config"

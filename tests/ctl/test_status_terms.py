@@ -16,7 +16,10 @@ GIB = 1 << 30
 ALL = admin_pb2.Terms(
     weight=2.5, priority="high", compute_limit=0.3, memory_limit_bytes=4 * GIB, memory_request_bytes=GIB
 )
+SET = admin_pb2.Terms(by_command=["weight"], by_annotation=["compute_limit", "memory_limit_bytes"])
+SET.MergeFrom(ALL)
 DEFAULT = admin_pb2.Terms(weight=1.0, priority="normal")
+SET_SAID = "weight 2.5 (set), priority high, compute 30 % (annotation), limit 4.0 GiB (annotation), request 1.0 GiB"
 SAID = "weight 2.5, priority high, compute 30 %, limit 4.0 GiB, request 1.0 GiB"
 
 
@@ -36,6 +39,7 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
         (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}"),
         (0, "pid:77@1000", DEFAULT, ""),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, SAID),
+        (1, "vision/detector-5d4f8c7b9-x2x7k/main", SET, SET_SAID),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", DEFAULT, ""),
     ],
 )
@@ -52,7 +56,7 @@ def test_line(
 
 def test_json(run_dir: RunDir, answers: Answers) -> None:
     """Scripts rely on these names and units; what is not limited is null. kubectl nvshare reads it back."""
-    client(answers, 0, "train@1000", ALL)
+    client(answers, 0, "train@1000", SET)
     client(answers, 1, "pid:72@0", DEFAULT)
     document = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
     first, second = document["devices"][0]["clients"]
@@ -64,6 +68,8 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "compute_limit": 0.3,
         "memory_limit_bytes": 4 * GIB,
         "memory_request_bytes": GIB,
+        "by_command": ["weight"],
+        "by_annotation": ["compute_limit", "memory_limit_bytes"],
     }
     assert second["terms"] == {
         "weight": 1.0,
@@ -71,9 +77,11 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "compute_limit": None,
         "memory_limit_bytes": None,
         "memory_request_bytes": 0,
+        "by_command": [],
+        "by_annotation": [],
     }
     shown = status_document.to_status(document).devices[0].clients
-    assert [each.terms for each in shown] == [ALL, DEFAULT]
+    assert [each.terms for each in shown] == [SET, DEFAULT]
     assert [each.memory_kept_bytes for each in shown] == [GIB, 0]
 
 

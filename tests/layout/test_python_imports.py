@@ -42,7 +42,7 @@ IMPURE = {
 # Names only: it reads the environment when it is asked to.
 PATHS = "nvshare.paths"
 EVENT_LOOP = {"asyncio", "grpc"}
-STRANGERS = ("scheduler", "deviceplugin", "shim", "ctl", "demo")
+STRANGERS = ("scheduler", "deviceplugin", "nodeagent", "shim", "ctl", "demo")
 # What each folder of the scheduler, and each of its own modules that a folder may know, may import of the others.
 # The scheduler's other modules wire everything together: they may import all of these, and none of these imports them.
 SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
@@ -200,7 +200,7 @@ def test_the_table_runs_one_way() -> None:
 
 @python_files
 def test_programs_are_strangers(path: Path) -> None:
-    """Scheduler, device plugin, shim, ctl and demo never import one another; who is none of them knows none of them.
+    """The programs and the library never import one another; who is none of them knows none of them.
 
     The face of the shim is the exception: where the library is and what a process needs to be preloaded with it. And
     ctl runs the demo.

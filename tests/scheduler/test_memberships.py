@@ -17,16 +17,21 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot
 from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
-from nvshare.scheduler.memberships import Memberships, UnknownContainerError
+from nvshare.scheduler.memberships import Memberships, Origins, UnknownContainerError
+from nvshare.scheduler.pods.cgroups import Place
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.registered_client import RegisteredClient
 
 DEVICE = "GPU-a"
 POD = Identity("default", "notebook-0", "main", Source.KERNEL)
+POD_UID = "0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0001"
+MAIN = PodContainer(POD_UID, "main")
 TWO = SomeTerms(weight=2.0)
+THREE = SomeTerms(weight=3.0)
 
 
 class Receiver:
@@ -64,7 +69,8 @@ class Shell:
         self.dispatcher = Dispatcher(
             core, loop, self.log, record, self.choices, nothing, nothing, lambda _action, _clients: None
         )
-        self.memberships = Memberships(self.dispatcher, self.choices, self.log)
+        self.annotated = Annotated(self.folder / "annotated.json", self.log)
+        self.memberships = Memberships(self.dispatcher, self.choices, self.annotated, self.log)
         self.dispatcher.make_known(DEVICE, 16)
 
     def comes(self, pid: int, uid: int = 1000) -> int:
@@ -76,10 +82,11 @@ class Shell:
         self.memberships.came(self.last)
         return self.last
 
-    def described(self, number: int, identity: Identity, uid: int = 1000) -> None:
-        """It is known who a client is."""
+    def described(self, number: int, identity: Identity, uid: int = 1000, pod_uid: str = POD_UID) -> None:
+        """It is known who a client is; one in a pod is in the one with this uid."""
         pid = self.dispatcher.clients[number].pid
-        self.dispatcher.described(number, Description(pid, "", identity, uid))
+        place = Place(pod_uid, "") if identity.source is Source.KERNEL else None
+        self.dispatcher.described(number, Description(pid, "", identity, uid, place=place))
         self.memberships.described(number)
 
     def leaves(self, number: int) -> None:
@@ -187,3 +194,67 @@ async def test_no_more_than_so_many_are_remembered(shell: Shell, monkeypatch: py
     shell.memberships.set_terms("one", SomeTerms(), frozenset({"weight"}))
     shell.memberships.set_terms("two", TWO, frozenset())
     assert list(shell.choices.terms) == ["two@1000"]
+
+
+async def test_whose_word_counts(shell: Shell) -> None:
+    """What was set, then annotations, then the environment: for each term by itself, and live."""
+    client = shell.comes(1)
+    asked = SomeTerms(weight=1.5, priority=Priority.LOW, compute_limit=0.5)
+    shell.memberships.said(client, asked, "")
+    shell.described(client, POD)
+    shell.memberships.annotate({MAIN: SomeTerms(weight=3.0, priority=Priority.HIGH)})
+    assert shell.of(client).terms == Terms(weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
+    shell.memberships.set_terms("default/notebook-0/main", TWO, frozenset())
+    assert shell.of(client).terms == Terms(weight=2.0, priority=Priority.HIGH, compute_limit=0.5)
+    assert shell.memberships.origins("default/notebook-0/main") == Origins(("weight",), ("priority",))
+    shell.memberships.set_terms("default/notebook-0/main", SomeTerms(), frozenset({"weight"}))
+    assert shell.of(client).terms == Terms(weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
+    shell.memberships.annotate({})
+    assert shell.of(client).terms == asked.terms()
+    assert shell.memberships.origins("default/notebook-0/main") == Origins()
+
+
+async def test_annotations_of_those_who_come_later(shell: Shell) -> None:
+    """They count once it is known that a process is in the pod."""
+    shell.memberships.annotate({MAIN: THREE})
+    client = shell.comes(1)
+    assert shell.of(client).terms == Terms()
+    shell.described(client, POD)
+    assert shell.is_in(client, "default/notebook-0/main", Terms(weight=3.0))
+
+
+async def test_a_pod_of_the_same_name_inherits_no_annotation(shell: Shell) -> None:
+    """Its uid says that it is another one. While a process of the former one lives, the newer pod's annotations count."""
+    other = "0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0002"
+    shell.memberships.annotate({MAIN: THREE})
+    former = shell.comes(1)
+    shell.described(former, POD)
+    shell.leaves(former)
+    client = shell.comes(2)
+    shell.described(client, POD, pod_uid=other)
+    assert shell.of(client).terms == Terms()
+    former = shell.comes(3)
+    shell.described(former, POD)
+    shell.leaves(client)
+    client = shell.comes(4)
+    shell.described(client, POD, pod_uid=other)
+    shell.memberships.annotate({MAIN: THREE, PodContainer(other, "main"): TWO})
+    assert shell.of(client).terms == Terms(weight=2.0)
+
+
+async def test_a_process_in_no_known_container_of_its_pod(shell: Shell) -> None:
+    """What the whole pod's annotations say counts for it, also while only the pod's uid is known."""
+    shell.memberships.annotate({PodContainer(POD_UID, ""): TWO, MAIN: THREE})
+    client, nameless = shell.comes(1), shell.comes(2)
+    shell.described(client, Identity("default", "notebook-0", "", Source.KERNEL))
+    shell.described(nameless, Identity(pod=POD_UID, source=Source.KERNEL))
+    assert shell.is_in(client, "default/notebook-0", Terms(weight=2.0))
+    assert shell.is_in(nameless, POD_UID, Terms(weight=2.0))
+
+
+async def test_what_a_process_says_of_its_pod_is_no_claim_to_annotations(shell: Shell) -> None:
+    """Only the kernel's word makes it a part of the pod."""
+    shell.memberships.annotate({MAIN: THREE, PodContainer("", ""): THREE, PodContainer("", "main"): THREE})
+    client = shell.comes(0)
+    shell.described(client, Identity("default", "notebook-0", "main", Source.HINT))
+    assert shell.is_in(client, "", Terms())

@@ -69,6 +69,11 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.SetAnnotatedTerms = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/SetAnnotatedTerms',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -123,6 +128,14 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetAnnotatedTerms(self, request, context):
+        """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
+        no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -160,6 +173,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetTerms,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'SetAnnotatedTerms': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetAnnotatedTerms,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -351,6 +369,33 @@ class Admin:
             '/nvshare.admin.v1.Admin/SetTerms',
             nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetAnnotatedTerms(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/SetAnnotatedTerms',
+            nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -168,6 +168,8 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
         "compute_limit": terms.compute_limit if terms.HasField("compute_limit") else None,
         "memory_limit_bytes": terms.memory_limit_bytes if terms.HasField("memory_limit_bytes") else None,
         "memory_request_bytes": terms.memory_request_bytes,
+        "by_command": list(terms.by_command),
+        "by_annotation": list(terms.by_annotation),
     }
 
 

@@ -251,8 +251,11 @@ def _who(client: admin_pb2.Client) -> list[Text]:
 
 
 def _terms(client: admin_pb2.Client) -> Iterable[Text]:
-    """The container's name, where it has one that is not on the line above, and what of its terms is no default."""
-    shown = ", ".join(terms_words(client))
+    """The container's name, where it has one that is not on the line above, and what of its terms is no default.
+
+    Where it comes from is said of what the environment of the container's processes does not say.
+    """
+    shown = ", ".join(f"{text}{_origin(client.terms, name)}" for name, text in _told(client).items())
     chosen = "@" in client.member_of and not client.member_of.startswith("pid:")
     if chosen or (shown and client.member_of and not place(client.identity)):
         shown = f"{client.member_of}: {shown}" if shown else client.member_of
@@ -262,15 +265,28 @@ def _terms(client: admin_pb2.Client) -> Iterable[Text]:
 
 def terms_words(client: admin_pb2.Client) -> list[str]:
     """What of its terms is no default."""
+    return list(_told(client).values())
+
+
+def _told(client: admin_pb2.Client) -> dict[str, str]:
+    """The same, by the names of the fields."""
     terms = client.terms
-    told = [
-        f"weight {terms.weight:g}" if terms.weight not in (0, 1) else "",
-        f"priority {terms.priority}" if terms.priority not in ("", "normal") else "",
-        f"compute {terms.compute_limit * 100:g} %" if terms.HasField("compute_limit") else "",
-        f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else "",
-        _request(client),
-    ]
-    return list(filter(None, told))
+    told = {
+        "weight": f"weight {terms.weight:g}" if terms.weight not in (0, 1) else "",
+        "priority": f"priority {terms.priority}" if terms.priority not in ("", "normal") else "",
+        "compute_limit": f"compute {terms.compute_limit * 100:g} %" if terms.HasField("compute_limit") else "",
+        "memory_limit_bytes": (
+            f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else ""
+        ),
+        "memory_request_bytes": _request(client),
+    }
+    return {name: text for name, text in told.items() if text}
+
+
+def _origin(terms: admin_pb2.Terms, name: str) -> str:
+    if name in terms.by_command:
+        return " (set)"
+    return " (annotation)" if name in terms.by_annotation else ""
 
 
 def _request(client: admin_pb2.Client) -> str:

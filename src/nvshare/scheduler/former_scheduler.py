@@ -12,6 +12,7 @@ from nvshare.scheduler.core.events import HolderRecorded, ResidentRecorded
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.record import Record, Recorded
 from nvshare.scheduler.run_dir import RunDirError
 
@@ -23,6 +24,7 @@ class Records:
     holders: Record
     swappers: Record
     """Processes with memory that swaps."""
+    annotated: Annotated
 
 
 def open_records(run_dir: RunDir, log: Log) -> Records:
@@ -30,6 +32,7 @@ def open_records(run_dir: RunDir, log: Log) -> Records:
     return Records(
         _open(run_dir.holder_record, "holders", log),
         _open(run_dir.swapper_record, "processes whose memory swaps", log),
+        Annotated(run_dir.annotated, log),
     )
 
 

@@ -5,12 +5,13 @@ counts that a process says, among processes of the same user. Who says none is i
 other clients. A name counts at once, so that a limit does, and until it is known that the process is in a pod. One that
 can't be seen, because its pid namespace hides it, may be in any, and is in a container of its own.
 
-What the operator sets for a container counts, then what the environment of its processes says: should they differ, the
-word of the one that came first of those that are there.
+What the operator sets for a container counts, then what the annotations of its pod say, then what the environment of
+its processes says: should they differ, the word of the one that came first of those that are there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,7 @@ from nvshare.scheduler.core.events import ContainerFound, TermsSet
 from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.pods.identity import Source
+from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
 
 _PROCESS = "pid:"
@@ -32,6 +34,16 @@ _MOST_NAMED: Final = 20
 
 class UnknownContainerError(InvalidCommandError):
     """A command names a container that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Which of a container's terms, by their fields' names, are not of its processes' environment, and no defaults."""
+
+    command: tuple[str, ...] = ()
+    """``nvshare-ctl set`` said them."""
+    annotation: tuple[str, ...] = ()
+    """Annotations of the pod said them."""
 
 
 @dataclass(slots=True)
@@ -47,6 +59,8 @@ class _Member:
 class _Container:
     members: dict[int, SomeTerms] = field(default_factory=dict)
     """What its clients say, in the order in which they came."""
+    places: dict[int, PodContainer] = field(default_factory=dict)
+    """Of those of its clients that are in pods, by the kernel's word. A name may outlive its pod."""
     differed: bool = False
     """Clients said different things, which was logged."""
 
@@ -62,9 +76,10 @@ class _Container:
 class Memberships:
     """Every client's container."""
 
-    def __init__(self, dispatcher: Dispatcher, choices: Choices, log: Log) -> None:
+    def __init__(self, dispatcher: Dispatcher, choices: Choices, annotated: Annotated, log: Log) -> None:
         self._dispatcher = dispatcher
         self._choices = choices
+        self._annotated = annotated
         self._log = log
         self._members: dict[int, _Member] = {}
         self._containers: dict[str, _Container] = {}
@@ -108,6 +123,24 @@ class Memberships:
         if container in self._containers:
             self._dispatcher.feed(TermsSet(container, self._terms(container).terms()))
 
+    def annotate(self, terms: Mapping[PodContainer, SomeTerms]) -> None:
+        """Takes what annotations say now, of all containers of the node that have any."""
+        before = {name: self._terms(name) for name in self._containers}
+        if not self._annotated.replace(terms):
+            return
+        for name, former in before.items():
+            if (now := self._terms(name)) != former:
+                self._log.info("terms annotated", container=name, **self._annotations(name).said())
+                self._dispatcher.feed(TermsSet(name, now.terms()))
+
+    def origins(self, container: str) -> Origins:
+        """Where the terms of a container come from."""
+        if container not in self._containers:
+            return Origins()
+        command = tuple(self._choices.terms.get(container, SomeTerms()).said())
+        annotation = self._annotations(container).said()
+        return Origins(command, tuple(name for name in annotation if name not in command))
+
     def _find(self, named: str) -> str:
         known = {*self._containers, *self._choices.terms}
         if named in known:
@@ -148,6 +181,9 @@ class Memberships:
                 counts=container.said.said(),
             )
         container.members[number] = said
+        client = self._dispatcher.clients[number].description
+        if client.place is not None:
+            container.places[number] = PodContainer(client.place.pod_uid, client.identity.container)
 
     def _leave(self, number: int, name: str) -> None:
         container = self._containers.get(name)
@@ -155,6 +191,7 @@ class Memberships:
             return
         before = self._terms(name)
         del container.members[number]
+        container.places.pop(number, None)
         if container.members:
             if self._terms(name) != before:
                 self._dispatcher.feed(TermsSet(name, self._terms(name).terms()))
@@ -166,7 +203,14 @@ class Memberships:
             self._choices.save()
 
     def _terms(self, name: str) -> SomeTerms:
-        return self._choices.terms.get(name, SomeTerms()).over(self._containers[name].said)
+        chosen = self._choices.terms.get(name, SomeTerms())
+        return chosen.over(self._annotations(name)).over(self._containers[name].said)
+
+    def _annotations(self, name: str) -> SomeTerms:
+        terms = SomeTerms()
+        for place in self._containers[name].places.values():
+            terms = self._annotated.of(place).over(terms)
+        return terms
 
     def _name(self, number: int) -> str:
         member, client = self._members[number], self._dispatcher.clients[number]

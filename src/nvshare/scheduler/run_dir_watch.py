@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from nvshare.log import Log
+from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.run_dir import Claim, RunDirError
@@ -29,17 +30,19 @@ class RunDirWatch:
         claim: Claim,
         sockets: Sockets,
         records: Sequence[Record],
-        choices: Choices,
+        kept: Sequence[Choices | Annotated],
         connections: Callable[[], int],
         end: Callable[[], None],
     ) -> None:
-        """``connections``: how many clients are connected; ``end`` is called when nobody is and nobody can be."""
+        """``kept``: what is written again for the next scheduler.
+
+        ``connections``: how many clients are connected; ``end`` is called when nobody is and nobody can be."""
         self._loop = loop
         self._log = log
         self._claim = claim
         self._sockets = sockets
         self._records = records
-        self._choices = choices
+        self._kept = kept
         self._connections = connections
         self._end = end
         self._task: asyncio.Task[None] | None = None
@@ -81,7 +84,8 @@ class RunDirWatch:
                     record.write_anew()
         except OSError as error:
             raise RunDirError(f"a record can't be written: {error.strerror}") from error
-        self._choices.restore()
+        for each in self._kept:
+            each.restore()
         await self._sockets.mend()
 
     def _cant_be_mended(self, reason: str) -> None:

@@ -199,7 +199,7 @@ class _Running:
         self._reading = FairReading(loop)
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self.nvml_exit = NvmlExit(loop, nvml, self._dispatcher, stop.set, options.init_error_seconds)
-        self._memberships = Memberships(self._dispatcher, choices, log)
+        self._memberships = Memberships(self._dispatcher, choices, records.annotated, log)
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
@@ -252,7 +252,7 @@ class _Running:
                 self._memory.measured,
                 self._awaited.on,
                 timeline,
-                self._memberships.set_terms,
+                self._memberships,
                 options.version,
                 loop.time(),
             )
@@ -265,9 +265,9 @@ class _Running:
             public,
             self._new_listener,
         )
-        files = (records.holders, records.swappers)
+        files, kept = (records.holders, records.swappers), (choices, records.annotated)
         self.run_dir_watch = RunDirWatch(
-            loop, log, claim, self._sockets, files, choices, lambda: self._registrar.room.count, stop.set
+            loop, log, claim, self._sockets, files, kept, lambda: self._registrar.room.count, stop.set
         )
 
     async def open(self) -> None:

@@ -18,8 +18,9 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.terms import Priority, SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
-from nvshare.scheduler.memberships import UnknownContainerError
+from nvshare.scheduler.memberships import Memberships, UnknownContainerError
 from nvshare.scheduler.pods.allocations import Holding
+from nvshare.scheduler.recovery.annotated import PodContainer
 from nvshare.scheduler.recovery.record import Recorded
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -49,7 +50,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
         timeline: Timeline,
-        set_terms: Callable[[str, SomeTerms, frozenset[str]], None],
+        memberships: Memberships,
         version: str,
         started_at: float,
     ) -> None:
@@ -57,8 +58,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
 
         ``given_twice``: what other plugins gave of the devices that nvshare shares, by device.
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
-        device waits for. ``set_terms``: of a container, and which ones to take back.
-        ``started_at`` is in the event loop's time.
+        device waits for. ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
@@ -67,7 +67,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self._measured = measured
         self._awaited = awaited
         self._timeline = timeline
-        self._set_terms = set_terms
+        self._memberships = memberships
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -144,6 +144,12 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """Refused."""
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
+    async def SetAnnotatedTerms(  # noqa: N802
+        self, request: admin_pb2.SetAnnotatedTermsRequest, context: Context
+    ) -> admin_pb2.SetAnnotatedTermsResponse:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
         unused, given_twice = self._unused(), self._given_twice()
@@ -163,6 +169,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     unused.get(each.device, ()),
                     given_twice.get(each.device, ()),
                     self._awaited(each.device),
+                    self._memberships.origins,
                 )
                 for each in self._dispatcher.snapshot()
             ],
@@ -207,10 +214,22 @@ class AdminService(StatusService):
     ) -> admin_pb2.Status:
         """Sets terms of a container."""
         try:
-            self._set_terms(request.container, _terms(request), _taken_back(request))
+            self._memberships.set_terms(request.container, _terms(request), _taken_back(request))
         except InvalidCommandError as error:
             await _refuse(context, error)
         return self._status()
+
+    async def SetAnnotatedTerms(  # noqa: N802
+        self, request: admin_pb2.SetAnnotatedTermsRequest, context: Context
+    ) -> admin_pb2.SetAnnotatedTermsResponse:
+        """Takes what annotations of the node's pods say now."""
+        try:
+            self._memberships.annotate(
+                {PodContainer(each.pod_uid, each.container): _terms(each) for each in request.containers}
+            )
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return admin_pb2.SetAnnotatedTermsResponse()
 
     def _device(self, text: str) -> str | None:
         """The device that is meant, whatever the case of its letters; None: all."""
@@ -243,7 +262,7 @@ def _policy(text: str) -> Policy:
         raise InvalidCommandError(f"policy {text!r} is not allowed; {allowed} are") from None
 
 
-def _terms(request: admin_pb2.SetTermsRequest) -> SomeTerms:
+def _terms(request: admin_pb2.SetTermsRequest | admin_pb2.AnnotatedTerms) -> SomeTerms:
     values = {field.name: value for field, value in request.ListFields() if field.name in _TERMS}
     if "priority" in values:
         values["priority"] = _priority(values["priority"])

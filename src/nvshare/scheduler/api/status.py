@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from nvshare.admin import admin_pb2
 from nvshare.scheduler.core.snapshot import (
@@ -15,6 +15,7 @@ from nvshare.scheduler.core.snapshot import (
 )
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.memberships import Origins
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.recovery.record import Recorded
@@ -29,11 +30,12 @@ def device_message(
     unused: Iterable[Holding],
     given_twice: Iterable[Holding],
     awaited: Iterable[Recorded],
+    origins: Callable[[str], Origins],
 ) -> admin_pb2.Device:
     """A device, its clients, its ``unused`` holdings, those of other plugins and the holders that it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
-    known.
+    known. ``origins``: where the terms of a container come from.
     """
     return admin_pb2.Device(
         uuid=snapshot.device,
@@ -48,7 +50,9 @@ def device_message(
         reserve_bytes=snapshot.reserve_bytes,
         swapping=_swapping_message(snapshot.traffic),
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
-        clients=[_client_message(client, clients[client.client]) for client in snapshot.clients],
+        clients=[
+            _client_message(client, clients[client.client], origins(client.container)) for client in snapshot.clients
+        ],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         allocations_by_others=[_allocation_message(holding) for holding in given_twice],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
@@ -80,7 +84,7 @@ def _swapping_message(traffic: TrafficSnapshot) -> admin_pb2.Swapping:
     )
 
 
-def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin_pb2.Client:
+def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins: Origins) -> admin_pb2.Client:
     shown = client.description
     line = snapshot.line
     return admin_pb2.Client(
@@ -104,19 +108,21 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient) -> admin
         notices=client.notices,
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
         member_of=snapshot.container,
-        terms=_terms_message(snapshot.terms),
+        terms=_terms_message(snapshot.terms, origins),
         memory_kept_bytes=snapshot.kept_bytes,
         gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
     )
 
 
-def _terms_message(terms: Terms) -> admin_pb2.Terms:
+def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:
     return admin_pb2.Terms(
         weight=terms.weight,
         priority=terms.priority.name.lower(),
         compute_limit=terms.compute_limit,
         memory_limit_bytes=terms.memory_limit_bytes,
         memory_request_bytes=terms.memory_request_bytes,
+        by_command=origins.command,
+        by_annotation=origins.annotation,
     )
 
 

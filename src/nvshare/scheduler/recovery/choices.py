@@ -7,8 +7,6 @@ the choice.
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +14,8 @@ from typing import Any, TypeVar
 from nvshare.log import Log
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM, Settings
-from nvshare.scheduler.core.terms import Priority, SomeTerms
+from nvshare.scheduler.core.terms import SomeTerms
+from nvshare.scheduler.recovery import documents
 
 Value = TypeVar("Value")
 
@@ -79,15 +78,9 @@ class Choices:
             "policies_before_off": _named(self.policies_before_off),
             "terms": {container: terms.said() for container, terms in self.terms.items()},
         }
-        new = self._path.with_suffix(".new")
         try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(document, file)
-            new.rename(self._path)
+            documents.write(self._path, document)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
             self._log.warning(
                 "what was set lasts only until this scheduler ends: it can't be written down",
                 path=str(self._path),
@@ -109,7 +102,7 @@ class Choices:
                 if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
                     raise ValueError(f"quantum {seconds:g} s")
             self.quanta = chosen
-        self.terms = {container: _some_terms(said) for container, said in document.get("terms", {}).items()}
+        self.terms = {container: documents.some_terms(said) for container, said in document.get("terms", {}).items()}
         if self.policies or self.quanta or self.terms:
             policies = {device or "all": policy.value for device, policy in self.policies.items()}
             quanta = {device or "all": seconds for device, seconds in self.quanta.items()}
@@ -130,10 +123,3 @@ def _named(policies: dict[str | None, Policy]) -> dict[str, str]:
 
 def _policies(named: Any) -> dict[str | None, Policy]:
     return {device or None: Policy(policy) for device, policy in named.items()}
-
-
-def _some_terms(said: Any) -> SomeTerms:
-    priority = said.get("priority")
-    terms = SomeTerms(**{**said, "priority": None if priority is None else Priority(priority)})
-    terms.check()
-    return terms

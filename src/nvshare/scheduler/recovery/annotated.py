@@ -1,0 +1,89 @@
+"""What the annotations of this node's pods ask for: a file in the run directory, for the scheduler after this one.
+
+The node agent tells it, and may come back later than the scheduler, or not while the Kubernetes API is away: until then
+the last word counts. A pod is meant by its uid. One of the same name that is made anew has another one, and inherits
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nvshare.log import Log
+from nvshare.scheduler.core.terms import SomeTerms
+from nvshare.scheduler.recovery import documents
+
+
+@dataclass(frozen=True, slots=True)
+class PodContainer:
+    """A container of a pod."""
+
+    pod_uid: str
+    """As the kernel says it of a process."""
+    name: str
+    """Empty: processes of the pod of which it is not known in which container they are."""
+
+
+class Annotated:
+    """The terms of annotated containers."""
+
+    def __init__(self, path: Path, log: Log) -> None:
+        """Reads what was told before."""
+        self._path = path
+        self._log = log
+        self._terms: dict[PodContainer, SomeTerms] = {}
+        try:
+            self._terms = _read(json.loads(path.read_text()))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning(
+                "annotations count when the node agent tells them again: their file is damaged",
+                path=str(path),
+                reason=str(error),
+            )
+            return
+        if self._terms:
+            log.info("annotations of before count", containers=len(self._terms))
+
+    def of(self, container: PodContainer) -> SomeTerms:
+        """What counts for a container."""
+        return self._terms.get(container, SomeTerms())
+
+    def replace(self, terms: Mapping[PodContainer, SomeTerms]) -> bool:
+        """Takes these for all that there are, and writes them; whether that changes anything."""
+        if terms == self._terms:
+            return False
+        self._terms = dict(terms)
+        self._save()
+        return True
+
+    def restore(self) -> None:
+        """Writes them if the file was removed."""
+        if self._terms and not self._path.exists():
+            self._save()
+
+    def _save(self) -> None:
+        document = [
+            {"pod_uid": container.pod_uid, "container": container.name, "terms": terms.said()}
+            for container, terms in self._terms.items()
+        ]
+        try:
+            documents.write(self._path, document)
+        except OSError as error:
+            self._log.warning(
+                "annotations last only until this scheduler ends: they can't be written down",
+                path=str(self._path),
+                reason=error.strerror,
+            )
+
+
+def _read(document: Any) -> dict[PodContainer, SomeTerms]:
+    return {
+        PodContainer(str(entry["pod_uid"]), str(entry["container"])): documents.some_terms(entry["terms"])
+        for entry in document
+    }

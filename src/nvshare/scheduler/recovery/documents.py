@@ -1,0 +1,33 @@
+"""Files of the run directory that a scheduler leaves for the one after it, as JSON, and how terms are written there."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nvshare.scheduler.core.terms import Priority, SomeTerms
+
+
+def write(path: Path, document: Any) -> None:
+    """Puts a document in the place of the former one, readable by the owner only; OSError when that can't be done."""
+    new = path.with_suffix(".new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(document, file)
+        new.rename(path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+
+
+def some_terms(said: Any) -> SomeTerms:
+    """The terms that ``SomeTerms.said`` wrote; ValueError, TypeError, KeyError or AttributeError if it did not."""
+    priority = said.get("priority")
+    terms = SomeTerms(**{**said, "priority": None if priority is None else Priority(priority)})
+    terms.check()
+    return terms
