@@ -224,7 +224,7 @@ async def test_annotations_of_those_who_come_later(shell: Shell) -> None:
 
 
 async def test_a_pod_of_the_same_name_inherits_no_annotation(shell: Shell) -> None:
-    """Its uid says that it is another one. While a process of the former one lives, the newer pod's annotations count."""
+    """Its uid says that it is another one. While a process of the former one lives, the newer one's count."""
     other = "0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0002"
     shell.memberships.annotate({MAIN: THREE})
     former = shell.comes(1)

@@ -38,6 +38,8 @@ def until(scheduler: Scheduler, client: WireClient, container: str, **terms: obj
 
     def there() -> bool:
         status = shown(scheduler, client)
+        for origin in ("by_command", "by_annotation"):
+            status.terms.ClearField(origin)
         return (status.member_of, status.terms) == (container, wanted)
 
     poll_until(there, f"it is in {container}", 20)
