@@ -32,6 +32,8 @@ SIMGPU_TRACE = "NVSHARE_SIMGPU_TRACE"
 LD_PRELOAD = "LD_PRELOAD"
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
 NVIDIA_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+KUBERNETES_SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
+KUBERNETES_SERVICE_PORT = "KUBERNETES_SERVICE_PORT"
 
 SYSTEM_RUN_DIR = Path("/var/run/nvshare")
 CONTAINER_LIBRARY_DIR = Path("/usr/lib/nvshare")
@@ -39,6 +41,7 @@ LIBRARY_NAME = "libnvshare.so"
 KUBELET_DIR = Path("/var/lib/kubelet/device-plugins")
 CDI_DIR = Path("/var/run/cdi")
 HOST_LOGS = Path("/var/log")
+SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POD_RESOURCES_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 
 

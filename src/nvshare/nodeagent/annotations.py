@@ -1,0 +1,164 @@
+"""What annotations of a pod ask for, container by container, and what is wrong with them. Pure.
+
+``nvshare.com/weight`` and its like are for every container of the pod, ``nvshare.com/container.NAME.weight`` for one.
+NVIDIA's ``nvidia.com/container.NAME.gpu-memory.limit`` and ``.request`` count where nvshare's own say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from nvshare import display, terms_texts
+
+_PREFIX: Final = "nvshare.com/"
+_CONTAINER: Final = "container."
+_NVIDIA: Final = f"nvidia.com/{_CONTAINER}"
+_ALIASES: Final = {"gpu-memory.limit": "memory-limit", "gpu-memory.request": "memory-request"}
+_LONGEST: Final = 100
+"""Letters of an annotation that are repeated in a message."""
+_MOST_NAMED: Final = 20
+"""Containers that are named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What annotations say of one container; None: nothing."""
+
+    weight: float | None = None
+    priority: str | None = None
+    compute_limit: float | None = None
+    """A share of the device's time: above 0, up to 1."""
+    memory_limit_bytes: int | None = None
+    memory_request_bytes: int | None = None
+
+    def over(self, others: Terms) -> Terms:
+        """These, and those of the others that are not said here."""
+        return Terms(**(others.said() | self.said()))
+
+    def said(self) -> dict[str, Any]:
+        """What is said, by the fields' names."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in values if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An annotation that does not count."""
+
+    key: str
+    message: str
+    """What it says, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """All that annotations of a pod say."""
+
+    terms: Mapping[str, Terms]
+    """By container, of those of which something is said; the empty name: of the whole pod."""
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    field: str
+    read: Callable[[str], Any]
+
+
+_KEYS: Final = {
+    "weight": _Key("weight", terms_texts.weight_of),
+    "priority": _Key("priority", terms_texts.priority_of),
+    "compute-limit": _Key("compute_limit", terms_texts.share_of),
+    "memory-limit": _Key("memory_limit_bytes", terms_texts.size_of),
+    "memory-request": _Key("memory_request_bytes", terms_texts.size_of),
+}
+
+
+class _WrongError(Exception):
+    """An annotation does not count; the text says why."""
+
+
+def wishes_of(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
+    """What annotations of a pod with these containers say. What is wrong is as if it were not there."""
+    names = tuple(containers)
+    of_pod, aliases = Terms(), dict.fromkeys(names, Terms())
+    of_containers = dict(aliases)
+    problems: list[Problem] = []
+    for key, value in sorted(annotations.items()):
+        try:
+            if key.startswith(_PREFIX):
+                container, name = _split(key.removeprefix(_PREFIX))
+                if container is None:
+                    of_pod = _with(of_pod, name, value)
+                else:
+                    _check_container(container, names)
+                    of_containers[container] = _with(of_containers[container], name, value)
+            elif (alias := _alias(key)) is not None:
+                container, name = alias
+                _check_container(container, names)
+                aliases[container] = _with(aliases[container], name, value)
+        except _WrongError as error:
+            problems.append(Problem(key, str(error)))
+    terms = {"": of_pod} | {name: of_containers[name].over(of_pod).over(aliases[name]) for name in names}
+    unfit: list[Problem] = []
+    for name, asked in terms.items():
+        counting = annotations.keys() - {problem.key for problem in problems}
+        terms[name], wrong = _fitting(asked, name, counting)
+        unfit += [problem for problem in wrong if problem not in unfit]
+    return Wishes({name: asked for name, asked in terms.items() if asked.said()}, (*problems, *unfit))
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """The container that a key names (None: none) and what it says of it."""
+    if not text.startswith(_CONTAINER):
+        return None, text
+    container, _, name = text.removeprefix(_CONTAINER).partition(".")
+    return container, name
+
+
+def _alias(key: str) -> tuple[str, str] | None:
+    """The same of NVIDIA's keys; None for all other keys."""
+    if not key.startswith(_NVIDIA):
+        return None
+    container, _, name = key.removeprefix(_NVIDIA).partition(".")
+    return (container, _ALIASES[name]) if name in _ALIASES else None
+
+
+def _with(terms: Terms, name: str, value: str) -> Terms:
+    if (key := _KEYS.get(name)) is None:
+        allowed = ", ".join(_KEYS)
+        raise _WrongError(
+            f"nvshare knows no such annotation; {_PREFIX}NAME and {_PREFIX}container.CONTAINER.NAME with "
+            f"one of these names are: {allowed}"
+        )
+    text = value.strip()
+    try:
+        return replace(terms, **{key.field: key.read(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")})
+    except ValueError as error:
+        raise _WrongError(str(error)) from None
+
+
+def _check_container(container: str, names: tuple[str, ...]) -> None:
+    if container not in names:
+        known = ", ".join(names[:_MOST_NAMED])
+        raise _WrongError(f"the pod has no container {container[:_LONGEST]!r}; it has {known}")
+
+
+def _fitting(terms: Terms, container: str, counting: Set[str]) -> tuple[Terms, list[Problem]]:
+    """The terms without a memory request that is above the memory limit, and what is to be said of that.
+
+    ``counting``: the keys of the annotations that count.
+    """
+    limit, request = terms.memory_limit_bytes, terms.memory_request_bytes
+    if limit is None or request is None or request <= limit:
+        return terms, []
+    keys = (
+        f"{_PREFIX}{_CONTAINER}{container}.memory-request",
+        f"{_PREFIX}memory-request",
+        f"{_NVIDIA}{container}.gpu-memory.request",
+    )
+    key = next(each for each in keys if each in counting)
+    message = f"a memory request of {display.size(request)} is above the memory limit of {display.size(limit)}"
+    return replace(terms, memory_request_bytes=None), [Problem(key, message)]

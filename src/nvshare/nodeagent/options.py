@@ -1,0 +1,23 @@
+"""What the command line of a node agent said, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvshare.log import LogFormat, LogLevel
+from nvshare.nodeagent.api_server import Account
+from nvshare.paths import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of one agent."""
+
+    node: str
+    """As the Kubernetes API calls it."""
+    run_dir: RunDir
+    account: Account
+    metrics_address: str
+    """HOST:PORT of /metrics, /healthz and /readyz."""
+    log_format: LogFormat
+    log_level: LogLevel

@@ -1,0 +1,88 @@
+"""Tells the node's scheduler what annotations ask for: all of it, again and again, so that restarts heal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+
+from nvshare import admin_channel
+from nvshare.admin import admin_pb2
+from nvshare.admin.admin_pb2_grpc import AdminStub
+from nvshare.log import Log
+from nvshare.nodeagent.pods import Pod
+from nvshare.unix_sockets import grpc_address
+
+_TELL_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
+_OPTIONS = (*admin_channel.OPTIONS, ("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 2000))
+
+
+class SchedulerLink:
+    """What the scheduler was told last, and whether it answers."""
+
+    def __init__(self, admin_socket: Path, log: Log, tell_seconds: float = _TELL_SECONDS) -> None:
+        """``tell_seconds``: after which it is told once more what it was told before."""
+        self._socket = admin_socket
+        self._log = log
+        self._tell_seconds = tell_seconds
+        self._request: admin_pb2.SetAnnotatedTermsRequest | None = None
+        self._news = asyncio.Event()
+        self.problem = "it was not asked yet"
+        """Why it does not answer; empty: it does."""
+        self._told = False
+
+    @property
+    def annotated(self) -> int:
+        """How many containers the scheduler is told of."""
+        return 0 if self._request is None else len(self._request.containers)
+
+    def tell(self, request: admin_pb2.SetAnnotatedTermsRequest) -> None:
+        """The scheduler is to know this, now and after every restart. Before this, what it knows is left as it is."""
+        if request != self._request:
+            self._request = request
+            self._news.set()
+
+    async def run(self) -> None:
+        """Tells it until cancelled."""
+        async with grpc.aio.insecure_channel(grpc_address(self._socket), _OPTIONS) as channel:
+            stub = AdminStub(channel)
+            while True:
+                if self._request is not None:
+                    self._news.clear()
+                    try:
+                        await stub.SetAnnotatedTerms(self._request, timeout=_ANSWER_SECONDS)
+                    except grpc.aio.AioRpcError as error:
+                        self._failed(error.details() or error.code().name)
+                    else:
+                        self._answered()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._tell_seconds):
+                        await self._news.wait()
+
+    def _failed(self, reason: str) -> None:
+        if not self.problem or not self._told:
+            self._log.warning("the scheduler does not take annotations: it is told again", reason=reason)
+        self._told = True
+        self.problem = reason
+
+    def _answered(self) -> None:
+        if self.problem:
+            self._log.info("the scheduler takes annotations", containers=self.annotated)
+        self._told = True
+        self.problem = ""
+
+
+def request_of(pods: Iterable[Pod]) -> admin_pb2.SetAnnotatedTermsRequest:
+    """All that annotations of these pods say; the same for the same pods in any order."""
+    return admin_pb2.SetAnnotatedTermsRequest(
+        containers=[
+            admin_pb2.AnnotatedTerms(pod_uid=pod.kernel_uid, container=container, **terms.said())
+            for pod in sorted(pods, key=lambda pod: pod.kernel_uid)
+            if not pod.ended
+            for container, terms in pod.wishes.terms.items()
+        ]
+    )
