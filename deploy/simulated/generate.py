@@ -1,7 +1,7 @@
 """Makes the manifests of this folder from those of ``deploy/``: ``python deploy/simulated/generate.py``.
 
-The same stack for nodes without GPUs. Both DaemonSets see two simulated GPUs, and the plugin gives the simulated driver
-to containers. What all of them share of these GPUs is in one folder of the node.
+The same stack for nodes without GPUs. Scheduler and plugin see two simulated GPUs, and the plugin gives the simulated
+driver to containers. What all of them share of these GPUs is in one folder of the node.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _file(source: Path) -> str:
 def _simulated(document: Manifest) -> Manifest:
     if document["kind"] == "ConfigMap":
         document["data"]["config.yaml"] += yaml.dump(_plugin_settings(), sort_keys=False)
-    if document["kind"] == "DaemonSet":
+    if document["kind"] == "DaemonSet" and document["metadata"]["name"] != "nvshare-node-agent":
         pod = document["spec"]["template"]["spec"]
         _add_driver(pod)
         if document["metadata"]["name"] == "nvshare-scheduler":

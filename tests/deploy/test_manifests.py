@@ -23,6 +23,7 @@ DEPLOY = ROOT / "deploy"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 SCHEDULER_BYTES = 400 << 20
 STACKS = [DEPLOY, DEPLOY / "simulated"]
+PARTS = ("nvshare-scheduler", "nvshare-device-plugin", "nvshare-node-agent")
 stacks = pytest.mark.parametrize("folder", STACKS, ids=lambda folder: folder.name)
 
 
@@ -127,7 +128,7 @@ def test_what_the_pod_fixes_is_refused_in_the_file(folder: Path, key: str, tmp_p
 @stacks
 def test_folders_are_mounted_where_they_are(folder: Path) -> None:
     """A path means the same on the node and in the parts' containers: kubelet gets the plugin's paths."""
-    for name in ("nvshare-scheduler", "nvshare-device-plugin"):
+    for name in PARTS:
         pod = daemon_set(folder, name)["spec"]["template"]["spec"]
         places = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -139,11 +140,14 @@ def test_folders_are_mounted_where_they_are(folder: Path) -> None:
 
 @stacks
 def test_no_more_rights_than_needed(folder: Path) -> None:
-    """No privileged container, no capability, no writable image, no token, not every system call; a memory limit."""
-    for name in ("nvshare-scheduler", "nvshare-device-plugin"):
+    """No privileged container, no capability, no writable image, not every system call; a memory limit.
+
+    A token has the node agent alone.
+    """
+    for name in PARTS:
         spec = daemon_set(folder, name)["spec"]
         pod = spec["template"]["spec"]
-        assert pod["automountServiceAccountToken"] is False
+        assert pod["automountServiceAccountToken"] is (name == "nvshare-node-agent")
         assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             rights = container["securityContext"]
@@ -154,6 +158,25 @@ def test_no_more_rights_than_needed(folder: Path) -> None:
                 "capabilities": {"drop": ["ALL"]},
             }
             assert container["resources"]["limits"]["memory"]
+
+
+@stacks
+def test_the_agent_may_do_what_it_needs(folder: Path) -> None:
+    """Look at pods and nodes, tell events, write the node's condition and label: nothing else, and nobody else that."""
+    (role,) = [each for each in documents(folder) if each["kind"] == "ClusterRole"]
+    (binding,) = [each for each in documents(folder) if each["kind"] == "ClusterRoleBinding"]
+    allowed = {rule["resources"][0]: rule["verbs"] for rule in role["rules"]}
+    assert allowed == {
+        "pods": ["get", "list", "watch"],
+        "events": ["create", "patch"],
+        "nodes": ["get", "list", "watch", "patch"],
+        "nodes/status": ["patch"],
+    }
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [each["name"] for each in binding["subjects"]] == ["nvshare-node-agent"]
+    (container,) = daemon_set(folder, "nvshare-node-agent")["spec"]["template"]["spec"]["containers"]
+    assert "--node-name=$(NODE_NAME)" in container["args"]
+    assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
 
 
 @stacks
@@ -170,7 +193,7 @@ def test_what_a_rollout_does(folder: Path) -> None:
 @stacks
 def test_kubectl_need_not_be_told_which_container(folder: Path) -> None:
     """The one that serves; without a default kubectl says on each call which one it took."""
-    for name in ("nvshare-scheduler", "nvshare-device-plugin"):
+    for name in PARTS:
         template = daemon_set(folder, name)["spec"]["template"]
         (container,) = template["spec"]["containers"]
         assert template["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == container["name"]
