@@ -39,11 +39,10 @@ class Mirror(Generic[Object]):
         read: Callable[[Document], Object],
         changed: Callable[[], None],
         log: Log,
-        shortest_pause: float = _SHORTEST_PAUSE,
     ) -> None:
         """``read`` takes what is needed of an object; KeyError, TypeError, ValueError or AttributeError: it is none.
 
-        ``changed`` is called after every change. ``shortest_pause``: seconds after a first failure.
+        ``changed`` is called after every change.
         """
         self._api = api
         self._path = path
@@ -51,7 +50,6 @@ class Mirror(Generic[Object]):
         self._read = read
         self._changed = changed
         self._log = log
-        self._shortest_pause = shortest_pause
         self._objects: dict[str, Object] | None = None
         self._version = _ANY
         """Of the last change that is known; empty: the newest is to be asked for."""
@@ -137,7 +135,7 @@ class Mirror(Generic[Object]):
 
     def _pause(self) -> float:
         """Longer each time, and not the same for all nodes."""
-        pause: float = min(self._shortest_pause * 2**self._pauses, _LONGEST_PAUSE)
+        pause: float = min(_SHORTEST_PAUSE * 2**self._pauses, _LONGEST_PAUSE)
         self._pauses += 1
         return pause * random.uniform(0.5, 1.0)
 

@@ -17,6 +17,7 @@ from nvshare.nodeagent.pods import Pod
 from nvshare.unix_sockets import grpc_address
 
 _TELL_SECONDS = 5.0
+"""After which it is told once more what it was told before."""
 _ANSWER_SECONDS = 5.0
 _OPTIONS = (*admin_channel.OPTIONS, ("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 2000))
 
@@ -24,11 +25,9 @@ _OPTIONS = (*admin_channel.OPTIONS, ("grpc.initial_reconnect_backoff_ms", 200), 
 class SchedulerLink:
     """What the scheduler was told last, and whether it answers."""
 
-    def __init__(self, admin_socket: Path, log: Log, tell_seconds: float = _TELL_SECONDS) -> None:
-        """``tell_seconds``: after which it is told once more what it was told before."""
+    def __init__(self, admin_socket: Path, log: Log) -> None:
         self._socket = admin_socket
         self._log = log
-        self._tell_seconds = tell_seconds
         self._request: admin_pb2.SetAnnotatedTermsRequest | None = None
         self._news = asyncio.Event()
         self.problem = "it was not asked yet"
@@ -60,7 +59,7 @@ class SchedulerLink:
                     else:
                         self._answered()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._tell_seconds):
+                    async with asyncio.timeout(_TELL_SECONDS):
                         await self._news.wait()
 
     def _failed(self, reason: str) -> None:

@@ -1,0 +1,310 @@
+"""A Kubernetes API server as a node agent sees one: lists, watches and patches over TLS, as on a real one's wire."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from nvshare.nodeagent.api_server import Account
+
+Document = dict[str, Any]
+
+NODE = "worker-1"
+NAMESPACE = "nvshare-system"
+TOKEN = "the-token"
+_SELECTORS = {"/api/v1/pods": f"spec.nodeName={NODE}", "/api/v1/nodes": f"metadata.name={NODE}"}
+
+
+def make_account(folder: Path, port: int = 0) -> Account:
+    """What kubelet mounts, and a key for the server at 127.0.0.1 beside it."""
+    folder.mkdir(exist_ok=True)
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    options = ["-subj", "/CN=api", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    files = ["-keyout", folder / "key", "-out", folder / "ca.crt"]
+    subprocess.run([*command, *options, *files], check=True, capture_output=True, timeout=60)
+    (folder / "token").write_text(f"{TOKEN}\n")
+    (folder / "namespace").write_text(NAMESPACE)
+    return Account("127.0.0.1", port, folder)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What there is; a test changes it."""
+
+    version: int = 100
+    objects: dict[str, dict[str, Document]] = field(default_factory=lambda: {"/api/v1/pods": {}, "/api/v1/nodes": {}})
+    """By path and uid."""
+    happened: list[tuple[int, str, Document]] = field(default_factory=list)
+    """What watches tell: the version, the path, the event."""
+    forgotten: int = 0
+    """Watches from this version or an older one get 410 Gone."""
+    events: dict[str, Document] = field(default_factory=dict)
+    """By name."""
+    written: list[tuple[str, Document]] = field(default_factory=list)
+    """All patches: the path and the patch."""
+    asked: list[str] = field(default_factory=list)
+    """The lines of all requests."""
+    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """What requests with this word in their line are refused with."""
+    garbage: bytes = b""
+    """What is answered instead, status 200; empty: what is right."""
+    token: str = TOKEN
+    watches: int = 0
+    """How many there are now."""
+    generation: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def put(self, path: str, document: Document) -> None:
+        """An object is made or changed."""
+        with self.changed:
+            self._put(path, document)
+
+    def delete(self, path: str, uid: str) -> None:
+        """An object is gone."""
+        with self.changed:
+            document = self.objects[path].pop(uid)
+            self.version += 1
+            document = {**document, "metadata": {**document["metadata"], "resourceVersion": str(self.version)}}
+            self.happened.append((self.version, path, {"type": "DELETED", "object": document}))
+            self.changed.notify_all()
+
+    def tell(self, path: str, event: Document) -> None:
+        """Watches of a path say this, whatever it is."""
+        with self.changed:
+            self.version += 1
+            self.happened.append((self.version, path, event))
+            self.changed.notify_all()
+
+    def end_watches(self) -> None:
+        """All connections of watches end."""
+        with self.changed:
+            self.generation += 1
+            self.changed.notify_all()
+
+    def node(self) -> Document:
+        """The node, as it is now."""
+        return next(iter(self.objects["/api/v1/nodes"].values()))
+
+    def condition(self) -> Document:
+        """What the node says about nvshare; empty: nothing."""
+        conditions = self.node()["status"]["conditions"]
+        return next((each for each in conditions if each["type"] == "nvshare.com/Ready"), {})
+
+    def label(self) -> str | None:
+        """The label about nvshare; None: it is not there."""
+        label: str | None = self.node()["metadata"].get("labels", {}).get("nvshare.com/Ready")
+        return label
+
+    def _put(self, path: str, document: Document) -> None:
+        uid = document["metadata"]["uid"]
+        self.version += 1
+        kind = "MODIFIED" if uid in self.objects[path] else "ADDED"
+        document = json.loads(json.dumps(document))
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[path][uid] = document
+        self.happened.append((self.version, path, {"type": kind, "object": document}))
+        self.changed.notify_all()
+
+    def patch_node(self, part: str, patch: Document) -> Document:
+        """As the API server merges it; the node as it is then."""
+        with self.changed:
+            node = json.loads(json.dumps(self.node()))
+            if part == "status":
+                known = {each["type"]: each for each in node["status"]["conditions"]}
+                for condition in patch["status"]["conditions"]:
+                    known[condition["type"]] = {**known.get(condition["type"], {}), **condition}
+                node["status"]["conditions"] = list(known.values())
+            else:
+                labels = {**node["metadata"].get("labels", {}), **patch["metadata"]["labels"]}
+                node["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
+            self.written.append((part, patch))
+            self._put("/api/v1/nodes", node)
+            return node
+
+
+def pod(name: str, annotations: dict[str, str] | None = None, uid: str = "", **more: Any) -> Document:
+    """A running pod with the containers ``main`` and ``side``."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "annotations": annotations or {},
+        },
+        "spec": {"nodeName": NODE, "containers": [{"name": "main"}, {"name": "side"}], **more},
+        "status": {"phase": "Running"},
+    }
+
+
+def plugin_pod(port: int, *, ready: bool = True) -> Document:
+    """The device plugin's, whose pages are at this port of this machine."""
+    made = pod("nvshare-device-plugin-x")
+    made["metadata"]["namespace"] = NAMESPACE
+    made["spec"]["containers"] = [{"name": "device-plugin", "ports": [{"name": "metrics", "containerPort": port}]}]
+    made["status"] |= {"podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return made
+
+
+def node_document(**labels: str) -> Document:
+    """The agent's node."""
+    return {
+        "metadata": {"name": NODE, "uid": "uid-node", "labels": labels},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def _handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            query = {key: values[0] for key, values in parse_qs(address.query).items()}
+            if self._is_refused():
+                return
+            assert query["fieldSelector"] == _SELECTORS[address.path], query
+            if query.get("watch"):
+                self._watch(address.path, int(query["resourceVersion"]))
+                return
+            with cluster.changed:
+                items = list(cluster.objects[address.path].values())
+                version = str(cluster.version)
+            self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+
+        def do_POST(self) -> None:
+            body = self._body()
+            if self._is_refused():
+                return
+            assert self.headers["Content-Type"] == "application/json"
+            name = body["metadata"]["name"]
+            if name in cluster.events:
+                self._error(409, f"events {name} already exists")
+            else:
+                cluster.events[name] = body
+                self._send(201, body)
+
+        def do_PATCH(self) -> None:
+            body = self._body()
+            if self._is_refused():
+                return
+            kind = self.headers["Content-Type"]
+            match urlsplit(self.path).path.strip("/").split("/"):
+                case ["api", "v1", "nodes", name, "status"] if name == NODE:
+                    assert kind == "application/strategic-merge-patch+json"
+                    self._send(200, cluster.patch_node("status", body))
+                case ["api", "v1", "nodes", name] if name == NODE:
+                    assert kind == "application/merge-patch+json"
+                    self._send(200, cluster.patch_node("metadata", body))
+                case ["api", "v1", "namespaces", _, "events", name]:
+                    assert kind == "application/merge-patch+json"
+                    cluster.events[name] |= body
+                    cluster.written.append(("event", body))
+                    self._send(200, cluster.events[name])
+                case _:
+                    self._error(404, "there is no such thing")
+
+        def _is_refused(self) -> bool:
+            """Whether it was answered here."""
+            cluster.asked.append(f"{self.command} {self.path}")
+            if self.headers["Authorization"] != f"Bearer {cluster.token}":
+                self._error(401, "Unauthorized")
+                return True
+            for word, (code, message) in list(cluster.refusals.items()):
+                if word in f"{self.command} {self.path}":
+                    self._error(code, message)
+                    return True
+            if cluster.garbage:
+                self._send(200, cluster.garbage)
+            return bool(cluster.garbage)
+
+        def _watch(self, path: str, version: int) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            with cluster.changed:
+                generation, gone = cluster.generation, version <= cluster.forgotten
+                cluster.watches += 1
+            try:
+                if gone:
+                    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+                    self._chunk({"type": "ERROR", "object": status})
+                while not gone:
+                    with cluster.changed:
+                        while cluster.generation == generation and not (news := self._since(path, version)):
+                            cluster.changed.wait(60)
+                        if cluster.generation != generation:
+                            return
+                        version = cluster.version
+                    for event in news:
+                        # As it comes over a network: cut anywhere.
+                        self._chunk(event)
+                self.wfile.write(b"0\r\n\r\n")
+            except OSError:
+                pass
+            finally:
+                self.close_connection = True
+                with cluster.changed:
+                    cluster.watches -= 1
+
+        def _since(self, path: str, version: int) -> list[Document]:
+            return [event for at, where, event in cluster.happened if at > version and where == path]
+
+        def _chunk(self, event: Document) -> None:
+            data = json.dumps(event).encode() + b"\n"
+            for piece in (data[:7], data[7:]):
+                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                self.wfile.flush()
+
+        def _body(self) -> Any:
+            return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def _error(self, code: int, message: str) -> None:
+            self._send(code, {"kind": "Status", "status": "Failure", "message": message, "code": code})
+
+        def _send(self, code: int, document: Document | bytes) -> None:
+            body = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Nothing."""
+
+    return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone is no news."""
+
+
+@contextmanager
+def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
+    """The API server from start to end, for the account in this folder, which is made if it is not there."""
+    made = Account("127.0.0.1", 0, folder) if (folder / "key").exists() else make_account(folder)
+    server = _Server(("127.0.0.1", port), _handler(cluster))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.folder / "ca.crt", made.folder / "key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=[0.02])
+    thread.start()
+    try:
+        yield Account("127.0.0.1", server.server_port, folder)
+    finally:
+        server.shutdown()
+        cluster.end_watches()
+        thread.join()
+        server.server_close()
