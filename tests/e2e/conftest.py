@@ -91,6 +91,7 @@ def _situation() -> str:
         ("get", "events", "--all-namespaces", "--sort-by", ".lastTimestamp"),
         ("logs", "--namespace", SYSTEM, "--tail=40", "--all-containers", "--selector", _part("scheduler")),
         ("logs", "--namespace", SYSTEM, "--tail=40", "--all-containers", "--selector", _part("device-plugin")),
+        ("logs", "--namespace", SYSTEM, "--tail=40", "--all-containers", "--selector", _part("node-agent")),
         ("exec", "--namespace", SYSTEM, "daemonset/nvshare-scheduler", "--", "nvshare-ctl", "status"),
     )
     return "\n".join(f"$ kubectl {' '.join(command)}\n{_try(command)}" for command in commands)

@@ -17,6 +17,7 @@ SYSTEM = "nvshare-system"
 TESTS = "nvshare-e2e"
 SCHEDULER = "daemonset/nvshare-scheduler"
 PLUGIN = "daemonset/nvshare-device-plugin"
+AGENT = "daemonset/nvshare-node-agent"
 RESOURCE = "nvshare.com/gpu"
 
 Object = dict[str, Any]
@@ -73,8 +74,8 @@ def scheduler_status() -> Object:
 
 
 def rolled_out() -> None:
-    """Waits until both DaemonSets are as they should be, and no former plugin serves any more."""
-    for daemon_set in (SCHEDULER, PLUGIN):
+    """Waits until all DaemonSets are as they should be, and no former plugin serves any more."""
+    for daemon_set in (SCHEDULER, PLUGIN, AGENT):
         kubectl("rollout", "status", "--namespace", SYSTEM, daemon_set, "--timeout=100s", timeout=110)
     wanted = get("daemonset", "nvshare-device-plugin", namespace=SYSTEM)["status"]["desiredNumberScheduled"]
     eventually("no former plugin is left", lambda: len(parts("device-plugin")) == wanted, 60)

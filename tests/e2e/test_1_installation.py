@@ -13,12 +13,12 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def test_the_manifests_come_up_on_a_node_without_gpus(node: Node) -> None:
-    """Both DaemonSets are ready; the plugin waits quietly for a GPU, offers nothing and is not restarted."""
+    """All DaemonSets are ready; the plugin waits quietly for a GPU, offers nothing and is not restarted."""
     kubectl("apply", "--filename", "deploy/")
     rolled_out()
     pods = get("pods", namespace=SYSTEM)["items"]
     restarts = [status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"]]
-    assert restarts == [0, 0]
+    assert restarts == [0, 0, 0]
     if allocatable() == 0:
         lines = kubectl("logs", "--namespace", SYSTEM, PLUGIN).splitlines()
         assert len([line for line in lines if "no GPU" in json.loads(line)["event"]]) == 1, lines
@@ -49,18 +49,19 @@ def test_the_examples_are_accepted(node: Node, folder: str) -> None:
     [
         ("nvshare-scheduler", 9402, "nvshare_scheduler_connections"),
         ("nvshare-device-plugin", 9403, "nvshare_plugin_virtual_devices"),
+        ("nvshare-node-agent", 9404, "nvshare_node_agent_api_up 1.0"),
     ],
 )
 def test_metrics(simulated: Node, part: str, port: int, figure: str) -> None:
-    """Both parts serve figures for Prometheus on their pod's address."""
+    """Each part serves figures for Prometheus on their pod's address."""
     pods = get("pods", namespace=SYSTEM)["items"]
     name = next(pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"].startswith(part))
     text = kubectl("get", "--raw", f"/api/v1/namespaces/{SYSTEM}/pods/{name}:{port}/proxy/metrics")
     assert figure in text
 
 
-def test_nothing_has_a_role(simulated: Node) -> None:
-    """The parts on the nodes need nothing of the Kubernetes API: they have no token at all."""
+def test_only_the_agent_has_a_token(simulated: Node) -> None:
+    """The other parts on the nodes need nothing of the Kubernetes API."""
     for pod in get("pods", namespace=SYSTEM)["items"]:
         volumes = [volume for volume in pod["spec"]["volumes"] if "projected" in volume]
-        assert volumes == []
+        assert bool(volumes) == pod["metadata"]["name"].startswith("nvshare-node-agent-")

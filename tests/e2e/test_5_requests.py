@@ -48,7 +48,7 @@ def test_a_hundred_pods_at_once(wide: Node) -> None:
     kill_all_but(POD)
 
 
-@pytest.mark.parametrize("program", ["nvshare-scheduler", "nvshare-device-plugin"])
+@pytest.mark.parametrize("program", ["nvshare-scheduler", "nvshare-device-plugin", "nvshare-node-agent"])
 def test_the_parts_are_small(wide: Node, program: str) -> None:
     """After a hundred pods each has less than 60 MB resident, libraries that others use too included."""
     resident = wide.resident_bytes(program)

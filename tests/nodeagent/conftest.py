@@ -85,7 +85,7 @@ class Listener(admin_pb2_grpc.AdminServicer):
 
 
 @asynccontextmanager
-async def listening(listener: Listener, run_dir: RunDir) -> AsyncIterator[None]:
+async def listening(listener: admin_pb2_grpc.AdminServicer, run_dir: RunDir) -> AsyncIterator[None]:
     """It serves at the admin socket."""
     run_dir.admin_socket.parent.mkdir(parents=True, exist_ok=True)
     server = grpc.aio.server()

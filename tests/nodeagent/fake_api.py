@@ -298,7 +298,7 @@ def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
     server = _Server(("127.0.0.1", port), _handler(cluster))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.folder / "ca.crt", made.folder / "key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, args=[0.02])
     thread.start()
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import CapturingLogger
 
+from nvshare.admin import admin_pb2_grpc
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent, DeadRunDirError
 from nvshare.nodeagent.api_server import Account
@@ -81,6 +82,14 @@ async def test_a_restart_of_the_scheduler_heals(cluster: Cluster, agent: Callabl
             await until(lambda: first.told, "the first one is told", WAIT)
         async with listening(second, run_dir):
             await until(lambda: second.told and second.weights == {"uid-first": 2.0}, "the next one too", WAIT)
+
+
+async def test_an_older_scheduler(cluster: Cluster, agent: Callable[[], Agent], run_dir: RunDir) -> None:
+    """In a rollout it may know no annotations yet. It serves, so the node is ready."""
+    pages = PluginPages()
+    async with running(agent()), plugin_serving(pages), listening(admin_pb2_grpc.AdminServicer(), run_dir):
+        cluster.put(PODS, plugin_pod(pages.port))
+        await said(cluster, "True", "Ready", "true")
 
 
 async def test_the_api_may_be_away(

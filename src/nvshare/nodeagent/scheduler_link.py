@@ -32,7 +32,8 @@ class SchedulerLink:
         self._news = asyncio.Event()
         self.problem = "it was not asked yet"
         """Why it does not answer; empty: it does."""
-        self._told = False
+        self._taken: bool | None = None
+        """Whether it took what it was told last; None: it was told nothing yet."""
 
     @property
     def annotated(self) -> int:
@@ -55,23 +56,25 @@ class SchedulerLink:
                     try:
                         await stub.SetAnnotatedTerms(self._request, timeout=_ANSWER_SECONDS)
                     except grpc.aio.AioRpcError as error:
-                        self._failed(error.details() or error.code().name)
+                        self._failed(error)
                     else:
                         self._answered()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_TELL_SECONDS):
                         await self._news.wait()
 
-    def _failed(self, reason: str) -> None:
-        if not self.problem or not self._told:
+    def _failed(self, error: grpc.aio.AioRpcError) -> None:
+        reason = error.details() or error.code().name
+        # One that is of an older version than this agent: it is there, and serves.
+        self.problem = "" if error.code() is grpc.StatusCode.UNIMPLEMENTED else reason
+        if self._taken is not False:
             self._log.warning("the scheduler does not take annotations: it is told again", reason=reason)
-        self._told = True
-        self.problem = reason
+        self._taken = False
 
     def _answered(self) -> None:
-        if self.problem:
+        if not self._taken:
             self._log.info("the scheduler takes annotations", containers=self.annotated)
-        self._told = True
+        self._taken = True
         self.problem = ""
 
 
