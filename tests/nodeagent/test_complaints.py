@@ -1,0 +1,125 @@
+"""Events about wrong annotations: each once, and never too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from nvshare.log import Log
+from nvshare.nodeagent.api_server import Account, ApiServer
+from nvshare.nodeagent.complaints import Complaints
+from nvshare.nodeagent.pods import Pod, reader
+from tests.nodeagent.conftest import at_work
+from tests.nodeagent.fake_api import NODE, Cluster, pod
+from tests.polling import until
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+WAIT = 30.0
+
+
+class Said:
+    """The complaints of one agent, and what became of them."""
+
+    def __init__(self, account: Account, log: Log) -> None:
+        self.results: Counter[str] = Counter()
+        api = ApiServer(account, lambda _: None)
+        self.complaints = Complaints(api, NODE, log, lambda result: self.results.update([result]))
+
+    def sees(self, *weights: str, name: str = "a") -> None:
+        """The node has a pod for each of these weights."""
+        pods = (pod(f"{name}{number}", {"nvshare.com/weight": text}) for number, text in enumerate(weights))
+        self.complaints.see_to([_read(each) for each in pods])
+
+
+def _read(document: dict[str, object]) -> Pod:
+    return reader("nvshare-system")(document)
+
+
+@pytest.fixture
+def said(reached: Account, log: Log) -> Said:
+    """One agent's."""
+    return Said(reached, log)
+
+
+def messages(cluster: Cluster) -> Iterable[str]:
+    """Of all events."""
+    return [event["message"] for event in cluster.events.values()]
+
+
+async def test_once(cluster: Cluster, said: Said) -> None:
+    """However often the pod is seen; put right and wrong again, it is news, in the same event."""
+    async with at_work(said.complaints.run()):
+        said.sees("heavy")
+        await until(lambda: said.results["told"] == 1, "it is told", WAIT)
+        said.sees("heavy")
+        said.sees("heavy", "2")
+        said.sees("1")
+        assert said.complaints.present == 0
+        said.sees("heavy")
+        assert said.complaints.present == 1
+        await until(lambda: said.results["told"] == 2, "it is told again", WAIT)
+    assert len(cluster.events) == 1
+    assert [part for part, _ in cluster.written] == ["event"]
+
+
+async def test_the_next_agent(cluster: Cluster, said: Said, reached: Account, log: Log) -> None:
+    """It renews the event, and makes none of its own."""
+    async with at_work(said.complaints.run()):
+        said.sees("heavy")
+        await until(lambda: said.results["told"] == 1, "it is told", WAIT)
+    following = Said(reached, log)
+    async with at_work(following.complaints.run()):
+        following.sees("heavy")
+        await until(lambda: following.results["told"] == 1, "it is told", WAIT)
+    assert len(cluster.events) == 1
+
+
+async def test_the_api_is_away(cluster: Cluster, said: Said) -> None:
+    """What could not be told is told later; what was put right meanwhile is not."""
+    cluster.refusals["POST"] = (503, "not now")
+    async with at_work(said.complaints.run()):
+        said.sees("heavy", "fat")
+        await until(lambda: len(cluster.asked) > 3, "it tries", WAIT)
+        said.sees("1", "fat")
+        cluster.refusals.clear()
+        await until(lambda: said.results["told"] == 1, "it is told", WAIT)
+    assert ["'fat'" in message for message in messages(cluster)] == [True]
+
+
+async def test_refused(cluster: Cluster, said: Said) -> None:
+    """As in a namespace that is about to go: it is counted, and the next one is told."""
+    async with at_work(said.complaints.run()):
+        cluster.refusals["POST"] = (403, "because it is being terminated")
+        said.sees("heavy")
+        await until(lambda: said.results["refused"] == 1, "it is refused", WAIT)
+        cluster.refusals.clear()
+        said.sees("fat")
+        await until(lambda: said.results["told"] == 1, "the other is told", WAIT)
+    assert len(cluster.events) == 1
+
+
+async def test_whoever_changes_a_pod_again_and_again(cluster: Cluster, said: Said) -> None:
+    """Its events come to an end; another pod's are told."""
+    async with at_work(said.complaints.run()):
+        for number in range(25):
+            said.sees(f"heavy{number}")
+            wanted = min(number + 1, 20)
+            await until(lambda wanted=wanted: said.results["told"] == wanted, "it is told", WAIT)
+        said.sees("heavy25")
+        said.complaints.see_to([_read(pod("other", {"nvshare.com/weight": "fat"}))])
+        await until(lambda: any("'fat'" in message for message in messages(cluster)), "the other's", WAIT)
+    assert len(cluster.events) == 21
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 253, "a" * 199 + ".b", "a.b-c"])
+async def test_names(cluster: Cluster, said: Said, name: str) -> None:
+    """An event's name is one that the API takes."""
+    async with at_work(said.complaints.run()):
+        said.complaints.see_to([_read(pod(name, {"nvshare.com/weight": "heavy"}))])
+        await until(lambda: said.results["told"] == 1, "it is told", WAIT)
+    (event,) = cluster.events
+    assert len(event) <= 253
+    assert all(part.strip("-") == part != "" for part in event.split("."))

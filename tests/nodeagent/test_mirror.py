@@ -1,0 +1,173 @@
+"""Objects of the API are followed through everything that a watch can come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from nvshare.log import Log
+from nvshare.nodeagent.api_server import Account, ApiServer, Document
+from nvshare.nodeagent.mirror import Mirror
+from tests.nodeagent.conftest import at_work
+from tests.nodeagent.fake_api import NODE, Cluster, make_account, pod
+from tests.polling import until
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+PODS = "/api/v1/pods"
+WAIT = 30.0
+
+
+def name_of(document: Document) -> str:
+    """All that these tests read."""
+    return str(document["metadata"]["name"])
+
+
+class Seen:
+    """A mirror, and what it told."""
+
+    def __init__(self, account: Account, log: Log) -> None:
+        self.heard: list[str] = []
+        self.changes: list[set[str]] = []
+        api = ApiServer(account, self.heard.append)
+        self.mirror = Mirror[str](api, PODS, f"spec.nodeName={NODE}", name_of, self.changed, log)
+
+    def changed(self) -> None:
+        """Something changed."""
+        self.changes.append(self.names)
+
+    @property
+    def names(self) -> set[str]:
+        """What there is."""
+        return set((self.mirror.objects or {}).values())
+
+
+@pytest.fixture
+def seen(reached: Account, log: Log) -> Seen:
+    """One of the cluster's pods."""
+    return Seen(reached, log)
+
+
+def lists(cluster: Cluster) -> int:
+    """How often the pods were listed."""
+    return sum("watch=1" not in line for line in cluster.asked)
+
+
+async def test_list_and_watch(cluster: Cluster, seen: Seen) -> None:
+    """One list, then every change by the watch; what is not new is not told."""
+    cluster.put(PODS, pod("a"))
+    assert seen.mirror.objects is None
+    async with at_work(seen.mirror.run()):
+        await until(lambda: seen.names == {"a"}, "the list", WAIT)
+        cluster.put(PODS, pod("b"))
+        cluster.put(PODS, pod("b"))
+        cluster.delete(PODS, "uid-a")
+        await until(lambda: seen.names == {"b"}, "the watch", WAIT)
+    assert seen.changes == [{"a"}, {"a", "b"}, {"b"}]
+    assert lists(cluster) == 1
+
+
+async def test_no_pods_are_known_to_be_none(cluster: Cluster, seen: Seen) -> None:
+    """That differs from not knowing, and is told."""
+    async with at_work(seen.mirror.run()):
+        await until(lambda: seen.mirror.objects is not None, "the list", WAIT)
+    assert seen.changes == [set()]
+
+
+async def test_a_watch_that_ends(cluster: Cluster, seen: Seen) -> None:
+    """It is taken up again where it ended: nothing is missed, nothing told twice."""
+    cluster.put(PODS, pod("a"))
+    async with at_work(seen.mirror.run()):
+        for name in ("b", "c", "d"):
+            await until(lambda: cluster.watches == 1, "it watches", WAIT)
+            cluster.end_watches()
+            cluster.put(PODS, pod(name))
+            await until(lambda name=name: name in seen.names, name, WAIT)
+    assert seen.changes == [{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d"}]
+
+
+async def test_gone(cluster: Cluster, seen: Seen) -> None:
+    """What the server has forgotten is listed anew, as new as it can be; a pod that went meanwhile is gone."""
+    cluster.put(PODS, pod("a"))
+    async with at_work(seen.mirror.run()):
+        await until(lambda: cluster.watches == 1, "it watches", WAIT)
+        with cluster.changed:
+            del cluster.objects[PODS]["uid-a"]
+            cluster.tell(PODS, {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}})
+        await until(lambda: seen.names == set(), "the new list", WAIT)
+        cluster.put(PODS, pod("b"))
+        await until(lambda: seen.names == {"b"}, "the new watch", WAIT)
+    first, second = [line for line in cluster.asked if "watch=1" not in line]
+    assert ("resourceVersion=0" in first, "resourceVersion" in second) == (True, False)
+
+
+async def test_a_server_that_was_set_up_anew(cluster: Cluster, seen: Seen) -> None:
+    """It knows only older versions, and refuses to list what is newer: then anything is asked for."""
+    cluster.put(PODS, pod("a"))
+    async with at_work(seen.mirror.run()):
+        await until(lambda: cluster.watches == 1, "it watches", WAIT)
+        version = cluster.version
+        cluster.version = 5
+        cluster.refusals[f"resourceVersion={version}"] = (504, "Too large resource version")
+        cluster.put(PODS, pod("b"))
+        cluster.end_watches()
+        await until(lambda: seen.names == {"a", "b"}, "the new list", WAIT)
+
+
+@pytest.mark.parametrize("refusal", [(401, "Unauthorized"), (403, "pods is forbidden"), (500, "etcd"), (429, "slowly")])
+async def test_refusals(cluster: Cluster, seen: Seen, lines: CapturingLogger, refusal: tuple[int, str]) -> None:
+    """It tries again, at growing intervals, says so once, and goes on when it may."""
+    cluster.put(PODS, pod("a"))
+    cluster.refusals["/pods"] = refusal
+    async with at_work(seen.mirror.run()):
+        await until(lambda: len(cluster.asked) > 4, "it tries", WAIT)
+        assert seen.mirror.objects is None
+        cluster.refusals.clear()
+        await until(lambda: seen.names == {"a"}, "the list", WAIT)
+        cluster.put(PODS, pod("b"))
+        await until(lambda: seen.names == {"a", "b"}, "the watch", WAIT)
+    events = [call.kwargs["event"] for call in lines.calls]
+    assert events == ["the API can't be followed: what is known counts", "the API can be followed again"]
+
+
+async def test_a_new_token(cluster: Cluster, reached: Account, seen: Seen) -> None:
+    """kubelet renews it: what is asked then has the new one."""
+    file = reached.folder / "token"
+    former = file.read_text()
+    try:
+        async with at_work(seen.mirror.run()):
+            await until(lambda: cluster.watches == 1, "it watches", WAIT)
+            cluster.token = "another"
+            file.write_text("another")
+            cluster.end_watches()
+            cluster.put(PODS, pod("b"))
+            await until(lambda: seen.names == {"b"}, "it is let in", WAIT)
+    finally:
+        file.write_text(former)
+
+
+async def test_another_server(cluster: Cluster, reached: Account, log: Log, tmp_path: Path) -> None:
+    """One whose certificate is not of the cluster's authority, or not for its address, is told nothing."""
+    other = make_account(tmp_path / "other", reached.port)
+    seen = Seen(other, log)
+    wrong_name = Seen(Account("localhost", reached.port, reached.folder), log)
+    async with at_work(seen.mirror.run(), wrong_name.mirror.run()):
+        await until(lambda: len(seen.heard) > 2 and len(wrong_name.heard) > 2, "it tries", WAIT)
+    assert all("certificate" in words.lower() for words in (*seen.heard, *wrong_name.heard))
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("ended", [lambda cluster: cluster.end_watches(), lambda cluster: None])
+async def test_its_end(cluster: Cluster, seen: Seen, ended: Callable[[Cluster], None]) -> None:
+    """No connection is left when it is cancelled."""
+    async with at_work(seen.mirror.run()):
+        await until(lambda: cluster.watches == 1, "it watches", WAIT)
+        ended(cluster)
+    cluster.put(PODS, pod("wakes the watch"))
+    cluster.put(PODS, pod("which writes into a connection that is closed"))
+    await until(lambda: cluster.watches == 0, "nobody watches", WAIT)
+    assert len(asyncio.all_tasks()) == 1
