@@ -45,8 +45,6 @@ class Cluster:
     """By path and uid."""
     happened: list[tuple[int, str, Document]] = field(default_factory=list)
     """What watches tell: the version, the path, the event."""
-    forgotten: int = 0
-    """Watches from this version or an older one get 410 Gone."""
     events: dict[str, Document] = field(default_factory=dict)
     """By name."""
     written: list[tuple[str, Document]] = field(default_factory=list)
@@ -57,6 +55,8 @@ class Cluster:
     """What requests with this word in their line are refused with."""
     garbage: bytes = b""
     """What is answered instead, status 200; empty: what is right."""
+    ends_at_once: bool = False
+    """Watches end well before anything happened."""
     token: str = TOKEN
     watches: int = 0
     """How many there are now."""
@@ -231,13 +231,10 @@ def _handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             with cluster.changed:
-                generation, gone = cluster.generation, version <= cluster.forgotten
+                generation, over = cluster.generation, cluster.ends_at_once
                 cluster.watches += 1
             try:
-                if gone:
-                    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-                    self._chunk({"type": "ERROR", "object": status})
-                while not gone:
+                while not over:
                     with cluster.changed:
                         while cluster.generation == generation and not (news := self._since(path, version)):
                             cluster.changed.wait(60)

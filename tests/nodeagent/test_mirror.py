@@ -134,6 +134,20 @@ async def test_refusals(cluster: Cluster, seen: Seen, lines: CapturingLogger, re
     assert events == ["the API can't be followed: what is known counts", "the API can be followed again"]
 
 
+async def test_watches_that_end_at_once(cluster: Cluster, seen: Seen, lines: CapturingLogger) -> None:
+    """A server, or what is between, that ends each watch is not asked without a pause; a good one is taken up again."""
+    cluster.ends_at_once = True
+    async with at_work(seen.mirror.run()):
+        await until(lambda: lists(cluster) > 2, "it begins anew", WAIT)
+        assert lines.calls[0].kwargs["reason"] == "a watch ended at once"
+        cluster.ends_at_once = False
+        await until(lambda: cluster.watches == 1, "it watches", WAIT)
+        cluster.put(PODS, pod("a"))
+        await until(lambda: seen.names == {"a"}, "the watch", WAIT)
+    asked = [line for line in cluster.asked if "watch=1" in line]
+    assert len(asked) <= lists(cluster)
+
+
 async def test_a_new_token(cluster: Cluster, reached: Account, seen: Seen) -> None:
     """kubelet renews it: what is asked then has the new one."""
     file = reached.folder / "token"
