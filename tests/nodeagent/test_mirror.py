@@ -134,6 +134,15 @@ async def test_refusals(cluster: Cluster, seen: Seen, lines: CapturingLogger, re
     assert events == ["the API can't be followed: what is known counts", "the API can be followed again"]
 
 
+async def test_pauses(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They grow up to a longest one, and differ from node to node."""
+    for name, seconds in (("_SHORTEST_PAUSE", 1.0), ("_LONGEST_PAUSE", 30.0)):
+        monkeypatch.setattr(f"nvshare.nodeagent.mirror.{name}", seconds)
+    pauses = [seen.mirror._pause() for _ in range(50)]
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, (1, 2, 4, 8, 16, *[30] * 45), strict=True))
+    assert len(set(pauses)) > 40
+
+
 async def test_watches_that_end_at_once(cluster: Cluster, seen: Seen, lines: CapturingLogger) -> None:
     """A server, or what is between, that ends each watch is not asked without a pause; a good one is taken up again."""
     cluster.ends_at_once = True

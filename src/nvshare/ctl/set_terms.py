@@ -43,8 +43,8 @@ class _Term:
 {self.what}
 
 It counts at once, for all processes of the container together, and outlives the scheduler. \
-[bold]none[/bold] or [bold]default[/bold] takes it back: what the annotation nvshare.com/{self.command} of the pod says \
-counts again, else ${self.variable} in them.
+[bold]none[/bold] or [bold]default[/bold] takes it back: what the annotation nvshare.com/{self.command} of the pod \
+says counts again, else ${self.variable} in them.
 
 [bold]Examples:[/bold]
 
