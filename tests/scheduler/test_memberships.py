@@ -258,3 +258,14 @@ async def test_what_a_process_says_of_its_pod_is_no_claim_to_annotations(shell: 
     client = shell.comes(0)
     shell.described(client, Identity("default", "notebook-0", "main", Source.HINT))
     assert shell.is_in(client, "", Terms())
+
+
+async def test_annotations_end_with_the_pods_last_process(shell: Shell) -> None:
+    """A process of the next pod of the name, which was there beside it, keeps nothing of them."""
+    shell.memberships.annotate({MAIN: THREE})
+    former, client = shell.comes(1), shell.comes(2)
+    shell.described(former, POD)
+    shell.described(client, POD, pod_uid="0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0002")
+    assert shell.of(client).terms == Terms(weight=3.0)
+    shell.leaves(former)
+    assert shell.of(client).terms == Terms()
