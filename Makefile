@@ -10,9 +10,11 @@
 #   make e2e-long  twenty minutes more: a hundred restarts of kubelet, twenty rollouts of the plugin
 #   make sanitize  of the tests, those of the C code under AddressSanitizer, UBSan and ThreadSanitizer
 #   make libs      compile what changed
-#   make generate  make again what is generated and committed: stubs, entry points, gated hooks, simulated manifests, dashboard
+#   make generate  make again what is generated and committed: stubs, entry points, gated hooks, manifests, dashboard
+#   make manifests make again the plain manifests in deploy/ and deploy/simulated/, from the chart
+#   make helm      build the helm that this and the chart's tests use, in build/tools/; needs Go
 #   make wheels    a wheel for each machine, in dist/
-#   make pinned    the manifests in dist/deploy/, with the image's digest: make pinned DIGEST=sha256:...
+#   make pinned    the manifests and the chart in dist/deploy/, with the image's digest: make pinned DIGEST=sha256:...
 #   make lock      pin the dependencies of pyproject.toml in requirements.lock, the image's in deploy/requirements.lock
 
 SHELL := /bin/bash
@@ -30,10 +32,12 @@ PINNED ?= dist/deploy
 digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
 LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
+HELM_VERSION := v3.22.0
+HELM := build/tools/.helm-$(HELM_VERSION)
 CORE := build/native/core.stamp
 CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
-.PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate wheels pinned setup lock clean
+.PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate manifests helm wheels pinned setup lock clean
 
 demo: libs
 	$(BIN)/nvshare-ctl demo
@@ -72,12 +76,16 @@ sanitize: libs
 libs: $(INSTALLED) $(CORE)
 	$(BIN)/python build_native.py x86_64 aarch64
 
-generate: $(INSTALLED)
+generate: $(INSTALLED) manifests
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python protos/generate.py
 	$(BIN)/python src/nvshare/shim/csrc/hooks/generate.py
 	$(BIN)/python src/nvshare/simgpu/csrc/cuda/generate.py
-	$(BIN)/python deploy/simulated/generate.py
 	$(BIN)/python deploy/dashboard/generate.py
+
+manifests: $(INSTALLED) $(HELM)
+	$(BIN)/python deploy/helm/render.py
+
+helm: $(HELM)
 
 wheels: libs
 	for machine in x86_64 aarch64; do \
@@ -91,6 +99,7 @@ pinned:
 	mkdir -p $(dir $(PINNED))
 	cp -r deploy $(PINNED)
 	find $(PINNED) -name '*.yaml' -exec sed -E -i 's|(image: docker.io/nvshare/nvshare:[^@ ]+)$$|\1@$(DIGEST)|' {} +
+	sed -i 's|^  digest: ""$$|  digest: $(DIGEST)|' $(PINNED)/helm/nvshare/values.yaml
 
 setup: $(INSTALLED)
 
@@ -116,6 +125,13 @@ $(LOCKED): | $(BIN)/python
 $(INSTALLED): $(LOCKED)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	rm -f $(VENV)/.installed-*
+	touch $@
+
+# From its Go module, whose content the Go checksum database knows.
+$(HELM):
+	@command -v go >/dev/null || { echo "make helm: Go is not installed" >&2; exit 1; }
+	CGO_ENABLED=0 GOBIN="$(abspath $(@D))" go install -trimpath -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	rm -f $(@D)/.helm-*
 	touch $@
 
 $(CORE): $(CORE_SOURCES) | $(INSTALLED)

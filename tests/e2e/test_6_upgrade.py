@@ -6,10 +6,10 @@ image's name and the simulated GPUs' size, which are the node's hardware.
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 
 import pytest
+import yaml
 
 from tests.e2e.conftest import FOLDER, GPUS, SIMULATED, VIRTUAL_DEVICES
 from tests.e2e.kubectl import ROOT, Object, allocatable, apply, eventually, kubectl, rolled_out, scheduler_status
@@ -92,7 +92,8 @@ def test_back_to_a_version_without_swapping(former: Node, old: list[Running]) ->
 
 def _install_former() -> None:
     """As its README says, on nodes that have its image."""
-    devices = runpy.run_path(str(ROOT / "deploy" / "simulated" / "generate.py"))["DEVICES"]
+    values = yaml.safe_load((ROOT / "deploy" / "helm" / "nvshare" / "values.yaml").read_text())
+    devices = values["simulated"]["devices"]
     for name in _of_history("ls-tree", "--name-only", COMMIT, SIMULATED).split():
         if name.endswith(".yaml"):
             text = _of_history("show", f"{COMMIT}:{name}")

@@ -1,0 +1,175 @@
+"""The chart, without a cluster: each of its values does what it says, and what is wrong is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.deploy.chart_values import EFFECTS, Effect
+from tests.deploy.rendering import CHART, RENDER, helm_template, leaves, lines_of, rendered
+from tests.deploy.test_manifests import VERSION
+
+CHECKSUM = "spec.template.metadata.annotations.checksum/config"
+# With these it is another ConfigMap, and so other pods anyway.
+OTHER_OBJECTS = {"config.name", "fullnameOverride", "nameOverride", "namespaceOverride"}
+VALUES = (CHART / "values.yaml").read_text()
+
+
+@pytest.fixture
+def helm(tool: Callable[[str], str]) -> str:
+    """The helm that ``make helm`` builds."""
+    return tool(RENDER["find_helm"]() or "helm")
+
+
+def checksum(found: frozenset[str]) -> str:
+    """What restarts the plugin's pods when it changes."""
+    (line,) = [each for each in found if CHECKSUM in each]
+    return line
+
+
+def settings(found: frozenset[str]) -> set[str]:
+    """What the plugin's ConfigMap says."""
+    return {line for line in found if line.startswith("ConfigMap/nvshare-device-plugin data")}
+
+
+def test_the_manifests_are_fresh(helm: str) -> None:
+    """Those of deploy/ and deploy/simulated/ are what the chart makes now."""
+    assert list(RENDER["stale"](helm)) == [], "run make manifests"
+
+
+def test_helm_has_nothing_against_it(helm: str) -> None:
+    """``helm lint`` finds neither errors nor warnings."""
+    command = [helm, "lint", "--strict", "--kube-version", RENDER["KUBERNETES"], str(CHART)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_versions_are_the_packages() -> None:
+    """The chart has the package's version, and so the image's tag."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+@pytest.mark.parametrize("effect", EFFECTS, ids=lambda effect: effect.path)
+def test_a_value_changes_what_it_says(helm: str, effect: Effect) -> None:
+    """Set to something else, it changes these lines of the rendered objects and no others."""
+    before = lines_of(helm, effect.beside)
+    after = lines_of(helm, {**effect.beside, effect.path: effect.value})
+    changed = {f"-{line}" for line in before - after} | {f"+{line}" for line in after - before}
+    changed = {line for line in changed if CHECKSUM not in line or any("checksum" in each for each in effect.changes)}
+    assert changed
+    assert {each for each in effect.changes if not any(fnmatchcase(line, each) for line in changed)} == set()
+    assert {line for line in changed if not any(fnmatchcase(line, each) for each in effect.changes)} == set()
+
+
+def test_every_value_is_shown_to_do_something() -> None:
+    """The table above has all that values.yaml has, and nothing else."""
+    assert sorted(effect.path for effect in EFFECTS) == sorted(leaves(yaml.safe_load(VALUES)))
+
+
+def test_every_value_is_explained() -> None:
+    """Values whose names don't say all have a comment; the file is the chart's reference."""
+    words = re.findall(r"^ *#", VALUES, re.MULTILINE)
+    assert len(words) > len(EFFECTS) // 2
+
+
+@pytest.mark.parametrize(
+    "effect", [each for each in EFFECTS if each.path not in OTHER_OBJECTS], ids=lambda effect: effect.path
+)
+def test_pods_restart_when_the_settings_change(helm: str, effect: Effect) -> None:
+    """The plugin's pods have another annotation if, and only if, its ConfigMap has other data."""
+    before = lines_of(helm, effect.beside)
+    after = lines_of(helm, {**effect.beside, effect.path: effect.value})
+    same = settings(before) == settings(after)
+    assert (checksum(before) == checksum(after)) == same
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"virtualDevice": 4}, "additional properties 'virtualDevice' not allowed"),
+        ({"scheduler.policies": "auto"}, "at '/scheduler': additional properties 'policies' not allowed"),
+        ({"scheduler.policy": "fair"}, "at '/scheduler/policy': value must be one of 'auto', 'exclusive', 'off'"),
+        ({"scheduler.quantum": 0}, "at '/scheduler/quantum': minimum: got 0, want 0.01"),
+        ({"scheduler.resources.limit": {}}, "additional properties 'limit' not allowed"),
+        ({"virtualDevices": 1001}, "at '/virtualDevices': maximum: got 1,001, want 1,000"),
+        ({"virtualDevices": "4"}, "at '/virtualDevices': got string, want integer"),
+        ({"image.digest": "1234"}, "at '/image/digest': '1234' does not match pattern"),
+        ({"image.pullPolicy": "Sometimes"}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+        ({"kubeletDir": "kubelet"}, "at '/kubeletDir': 'kubelet' does not match pattern"),
+        ({"kubeletDir": "/" + 51 * "k"}, "at '/kubeletDir': maxLength: got 52, want 51"),
+        ({"runDir": "/var/../run"}, "at '/runDir': '/var/../run' does not match pattern"),
+        ({"deviceListStrategy": "cdi"}, "value must be one of 'envvar', 'volume-mounts', 'cdi-annotations', 'cdi-cri'"),
+        ({"metrics.port": 65534}, "at '/metrics/port': maximum: got 65,534, want 65,533"),
+        ({"updateStrategy.rollingUpdate.maxUnavailable": 0}, "minimum: got 0, want 1"),
+        ({"hostMemory": "16Gi"}, 'hostMemory: "16Gi" is neither a size, as in "16GiB", nor a share of the free memory'),
+        ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
+        ({"config.map": {"big": "- 1"}}, "config.map.big is not a mapping in YAML"),
+        ({"config.map": {"config": "a: 1"}}, "config.map.config: that is the name of what the other values say"),
+        ({"config.map": {"big": "a: 1"}, "config.name": "x"}, "config.name and config.map exclude each other"),
+        ({"serviceAccount.create": False}, "serviceAccount.name must name an account that is there"),
+        ({"metrics.enabled": False, "metrics.podMonitor.enabled": True}, "then nothing can be scraped"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_refused(helm: str, values: dict[str, object], message: str) -> None:
+    """With a message that names it and says what is allowed."""
+    done = helm_template(helm, values)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_a_share_of_the_memory_needs_no_limit(helm: str) -> None:
+    """How much that is, only the node knows: the scheduler's limit would be wrong on most."""
+    found = lines_of(helm, {"hostMemory": "50%"})
+    scheduler = {line for line in found if line.startswith("DaemonSet/nvshare-scheduler ")}
+    assert any(line.endswith(".args.- = --host-memory=50%") for line in scheduler)
+    assert not [line for line in scheduler if ".limits" in line]
+
+
+def test_terms_of_both_kinds_hold(helm: str) -> None:
+    """A node needs one of the terms of ``affinity`` and one of NFD's labels, and must not be paused."""
+    theirs = [{"matchExpressions": [{"key": pool, "operator": "Exists"}]} for pool in ("a", "b")]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": theirs}}
+    for each in rendered(helm, {"affinity.nodeAffinity": required, "nfdAffinity": True}):
+        if each["kind"] == "DaemonSet":
+            ((_, affinity),) = each["spec"]["template"]["spec"]["affinity"]["nodeAffinity"].items()
+            keys = [{term["key"] for term in terms["matchExpressions"]} for terms in affinity["nodeSelectorTerms"]]
+            assert len(keys) == len({frozenset(each) for each in keys}) == 6
+            assert all({"kubernetes.io/os", "kubernetes.io/arch", "nvshare.com/deploy"} < each for each in keys)
+
+
+def test_two_releases_select_their_own_pods(helm: str) -> None:
+    """One called nvshare has the selectors that manifests always had; others have their release's name, too."""
+    done = RENDER["render"](helm, release="second")
+    selectors = [
+        each["spec"]["selector"]["matchLabels"]
+        for each in yaml.safe_load_all(done.stdout)
+        if each and each["kind"] == "DaemonSet"
+    ]
+    assert len(selectors) == 3
+    assert all(each["app.kubernetes.io/instance"] == "second" for each in selectors)
+
+
+def test_the_pictures_are_given_out_as_they_are(helm: str, tmp_path: Path) -> None:
+    """Dashboard and alerts are the chart's files; what looks like a template in them is theirs."""
+    chart = tmp_path / "nvshare"
+    shutil.copytree(CHART, chart)
+    (chart / "files").mkdir(exist_ok=True)
+    dashboard = {"title": "nvshare", "panels": [{"legendFormat": "{{pod}}"}]}
+    alerts = {"groups": [{"name": "nvshare", "rules": [{"alert": "A", "annotations": {"a": "{{ $labels.node }}"}}]}]}
+    (chart / "files" / "dashboard.json").write_text(json.dumps(dashboard, indent=2) + "\n")
+    (chart / "files" / "alerts.yaml").write_text(yaml.safe_dump(alerts))
+    found = rendered(helm, {"metrics.dashboard.enabled": True, "metrics.alerts.enabled": True}, chart=chart)
+    (config,) = [each for each in found if each["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    (rule,) = [each for each in found if each["kind"] == "PrometheusRule"]
+    assert json.loads(config["data"]["nvshare.json"]) == dashboard
+    assert rule["spec"] == alerts
