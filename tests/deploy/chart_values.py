@@ -226,17 +226,16 @@ EFFECTS: tuple[Effect, ...] = (
     _setting("failRequestsGreaterThanOne", True, "fail_requests_greater_than_one", "true"),
     _setting("deviceListStrategy", "volume-mounts", "device_list_strategy.-", "volume-mounts"),
     _setting("cdi.kind", "a.example/gpu", "cdi_kind", "a.example/gpu"),
+    _setting("cdi.ownKind", "a.example/part", "cdi_own_kind", "a.example/part"),
     _setting("cdi.annotationPrefix", "a.example/", "cdi_annotation_prefix", "a.example/"),
     Effect(
         "cdi.specDir",
         "/etc/cdi",
         (
-            f"-{PLUGIN}.*args.- = --cdi-spec-dir=/var/run/cdi",
             f"+{PLUGIN}.*args.- = --cdi-spec-dir=/etc/cdi",
             f"-{PLUGIN}.*.cdi.*/var/run/cdi",
             f"+{PLUGIN}.*.cdi.*/etc/cdi",
         ),
-        {"deviceListStrategy": ["envvar", "cdi-cri"]},
     ),
     Effect(
         "compatWithCPUManager",

@@ -39,13 +39,8 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def former(simulated: Node) -> Node:
     """The node with the stack of the former version on it."""
-    known = subprocess.run(
-        ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"], cwd=ROOT, check=False, capture_output=True
-    )
-    if known.returncode:
-        pytest.skip("this clone's history does not reach back to version 0.2.0")
     kill_all_but(POD)
-    _install_former()
+    install_former()
     return simulated
 
 
@@ -80,7 +75,7 @@ def test_upgrade_from_a_version_without_swapping(former: Node, old: list[Running
 
 def test_back_to_a_version_without_swapping(former: Node, old: list[Running]) -> None:
     """The way back is the same, and in the end every result is right: no memory was lost, nobody lacked any."""
-    _install_former()
+    install_former()
     since = former.clock_ns()
     eventually("old and new take turns", lambda: former.took_turns(since, [3] * GPUS), TURN_SECONDS)
     check_turns(former.spans(since))
@@ -90,8 +85,13 @@ def test_back_to_a_version_without_swapping(former: Node, old: list[Running]) ->
     delete(*OLD, *NEW)
 
 
-def _install_former() -> None:
-    """As its README says, on nodes that have its image."""
+def install_former() -> None:
+    """Installs the former version as its README says, on nodes that have its image; skips where its history is not."""
+    known = subprocess.run(
+        ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"], cwd=ROOT, check=False, capture_output=True
+    )
+    if known.returncode:
+        pytest.skip("this clone's history does not reach back to version 0.2.0")
     values = yaml.safe_load((ROOT / "deploy" / "helm" / "nvshare" / "values.yaml").read_text())
     devices = values["simulated"]["devices"]
     for name in _of_history("ls-tree", "--name-only", COMMIT, SIMULATED).split():

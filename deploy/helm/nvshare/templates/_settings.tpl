@@ -20,6 +20,7 @@ virtual_devices: {{ $values.virtualDevices }}
   "fail_requests_greater_than_one" $values.failRequestsGreaterThanOne
   "device_list_strategy" $values.deviceListStrategy
   "cdi_kind" $values.cdi.kind
+  "cdi_own_kind" $values.cdi.ownKind
   "cdi_annotation_prefix" $values.cdi.annotationPrefix
   "nvidia_dev_root" $values.nvidiaDriverRoot
   "fail_on_init_error" $values.failOnInitError

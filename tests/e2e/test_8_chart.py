@@ -1,0 +1,194 @@
+"""The chart, where nothing is left of what kubectl installed: installed, upgraded, rolled back and uninstalled."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.deploy.rendering import CHART, RENDER
+from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
+from tests.e2e.kubectl import SYSTEM, Object, allocatable, apply, eventually, get, kubectl, parts, rolled_out
+from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
+from tests.e2e.programs import (
+    Running,
+    computing_until_told,
+    delete,
+    end_well,
+    is_untouched,
+    kill_all_but,
+    pod,
+    running,
+    tell_to_end,
+)
+from tests.e2e.test_6_upgrade import install_former
+
+pytestmark = pytest.mark.timeout(400)
+
+RELEASE = "nvshare"
+PROGRAMS = [f"chart-{number}" for number in range(2 * GPUS)]
+KINDS = "all,configmaps,serviceaccounts,roles,resourcequotas,clusterroles,clusterrolebindings"
+OURS = "app.kubernetes.io/part-of=nvshare"
+
+Helm = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def helm() -> Helm:
+    """helm, as a person calls it for the release; it fails the test when helm fails."""
+
+    def call(command: str, *arguments: str) -> str:
+        program = RENDER["find_helm"]()
+        assert program, "run make helm"
+        done = subprocess.run(
+            [program, command, RELEASE, *arguments, "--namespace", SYSTEM],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def emptied(node: Node) -> Iterator[Node]:
+    """The node without nvshare, before and after."""
+    kill_all_but(POD)
+    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
+    eventually("no virtual device is left", lambda: allocatable() == 0, 60)
+    yield node
+    kill_all_but(POD)
+    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
+
+
+@pytest.fixture(scope="module")
+def installed(emptied: Node, helm: Helm) -> list[Running]:
+    """The chart's release, and two programs on each GPU that were there before the GPUs were."""
+    begin = time.monotonic()
+    said = helm("install", str(CHART), "--create-namespace", "--set", "simulated.enabled=true")
+    apply(*(pod(name, computing_until_told()) for name in PROGRAMS))
+    found = [running(name, timeout=180) for name in PROGRAMS[:1]]
+    print(f"from helm install to a running pod: {time.monotonic() - begin:.1f} s")
+    assert f"kubectl --namespace {SYSTEM} rollout status daemonset/nvshare-device-plugin" in said
+    found += [running(name, timeout=180) for name in PROGRAMS[1:]]
+    rolled_out()
+    return found
+
+
+def test_installation(emptied: Node, installed: list[Running]) -> None:
+    """One command, and pods that were waiting run and take turns."""
+    assert allocatable() == VIRTUAL_DEVICES
+    take_turns(emptied, installed)
+
+
+def test_upgrade_restarts_what_the_value_concerns(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """A setting of the plugin makes its pods anew, and nobody else's; programs go on."""
+    before = {part: uids(part) for part in ("scheduler", "device-plugin", "node-agent")}
+    helm("upgrade", str(CHART), "--reuse-values", "--set", "virtualDevices=5")
+    eventually("there are other devices", lambda: allocatable() == 5 * GPUS, 90)
+    rolled_out()
+    assert {part for part in before if uids(part) != before[part]} == {"device-plugin"}
+    take_turns(emptied, installed)
+
+
+def test_upgrade_of_the_scheduler(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """Without metrics for others the parts are probed all the same, and the scheduler has its new quantum."""
+    helm("upgrade", str(CHART), "--reuse-values", "--set", "metrics.enabled=false", "--set", "scheduler.quantum=3")
+    rolled_out()
+    eventually("the scheduler has it", lambda: "--quantum=3" in arguments("scheduler"), 30)
+    assert "--metrics-address=127.0.0.1:9402" in arguments("scheduler")
+    eventually("the devices are there", lambda: allocatable() == 5 * GPUS, 60)
+    take_turns(emptied, installed)
+
+
+def test_a_node_is_paused(emptied: Node, installed: list[Running]) -> None:
+    """With the label no part of nvshare is on the node, and without it all are back; programs stay alive."""
+    kubectl("label", "nodes", "--all", "nvshare.com/deploy=paused")
+    try:
+        eventually("no part is left", lambda: not get("pods", namespace=SYSTEM)["items"], 90)
+        assert all(is_untouched(each) for each in installed)
+    finally:
+        kubectl("label", "nodes", "--all", "nvshare.com/deploy-")
+    eventually("all are back", lambda: all(parts(part) for part in ("scheduler", "device-plugin", "node-agent")), 60)
+    rolled_out()
+    take_turns(emptied, installed)
+
+
+def test_rollback(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """The first revision's settings count again, under the same programs, which end well."""
+    helm("rollback", "1")
+    eventually("the first devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 120)
+    rolled_out()
+    assert "--quantum=2" in arguments("scheduler")
+    take_turns(emptied, installed)
+    for each in installed:
+        tell_to_end(each.name)
+    end_well([each.name for each in installed])
+    delete(*(each.name for each in installed))
+
+
+def test_uninstallation(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """Nothing of the release is left but the namespace, which was not part of it, and the node's folders."""
+    helm("uninstall", "--wait")
+    assert ours() == []
+    kinds = "pods,secrets,configmaps,serviceaccounts,resourcequotas,controllerrevisions"
+    left = kubectl("get", kinds, "--namespace", SYSTEM, "--output=name").split()
+    assert sorted(left) == ["configmap/kube-root-ca.crt", "serviceaccount/default"]
+    eventually("no virtual device is left", lambda: allocatable() == 0, 60)
+    assert emptied.libraries()
+    kubectl("delete", "namespace", SYSTEM, timeout=120)
+
+
+def test_takes_over_what_kubectl_installed(emptied: Node, helm: Helm) -> None:
+    """From version 0.2.0 by its manifests to a release of this one, and its running pod goes on."""
+    install_former()
+    apply(pod("taken-over", computing_until_told()))
+    old = running("taken-over")
+    helm("install", str(CHART), "--take-ownership", "--set", "simulated.enabled=true")
+    rolled_out()
+    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    for part in ("scheduler", "device-plugin"):
+        inits = [each["name"] for each in template(part)["spec"]["initContainers"]]
+        assert inits == ["install-simulated-driver"]
+    since = emptied.clock_ns()
+    eventually("it computes", lambda: any(emptied.spans(since)), TURN_SECONDS)
+    assert is_untouched(old)
+    tell_to_end(old.name)
+    end_well([old.name])
+    delete(old.name)
+    helm("uninstall", "--wait")
+    assert ours() == [f"namespace/{SYSTEM}"]
+
+
+def take_turns(node: Node, pods: list[Running]) -> None:
+    """The programs take turns from now on, in the containers that they had."""
+    since = node.clock_ns()
+    eventually("they take turns", lambda: node.took_turns(since, [len(pods) // GPUS] * GPUS), TURN_SECONDS)
+    check_turns(node.spans(since))
+    assert all(is_untouched(each) for each in pods)
+
+
+def uids(part: str) -> set[str]:
+    """The present pods of a part."""
+    return {each["metadata"]["uid"] for each in parts(part)}
+
+
+def template(part: str) -> Object:
+    """Of the part's pods."""
+    found: Object = get("daemonset", f"nvshare-{part}", namespace=SYSTEM)["spec"]["template"]
+    return found
+
+
+def arguments(part: str) -> list[str]:
+    """Those of the part's container that runs now."""
+    return [argument for each in parts(part) for argument in each["spec"]["containers"][0]["args"]]
+
+
+def ours() -> list[str]:
+    """All objects of nvshare that the cluster has."""
+    return kubectl("get", f"{KINDS},namespaces", "--all-namespaces", "--selector", OURS, "--output=name").split()
