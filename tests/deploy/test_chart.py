@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from nvshare.deviceplugin.sources import load
 from tests.deploy.chart_values import EFFECTS, Effect
 from tests.deploy.rendering import CHART, RENDER, helm_template, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
 
 CHECKSUM = "spec.template.metadata.annotations.checksum/config"
+# Settings of the plugin that the chart has before the plugin has them.
+AHEAD = {"allocation_policy", "numa_hints", "mig_strategy", "cdi_own_kind"}
 # With these it is another ConfigMap, and so other pods anyway.
 OTHER_OBJECTS = {"config.name", "fullnameOverride", "nameOverride", "namespaceOverride"}
 VALUES = (CHART / "values.yaml").read_text()
@@ -90,6 +93,17 @@ def test_pods_restart_when_the_settings_change(helm: str, effect: Effect) -> Non
     after = lines_of(helm, {**effect.beside, effect.path: effect.value})
     same = settings(before) == settings(after)
     assert (checksum(before) == checksum(after)) == same
+
+
+@pytest.mark.parametrize("effect", EFFECTS, ids=lambda effect: effect.path)
+def test_the_plugin_understands_the_settings(helm: str, effect: Effect, tmp_path: Path) -> None:
+    """Whatever the values are, each file of the ConfigMap is one that the plugin takes."""
+    found = rendered(helm, {**effect.beside, effect.path: effect.value})
+    files = [each["data"] for each in found if each["kind"] == "ConfigMap" and "nvshare.json" not in each["data"]]
+    for text in [text for data in files for text in data.values()]:
+        file = tmp_path / "config.yaml"
+        file.write_text(yaml.safe_dump({key: value for key, value in yaml.safe_load(text).items() if key not in AHEAD}))
+        load({}, {}, file)
 
 
 @pytest.mark.parametrize(
