@@ -168,7 +168,7 @@ def test_takes_over_what_kubectl_installed(emptied: Node, helm: Helm) -> None:
 
 
 def go_on(node: Node, pods: list[Running]) -> None:
-    """Both GPUs compute from now on, for one program at a time, and the programs are in the containers that they had."""
+    """Both GPUs compute, for one program at a time each, and all programs are in the containers that they had."""
     since = node.clock_ns()
     eventually("both GPUs compute", lambda: all(node.spans(since)), TURN_SECONDS)
     check_turns(node.spans(since))
