@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from nvshare.deviceplugin.sources import load
+from nvshare.scheduler.cli import Caller, app
+from nvshare.scheduler.options import CommandLine
 from tests.deploy.chart_values import EFFECTS, Effect
 from tests.deploy.rendering import CHART, RENDER, helm_template, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
@@ -104,6 +107,17 @@ def test_the_plugin_understands_the_settings(helm: str, effect: Effect, tmp_path
         file = tmp_path / "config.yaml"
         file.write_text(yaml.safe_dump({key: value for key, value in yaml.safe_load(text).items() if key not in AHEAD}))
         load({}, {}, file)
+
+
+def test_the_scheduler_knows_its_options(helm: str) -> None:
+    """Whatever the values are, its arguments are options that it has, with values that it takes."""
+    objects = (lines_of(helm, {**effect.beside, effect.path: effect.value}) for effect in EFFECTS)
+    found = {line.partition(" = ")[2] for each in objects for line in each if ".scheduler.args.- = " in line}
+    assert {"--policy=exclusive", "--unresponsive=kill", "--quantum=0.5", "--host-memory=1.5TiB"} <= found
+    for argument in found:
+        told: list[CommandLine] = []
+        CliRunner().invoke(app, [argument], obj=Caller({}, told.append))
+        assert told, argument
 
 
 @pytest.mark.parametrize(

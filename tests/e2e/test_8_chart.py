@@ -89,7 +89,7 @@ def test_installation(emptied: Node, installed: list[Running]) -> None:
 def test_upgrade_restarts_what_the_value_concerns(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """A setting of the plugin makes its pods anew, and nobody else's; programs go on."""
     before = {part: uids(part) for part in ("scheduler", "device-plugin", "node-agent")}
-    helm("upgrade", str(CHART), "--reuse-values", "--set", "virtualDevices=5")
+    helm("upgrade", str(CHART), "--reset-then-reuse-values", "--set", "virtualDevices=5")
     eventually("there are other devices", lambda: allocatable() == 5 * GPUS, 90)
     rolled_out()
     assert {part for part in before if uids(part) != before[part]} == {"device-plugin"}
@@ -103,6 +103,22 @@ def test_upgrade_of_the_scheduler(emptied: Node, installed: list[Running], helm:
     eventually("the scheduler has it", lambda: "--quantum=3" in arguments("scheduler"), 30)
     assert "--metrics-address=127.0.0.1:9402" in arguments("scheduler")
     eventually("the devices are there", lambda: allocatable() == 5 * GPUS, 60)
+    go_on(emptied, installed)
+
+
+def test_a_nodes_label_chooses_settings(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """Where it names a file of ``config.map`` that counts, elsewhere the values do; the plugin's pod stays for that."""
+    helm("upgrade", str(CHART), "--reuse-values", "--set-string", "config.map.notebooks=virtual_devices: 7")
+    rolled_out()
+    eventually("the values count", lambda: allocatable() == 5 * GPUS, 60)
+    before = uids("device-plugin")
+    kubectl("label", "nodes", "--all", "nvshare.com/device-plugin.config=notebooks")
+    try:
+        eventually("the label's file counts", lambda: allocatable() == 7 * GPUS, 60)
+    finally:
+        kubectl("label", "nodes", "--all", "nvshare.com/device-plugin.config-")
+    eventually("the values count again", lambda: allocatable() == 5 * GPUS, 60)
+    assert uids("device-plugin") == before
     go_on(emptied, installed)
 
 
