@@ -1,4 +1,4 @@
-"""What the pages for users name is there: files, headings, variables of the environment, commands and their options."""
+"""What the pages for users name is there: files, headings, variables, commands and their options, metrics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ import typer.main
 
 from nvshare.ctl import command_line
 from nvshare.ctl.kubectl import command_line as kubectl_command_line
+from nvshare.deviceplugin import cli as device_plugin
+from nvshare.nodeagent import cli as node_agent
+from nvshare.scheduler import cli as scheduler
 from tests.layout.tree import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+METRIC = re.compile(r"`(?:[^`\n]*\b)?(nvshare_[a-z0-9_]*[a-z0-9])\b(?![*/.{])")
 VARIABLE = re.compile(r"\bNVSHARE_[A-Z_]+[A-Z]\b")
-USE = re.compile(r"(?:^    |`|-- )(nvshare-ctl|kubectl nvshare)\b([^`\n#|>]*)", re.MULTILINE)
+USE = re.compile(
+    r"(?:^    |`|-- )(nvshare-(?:ctl|scheduler|device-plugin|node-agent)|kubectl nvshare)(?![\w/-])([^`\n#|>]*)",
+    re.MULTILINE,
+)
 OPTION = re.compile(r"--?[a-z][a-z-]*")
 PROGRAMS = {
     "nvshare-ctl": typer.main.get_command(command_line.build()),
+    "nvshare-scheduler": typer.main.get_command(scheduler.app),
+    "nvshare-device-plugin": typer.main.get_command(device_plugin.app),
+    "nvshare-node-agent": typer.main.get_command(node_agent.app),
     "kubectl nvshare": typer.main.get_command(kubectl_command_line.build()),
 }
 OF_THE_ORIGINAL = "from-nvshare-0.1.1.md"
@@ -70,3 +80,14 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         before = words[: words.index("--")] if "--" in words else words
         assert {word for word in before if OPTION.fullmatch(word)} <= known, (program, rest)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_metrics_exist(page: Path) -> None:
+    """Each is in docs/monitoring.md, which is compared with what is served, or the node agent's."""
+    text = (ROOT / "docs" / "monitoring.md").read_text()
+    known = set(re.findall(r"^\| `(nvshare_[a-z0-9_]+)`", text, re.MULTILINE))
+    agents = (ROOT / "src" / "nvshare" / "nodeagent" / "metrics.py").read_text()
+    names = {name.removeprefix("nvshare_node_agent_") for name in re.findall(r'"(\w+)"', agents)}
+    known |= {f"nvshare_node_agent_{name}{end}" for name in names for end in ("", "_total")}
+    assert set(METRIC.findall(page.read_text())) <= known
