@@ -60,9 +60,11 @@ def test_offers_all_gpus(bench: Bench) -> None:
 
 
 def test_nothing_was_looked_at_yet(clock: Clock) -> None:
-    """Before NVML has answered nobody knows what this node lacks; its absence is an answer."""
+    """Before NVML has answered nobody knows what this node lacks; its absence is an answer, and to be asked is none."""
     bench = Bench(clock)
     bench.monitor.check_host()
+    bench.monitor.handle(NvmlAsked())
+    assert not bench.monitor.has_looked
     assert bench.monitor.problems() == ["NVML has not answered yet"]
     bench.monitor.handle(NvmlAbsent("libnvidia-ml.so.1: no such file"))
     assert bench.monitor.problems() == []

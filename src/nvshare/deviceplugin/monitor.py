@@ -78,7 +78,6 @@ class Monitor:
         now = time.monotonic()
         waits = isinstance(event, NvmlAbsent) or event == Scanned(())
         self._nvml_event_at = None if waits else now
-        self.has_looked = True
         match event:
             case NvmlAsked():
                 return
@@ -103,6 +102,7 @@ class Monitor:
                 self._log_topic("events", f"NVML reports no error events ({reason}): health is known by probes only")
             case _:
                 assert_never(event)
+        self.has_looked = True
         self._publish()
 
     def check_host(self) -> None:

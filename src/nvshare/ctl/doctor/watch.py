@@ -21,7 +21,7 @@ import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths
 from nvshare.ctl.doctor.observation import Seen
-from nvshare.ctl.doctor.proc import Family, in_first_pid_namespace
+from nvshare.ctl.doctor.proc import Family, elf_of, in_first_pid_namespace, is_privileged
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.run import execute
 from nvshare.nvml import scan
@@ -66,9 +66,20 @@ def run(executable: str, command: list[str], environment: Mapping[str, str]) -> 
             status = _watch(child, family, own_pids=_sees_pids_of_nvml(environment))
         left = family.living()
         code = os.waitstatus_to_exitcode(status)
-        return Run(code if code >= 0 else 128 - code, max(0, -code), left, family.all(), _reports(folder))
+        seen = _with_command(family.all(), child, executable, command)
+        return Run(code if code >= 0 else 128 - code, max(0, -code), left, seen, _reports(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_command(seen: tuple[Seen, ...], pid: int, executable: str, command: list[str]) -> tuple[Seen, ...]:
+    """And the command itself, by what its file says, where it ended before it was looked at."""
+    path = Path(executable).resolve()
+    said = elf_of(path)
+    if said is None or any(one.pid == pid and one.executable == str(path) for one in seen):
+        return seen
+    unseen = Seen(pid, os.getpid(), False, " ".join(command), str(path), said, is_privileged(path))
+    return (unseen, *seen)
 
 
 def _adopt_orphans() -> None:
