@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,9 @@ def scheduler_status() -> Object:
     return status
 
 
-def rolled_out() -> None:
-    """Waits until all DaemonSets are as they should be, and no former plugin serves any more."""
-    for daemon_set in (SCHEDULER, PLUGIN, AGENT):
+def rolled_out(daemon_sets: Sequence[str] = (SCHEDULER, PLUGIN, AGENT)) -> None:
+    """Waits until the DaemonSets are as they should be, and no former plugin serves any more."""
+    for daemon_set in daemon_sets:
         kubectl("rollout", "status", "--namespace", SYSTEM, daemon_set, "--timeout=100s", timeout=110)
     wanted = get("daemonset", "nvshare-device-plugin", namespace=SYSTEM)["status"]["desiredNumberScheduled"]
     eventually("no former plugin is left", lambda: len(parts("device-plugin")) == wanted, 60)

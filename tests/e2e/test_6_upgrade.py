@@ -12,7 +12,18 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import FOLDER, GPUS, SIMULATED, VIRTUAL_DEVICES
-from tests.e2e.kubectl import ROOT, Object, allocatable, apply, eventually, kubectl, rolled_out, scheduler_status
+from tests.e2e.kubectl import (
+    PLUGIN,
+    ROOT,
+    SCHEDULER,
+    Object,
+    allocatable,
+    apply,
+    eventually,
+    kubectl,
+    rolled_out,
+    scheduler_status,
+)
 from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     FORMER_IMAGE,
@@ -99,7 +110,7 @@ def install_former() -> None:
             text = _of_history("show", f"{COMMIT}:{name}")
             text = text.replace(IMAGE.removeprefix("docker.io/"), FORMER_IMAGE).replace("2x16GiB", devices)
             kubectl("apply", "--filename", "-", stdin=text)
-    rolled_out()
+    rolled_out((SCHEDULER, PLUGIN))
     eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
 
 
