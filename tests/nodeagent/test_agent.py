@@ -96,6 +96,11 @@ async def test_the_api_may_be_away(
     cluster: Cluster, account: Account, run_dir: RunDir, log: Log, lines: CapturingLogger
 ) -> None:
     """What was known counts on; when it is back, on the same address, what changed meanwhile is heard."""
+
+    def complaints() -> int:
+        warned = [call.kwargs["event"] for call in lines.calls if call.method_name == "warning"]
+        return warned.count("the API can't be followed: what is known counts")
+
     listener = Listener()
     cluster.put(PODS, pod("first", {"nvshare.com/weight": "2"}))
     with serving(cluster, account.folder) as reached:
@@ -109,6 +114,7 @@ async def test_the_api_may_be_away(
         told = len(listener.told)
         await until(lambda: len(listener.told) > told + 5, "it is told on and on", WAIT)
         assert listener.weights == {"uid-first": 2.0}
+        await until(lambda: complaints() == 2, "both lists are missed", WAIT)
         cluster.put(PODS, pod("first", {"nvshare.com/weight": "7"}))
         cluster.delete(NODES, "uid-node")
         cluster.put(NODES, node_document())
@@ -119,8 +125,7 @@ async def test_the_api_may_be_away(
     finally:
         task.cancel()
         await stack.__aexit__(None, None, None)
-    warned = [call.kwargs["event"] for call in lines.calls if call.method_name == "warning"]
-    assert warned.count("the API can't be followed: what is known counts") == 2, warned
+    assert complaints() == 2
 
 
 async def test_before_the_pods_are_known_nothing_is_taken_away(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class NodeReport:
         """What the node's object was when it was last written to."""
         self._heartbeat_at = 0.0
         self._failed_at: float | None = None
+        self._writing = asyncio.Lock()
 
     async def bring_up_to_date(self, node: Node, verdict: Verdict, now: float) -> None:
         """``node``: as it was seen last, which may be before what was written last."""
@@ -76,7 +78,8 @@ class NodeReport:
         if self._failed_at is not None and now - self._failed_at < _RETRY_SECONDS:
             return
         try:
-            await self.write(node, verdict)
+            # Who ends in the middle of it must not leave a half behind, which might come after the farewell.
+            await asyncio.shield(self.write(node, verdict))
         except ApiError as error:
             if self._failed_at is None:
                 self._log.warning("the node's condition and label can't be written", reason=str(error))
@@ -88,7 +91,15 @@ class NodeReport:
         self._said, self._seen, self._heartbeat_at = verdict, node, now
 
     async def write(self, node: Node, verdict: Verdict) -> None:
-        """Condition and label; where nobody knows, there is no label. ApiError."""
+        """Condition and label; where nobody knows, there is no label. ApiError.
+
+        ``node``: as for ``bring_up_to_date``, so that what may be older than the last write never keeps a label.
+        """
+        async with self._writing:
+            await self._write(node, verdict)
+        self._written()
+
+    async def _write(self, node: Node, verdict: Verdict) -> None:
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = _STATUSES[verdict.ready]
         same = node.condition is not None and node.condition[0] == status
@@ -103,9 +114,8 @@ class NodeReport:
         patch = {"status": {"conditions": [condition]}}
         await self._api.patch(f"{self._path}/status", "strategic-merge-patch", patch)
         label = _label(verdict)
-        if node.label != (label or ""):
+        if label is None or node.label != label:
             await self._api.patch(self._path, "merge-patch", {"metadata": {"labels": {READY: label}}})
-        self._written()
 
 
 def _shows(node: Node, verdict: Verdict) -> bool:
