@@ -162,7 +162,7 @@ def node_document(**labels: str) -> Document:
     }
 
 
-def _handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
+def _handler(cluster: Cluster, gone: threading.Event) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -236,9 +236,12 @@ def _handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             try:
                 while not over:
                     with cluster.changed:
-                        while cluster.generation == generation and not (news := self._since(path, version)):
+                        # One that begins while the server goes is no longer among those that it ends.
+                        while not (ended := gone.is_set() or cluster.generation != generation) and not (
+                            news := self._since(path, version)
+                        ):
                             cluster.changed.wait(60)
-                        if cluster.generation != generation:
+                        if ended:
                             return
                         version = cluster.version
                     for event in news:
@@ -292,7 +295,8 @@ class _Server(ThreadingHTTPServer):
 def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
     """The API server from start to end, for the account in this folder, which is made if it is not there."""
     made = Account("127.0.0.1", 0, folder) if (folder / "key").exists() else make_account(folder)
-    server = _Server(("127.0.0.1", port), _handler(cluster))
+    gone = threading.Event()
+    server = _Server(("127.0.0.1", port), _handler(cluster, gone))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.folder / "ca.crt", made.folder / "key")
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -302,6 +306,7 @@ def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
         yield Account("127.0.0.1", server.server_port, folder)
     finally:
         server.shutdown()
+        gone.set()
         cluster.end_watches()
         thread.join()
         server.server_close()

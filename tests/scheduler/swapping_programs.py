@@ -15,6 +15,7 @@ from nvshare import simgpu
 from nvshare.admin import admin_pb2
 from nvshare.paths import LD_PRELOAD, RUN_DIR, RunDir
 from tests.conftest import SOURCE_ROOT, Libraries
+from tests.pipes import said_to_the_end
 from tests.scheduler.wire_client import Scheduler
 
 Serve = Callable[..., Scheduler]
@@ -109,7 +110,7 @@ def ask(program: Program) -> str:
 def ends_well(*programs: Program) -> None:
     """Every one finds all its memory as it was, to the end."""
     for program in programs:
-        output, errors = program.communicate(timeout=200)
+        output, errors = said_to_the_end(program, 60)
         assert (program.returncode, output.splitlines()[-1:]) == (0, ["right"]), errors[-2000:]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nvshare import paths
+from tests.pipes import said_to_the_end
 from tests.polling import poll_until
 from tests.shim.children import PROGRAMS, Children
 from tests.shim.fake_scheduler import FakeScheduler
@@ -40,7 +41,7 @@ class Waiting:
 
     def end(self) -> tuple[int, str]:
         """Waits for its end: its exit status and the rest of its output, errors included."""
-        output, errors = self.process.communicate(timeout=20)
+        output, errors = said_to_the_end(self.process, 20)
         return self.process.returncode, output + errors
 
 
