@@ -40,6 +40,8 @@ CONTAINER_LIBRARY_DIR = Path("/usr/lib/nvshare")
 LIBRARY_NAME = "libnvshare.so"
 KUBELET_DIR = Path("/var/lib/kubelet/device-plugins")
 CDI_DIR = Path("/var/run/cdi")
+VOLUME_MOUNTS_DIR = Path("/var/run/nvidia-container-devices")
+"""Where NVIDIA's container runtime looks for the list of GPUs: each is a mount of /dev/null under its UUID."""
 HOST_LOGS = Path("/var/log")
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POD_RESOURCES_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")

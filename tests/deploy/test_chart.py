@@ -14,7 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from nvshare.deviceplugin.sources import load
+from nvshare.deviceplugin.settings.sources import load
 from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
 from tests.deploy.chart_values import EFFECTS, Effect

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.sources import ConfigurationError, load
+from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settings.sources import ConfigurationError, load
 from nvshare.paths import KUBELET_DIR, POD_RESOURCES_SOCKET, SYSTEM_RUN_DIR
 from nvshare.scheduler.arenas.choice import size_of
 from nvshare.scheduler.arenas.limits import MARGIN_BYTES

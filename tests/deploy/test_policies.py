@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.paths import CONTAINER_LIBRARY_DIR, LIBRARY_NAME
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.deviceplugin.lifecycle import Timing
+from nvshare.deviceplugin.kubelet.lifecycle import Timing
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.instances import QUICK, Instance

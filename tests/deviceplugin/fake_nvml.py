@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from nvshare.deviceplugin.devices import Gpu
-from nvshare.deviceplugin.health import Xid
-from nvshare.deviceplugin.nvml import NvmlError
+from nvshare.deviceplugin.gpus.health import Xid
+from nvshare.deviceplugin.gpus.nvml import NvmlError
 from nvshare.nvml_state import NvmlState, lost
 
 

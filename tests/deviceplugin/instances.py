@@ -8,14 +8,14 @@ from pathlib import Path
 
 from structlog.testing import CapturingLogger
 
-from nvshare.deviceplugin.allocation import Injection
+from nvshare.deviceplugin.answers.allocation import Injection
+from nvshare.deviceplugin.answers.preference import AllocationPolicy
+from nvshare.deviceplugin.answers.requests import Rules
 from nvshare.deviceplugin.devices import Offer, Snapshot
-from nvshare.deviceplugin.inventory import Inventory
-from nvshare.deviceplugin.lifecycle import Lifecycle, Timing
+from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.kubelet.lifecycle import Lifecycle, Timing
+from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.preference import AllocationPolicy
-from nvshare.deviceplugin.requests import Rules
-from nvshare.deviceplugin.servicer import Servicer
 from tests.polling import until
 
 QUICK = Timing(

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from structlog.testing import CapturingLogger
 
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.devices import Gpu, Offer
-from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.host import HostProblems
-from nvshare.deviceplugin.inventory import Inventory
+from nvshare.deviceplugin.gpus.device_nodes import Nodes, no_nodes
+from nvshare.deviceplugin.gpus.discovery import Selection
+from nvshare.deviceplugin.gpus.numa import no_numa_node
+from nvshare.deviceplugin.host.problems import HostProblems
+from nvshare.deviceplugin.kubelet.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
-from nvshare.deviceplugin.numa import no_numa_node
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.nvml_state import InitErrors, NvmlState
 
 

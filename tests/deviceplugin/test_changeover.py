@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from nvshare import simgpu
-from nvshare.deviceplugin.instance_lock import InstanceLock
+from nvshare.deviceplugin.kubelet.instance_lock import InstanceLock
 from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.instances import NEXT_LOCK

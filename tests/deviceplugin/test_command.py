@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nvshare import simgpu
-from nvshare.deviceplugin.configuration import Configuration
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.paths import LIBRARY_NAME, NVIDIA_VISIBLE_DEVICES
 from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet

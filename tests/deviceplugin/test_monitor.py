@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from nvshare.deviceplugin import monitor as module
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.device_nodes import Nodes
 from nvshare.deviceplugin.devices import Gpu, Offer
-from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.health import Xid
-from nvshare.deviceplugin.host import HostProblems
-from nvshare.deviceplugin.nvml_thread import (
+from nvshare.deviceplugin.gpus.device_nodes import Nodes
+from nvshare.deviceplugin.gpus.discovery import Selection
+from nvshare.deviceplugin.gpus.health import Xid
+from nvshare.deviceplugin.gpus.nvml_thread import (
     NvmlAbsent,
     NvmlAsked,
     NvmlEvent,
@@ -23,6 +21,8 @@ from nvshare.deviceplugin.nvml_thread import (
     XidEventsMissing,
     XidSeen,
 )
+from nvshare.deviceplugin.host.problems import HostProblems
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.nvml_state import SILENCE_SECONDS, InitErrors, NvmlState
 from tests.deviceplugin.fake_nvml import FakeNvml
 from tests.deviceplugin.monitor_bench import Bench, Clock

@@ -13,8 +13,9 @@ from tests.layout.tree import PACKAGE, below, imports, module_of, name
 SCHEDULER = PACKAGE / "scheduler"
 CORE = below(SCHEDULER / "core", ".py")
 CORE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "typing"}
-# Where the device plugin's pure part begins; all that these import of the plugin is pure with them.
-PURE_ROOTS = {"devices", "preference", "allocation"}
+PLUGIN = PACKAGE / "deviceplugin"
+# What answers kubelet; of the plugin it imports nothing else (PLUGIN_MAY_IMPORT).
+PLUGIN_PURE = [PLUGIN / "devices.py", *below(PLUGIN / "answers", ".py")]
 # What a module whose docstring says "Pure." must not reach: it can wait, look, or roll dice.
 IMPURE = {
     "asyncio",
@@ -43,8 +44,8 @@ IMPURE = {
 PATHS = "nvshare.paths"
 EVENT_LOOP = {"asyncio", "grpc"}
 STRANGERS = ("scheduler", "deviceplugin", "nodeagent", "shim", "ctl", "demo")
-# What each folder of the scheduler, and each of its own modules that a folder may know, may import of the others.
-# The scheduler's other modules wire everything together: they may import all of these, and none of these imports them.
+# What each folder of a program, and each of its own modules that a folder may know, may import of the others. The
+# program's other modules wire everything together: they may import all of these, and none of these imports them.
 SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "worker": set(),
@@ -70,6 +71,17 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"core", "pods", "recovery", "registered_client", "dispatcher", "memberships", "gpus", "clients"},
 }
+PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
+    "devices": set(),
+    "metrics": {"devices"},
+    "answers": {"devices"},
+    "gpus": {"devices"},
+    "host": set(),
+    "kubelet": {"devices", "metrics", "answers"},
+    "settings": {"devices", "answers", "gpus"},
+}
+MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
+PARTED = [(program, path) for program in MAY_IMPORT for path in below(program, ".py")]
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}
 python_files = pytest.mark.parametrize("path", MODULES.values(), ids=name)
@@ -124,11 +136,6 @@ def says_pure(path: Path) -> bool:
     return "Pure." in text
 
 
-PLUGIN_PURE = [
-    path
-    for path in reached({f"nvshare.deviceplugin.{root}" for root in PURE_ROOTS})
-    if package_of(path) == "deviceplugin"
-]
 SAY_PURE = [path for path in MODULES.values() if says_pure(path)]
 
 
@@ -142,9 +149,12 @@ def test_core_is_pure(path: Path) -> None:
     assert own_imports(path) <= {module_of(other) for other in CORE}
 
 
-@pytest.mark.parametrize("path", SAY_PURE, ids=name)
+@pytest.mark.parametrize("path", sorted({*SAY_PURE, *PLUGIN_PURE}), ids=name)
 def test_who_says_pure_is_pure(path: Path) -> None:
-    """A module whose docstring says "Pure.", and what it imports, does no I/O and knows neither time nor chance."""
+    """A module whose docstring says "Pure.", and what it imports, does no I/O and knows neither time nor chance.
+
+    Neither does any that answers kubelet, whether it says so or not.
+    """
     impure = {name(other): sorted(tops(other) & IMPURE) for other in reached({module_of(path)})}
     assert not {file: found for file, found in impure.items() if found}
 
@@ -173,29 +183,32 @@ def test_no_circle_of_imports() -> None:
         pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
-def part_of(module: str) -> str:
-    """The row of SCHEDULER_MAY_IMPORT that a module belongs to; empty for the modules that wire the parts."""
-    parts = module.removeprefix("nvshare.scheduler.").split(".")
-    return parts[0] if module.startswith("nvshare.scheduler.") and parts[0] in SCHEDULER_MAY_IMPORT else ""
+def part_of(module: str, program: Path) -> str:
+    """The row of the program's table that a module belongs to; empty for the modules that wire the parts."""
+    package = f"nvshare.{program.name}."
+    part = module.removeprefix(package).split(".")[0]
+    return part if module.startswith(package) and part in MAY_IMPORT[program] else ""
 
 
-@pytest.mark.parametrize("path", below(SCHEDULER, ".py"), ids=name)
-def test_scheduler_imports_run_one_way(path: Path) -> None:
-    """A folder of the scheduler imports what the table allows it; modules that wire are imported by their kind only."""
-    part = part_of(module_of(path))
+@pytest.mark.parametrize(("program", "path"), PARTED, ids=[name(path) for _, path in PARTED])
+def test_imports_within_a_program_run_one_way(program: Path, path: Path) -> None:
+    """A folder of a program imports what the table allows it; modules that wire are imported by their kind only."""
+    part = part_of(module_of(path), program)
     if not part:
         return
-    known = {module for module in own_imports(path) if module.startswith("nvshare.scheduler.")}
-    allowed = SCHEDULER_MAY_IMPORT[part] | {part}
-    assert not {module for module in known if part_of(module) not in allowed}
+    known = {module for module in own_imports(path) if module.startswith(f"nvshare.{program.name}.")}
+    allowed = MAY_IMPORT[program][part] | {part}
+    assert not {module for module in known if part_of(module, program) not in allowed}
 
 
-def test_the_table_runs_one_way() -> None:
+@pytest.mark.parametrize("program", MAY_IMPORT, ids=name)
+def test_the_table_runs_one_way(program: Path) -> None:
     """The table names every folder and existing modules, and has no circle itself."""
-    folders = {path.relative_to(SCHEDULER).parts[0] for path in below(SCHEDULER, ".py") if path.parent != SCHEDULER}
-    modules = {path.stem for path in below(SCHEDULER, ".py") if path.parent == SCHEDULER}
-    assert folders <= SCHEDULER_MAY_IMPORT.keys() <= folders | modules
-    TopologicalSorter(SCHEDULER_MAY_IMPORT).prepare()
+    paths = below(program, ".py")
+    folders = {path.relative_to(program).parts[0] for path in paths if path.parent != program}
+    modules = {path.stem for path in paths if path.parent == program}
+    assert folders <= MAY_IMPORT[program].keys() <= folders | modules
+    TopologicalSorter(MAY_IMPORT[program]).prepare()
 
 
 @python_files

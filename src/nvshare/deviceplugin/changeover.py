@@ -1,7 +1,7 @@
 """The program as long as it runs: its probes, its signals, and one plugin after the other as its settings change.
 
-A plugin with new settings follows the former one as an instance in another container would (lifecycle.py): kubelet has
-devices at every moment. Settings are read by a child process, since what that takes would stay.
+A plugin with new settings follows the former one as an instance in another container would (kubelet/lifecycle.py):
+kubelet has devices at every moment. Settings are read by a child process, since what that takes would stay.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from prometheus_client.exposition import generate_latest
 
-from nvshare.deviceplugin.choice import Settings
-from nvshare.deviceplugin.configuration import Configuration
 from nvshare.deviceplugin.plugin import Plugin
+from nvshare.deviceplugin.settings.choice import Settings
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.http import HttpServer
 from nvshare.log import Log
 

@@ -13,12 +13,12 @@ import typer
 
 from nvshare import cdi, shim
 from nvshare.command_classes import Group
-from nvshare.deviceplugin import sources
-from nvshare.deviceplugin.allocation import DeviceListStrategy
-from nvshare.deviceplugin.choice import SETTINGS, Choice, Settings
-from nvshare.deviceplugin.choosing import LABEL, choose
-from nvshare.deviceplugin.configuration import HOST_LIBRARY_DIR, Configuration
-from nvshare.deviceplugin.install import InstallError, install, read_library
+from nvshare.deviceplugin.answers.allocation import DeviceListStrategy
+from nvshare.deviceplugin.host.install import InstallError, install, read_library
+from nvshare.deviceplugin.settings import sources
+from nvshare.deviceplugin.settings.choice import SETTINGS, Choice, Settings
+from nvshare.deviceplugin.settings.choosing import LABEL, choose
+from nvshare.deviceplugin.settings.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.log import LogFormat, LogLevel
 from nvshare.paths import CDI_DIR, KUBELET_DIR, RUN_DIR, SYSTEM_RUN_DIR, RunDir
 from nvshare.program import complain

@@ -6,16 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
-from nvshare.deviceplugin.discovery import Selection, discover
-from nvshare.deviceplugin.health import HealthTracker
-from nvshare.deviceplugin.host import HostProblems
-from nvshare.deviceplugin.inventory import Inventory
-from nvshare.deviceplugin.metrics import Metrics
-from nvshare.deviceplugin.numa import no_numa_node
-from nvshare.deviceplugin.nvml_thread import (
+from nvshare.deviceplugin.gpus.device_nodes import Nodes, no_nodes
+from nvshare.deviceplugin.gpus.discovery import Selection, discover
+from nvshare.deviceplugin.gpus.health import HealthTracker
+from nvshare.deviceplugin.gpus.numa import no_numa_node
+from nvshare.deviceplugin.gpus.nvml_thread import (
     NvmlAbsent,
     NvmlAsked,
     NvmlEvent,
@@ -24,6 +20,10 @@ from nvshare.deviceplugin.nvml_thread import (
     XidEventsMissing,
     XidSeen,
 )
+from nvshare.deviceplugin.host.problems import HostProblems
+from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.log import Log
 from nvshare.nvml_state import LOST, SILENCE, SILENCE_SECONDS, InitErrors, NvmlState, advice, lost
 

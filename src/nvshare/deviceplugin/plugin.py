@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from nvshare.deviceplugin.allocation import Injection, Mount, uses_cdi
-from nvshare.deviceplugin.cdi_file import CdiFile
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.device_nodes import find_nodes, no_nodes
+from nvshare.deviceplugin.answers.allocation import Injection, Mount, uses_cdi
+from nvshare.deviceplugin.answers.requests import Rules
 from nvshare.deviceplugin.devices import Snapshot
-from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.host import HostProblems, check_folders, socket_problem
-from nvshare.deviceplugin.install import Installation, Library
-from nvshare.deviceplugin.inventory import Inventory
-from nvshare.deviceplugin.lifecycle import Lifecycle
-from nvshare.deviceplugin.load_watch import LoadWatch
+from nvshare.deviceplugin.gpus.device_nodes import find_nodes, no_nodes
+from nvshare.deviceplugin.gpus.discovery import Selection
+from nvshare.deviceplugin.gpus.numa import find_numa_node, no_numa_node
+from nvshare.deviceplugin.gpus.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
+from nvshare.deviceplugin.host.cdi_file import CdiFile
+from nvshare.deviceplugin.host.install import Installation, Library
+from nvshare.deviceplugin.host.problems import HostProblems, check_folders, socket_problem
+from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.kubelet.lifecycle import Lifecycle
+from nvshare.deviceplugin.kubelet.load_watch import LoadWatch
+from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
-from nvshare.deviceplugin.numa import find_numa_node, no_numa_node
-from nvshare.deviceplugin.nvml_thread import GpuLibrary, NvmlEvent, NvmlThread
-from nvshare.deviceplugin.requests import Rules
-from nvshare.deviceplugin.servicer import Servicer
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.log import Log, LogLines
 from nvshare.nvml_state import InitErrors
 from nvshare.paths import MEMORY, ON_MISSING, RunDir

@@ -11,18 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Never
 
 from nvshare import shim
-from nvshare.deviceplugin.allocation import VOLUME_MOUNTS_DIR
 from nvshare.deviceplugin.changeover import Changeover, UnreadableError
-from nvshare.deviceplugin.choice import SETTINGS, Settings
-from nvshare.deviceplugin.configuration import Configuration
-from nvshare.deviceplugin.discovery import Selection
-from nvshare.deviceplugin.host import DeadFolderError
-from nvshare.deviceplugin.install import InstallError, Library, read_library
-from nvshare.deviceplugin.nvml import Nvml
+from nvshare.deviceplugin.gpus.discovery import Selection
+from nvshare.deviceplugin.gpus.nvml import Nvml
+from nvshare.deviceplugin.host.install import InstallError, Library, read_library
+from nvshare.deviceplugin.host.problems import DeadFolderError
 from nvshare.deviceplugin.plugin import NvmlMissingError, Plugin
+from nvshare.deviceplugin.settings.choice import SETTINGS, Settings
+from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.http import AddressError
 from nvshare.log import Log, LogLines, opened_log
-from nvshare.paths import NVIDIA_VISIBLE_DEVICES
+from nvshare.paths import NVIDIA_VISIBLE_DEVICES, VOLUME_MOUNTS_DIR
 from nvshare.program import complain
 from nvshare.version import version
 

@@ -1,0 +1,1 @@
+"""The plugin beside kubelet: registered as long as it runs, asked by kubelet, and followed by the next instance."""

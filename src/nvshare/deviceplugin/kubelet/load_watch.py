@@ -1,0 +1,91 @@
+"""The scheduler's present load, read in the background: an answer to kubelet never waits for the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import grpc
+
+from nvshare import admin_channel
+from nvshare.admin import admin_pb2
+from nvshare.admin.admin_pb2_grpc import AdminStub
+from nvshare.deviceplugin.answers.preference import Load
+from nvshare.log import Log
+from nvshare.unix_sockets import grpc_address
+
+FRESH_SECONDS = 5.0
+_POLL_SECONDS = 2.0
+_ANSWER_SECONDS = 1.0
+_BUSY_STATES = frozenset({"holding", "leaving", "waiting", "unresponsive"})
+
+
+class LoadWatch:
+    """The last load that the scheduler reported."""
+
+    def __init__(
+        self, admin_socket: Path, log: Log, poll_seconds: float = _POLL_SECONDS, fresh_seconds: float = FRESH_SECONDS
+    ) -> None:
+        self._socket = admin_socket
+        self._log = log
+        self._poll_seconds = poll_seconds
+        self._fresh_seconds = fresh_seconds
+        self._loads: Mapping[str, Load] = {}
+        self._read_at: float | None = None
+        self._failing = False
+
+    def fresh(self) -> Mapping[str, Load] | None:
+        """The load of each GPU; None when the scheduler has not answered for a while: then allocations count."""
+        if self._read_at is None or time.monotonic() - self._read_at > self._fresh_seconds:
+            return None
+        return self._loads
+
+    async def run(self) -> None:
+        """Asks the scheduler again and again, until cancelled."""
+        async with grpc.aio.insecure_channel(grpc_address(self._socket), admin_channel.OPTIONS) as channel:
+            stub = AdminStub(channel)
+            while True:
+                try:
+                    status = await stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=_ANSWER_SECONDS)
+                except grpc.aio.AioRpcError as error:
+                    self._failed(error)
+                else:
+                    self._succeeded(status)
+                await asyncio.sleep(self._poll_seconds)
+
+    def _succeeded(self, status: admin_pb2.Status) -> None:
+        self._loads = loads_of(status)
+        self._read_at = time.monotonic()
+        if self._failing:
+            self._failing = False
+            self._log.info("the scheduler reports load again")
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> None:
+        if not self._failing:
+            self._failing = True
+            self._log.warning(
+                "no load from the scheduler: virtual devices are counted instead",
+                socket=str(self._socket),
+                reason=error.details(),
+            )
+
+
+def loads_of(status: admin_pb2.Status) -> dict[str, Load]:
+    """The load of each GPU in a scheduler's status."""
+    return {
+        device.uuid: Load(
+            busy=sum(client.state in _BUSY_STATES for client in device.clients),
+            containers=len({_container(client) for client in device.clients}),
+        )
+        for device in status.devices
+    }
+
+
+def _container(client: admin_pb2.Client) -> tuple[str, ...]:
+    """What tells a client's container from others; a client of none stands for itself."""
+    identity = client.identity
+    if not identity.pod:
+        return (str(client.id),)
+    return (identity.namespace, identity.pod, identity.container)

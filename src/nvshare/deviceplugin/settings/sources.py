@@ -1,0 +1,171 @@
+"""Where settings come from: flags win over the environment, the environment over the file. Every mistake is named."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from nvshare import paths
+from nvshare.deviceplugin.settings.configuration import Configuration, ExtraMount
+
+ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
+# What Kubernetes puts into every container of a namespace with a Service called nvshare-plugin or so.
+_SERVICE_LINK = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
+# Variables that mean the same for other parts of nvshare keep their names here.
+_SHARED_VARIABLES = {
+    paths.VIRTUAL_DEVICES: "virtual_devices",
+    paths.RUN_DIR: "run_dir",
+    paths.MEMORY: "memory",
+    paths.ON_MISSING: "on_missing",
+}
+# Nested values: only a file has room for them.
+_FILE_ONLY = frozenset({"virtual_devices_per_gpu", "extra_mounts", "extra_env"})
+# What the command line says of these, a pod's mounts and probes fit: a file that says otherwise would be a mistake.
+_PLACES = ("kubelet_dir", "library_dir", "run_dir", "metrics_address")
+_LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"})
+
+
+class ConfigurationError(Exception):
+    """The user set something wrongly; the text has one line for each mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value and where it was set, in the user's own words."""
+
+    value: Any
+    origin: str
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Configuration:
+    """The settings of these three; raises ConfigurationError naming every wrong key and value and what is allowed."""
+    given: dict[str, _Given] = {}
+    mistakes: list[str] = []
+    if file is not None:
+        given.update(_from_file(file, mistakes))
+        mistakes += _misplaced(given, flags)
+    given.update(_from_environment(environment, mistakes))
+    given.update({key: _Given(_parsed(key, value), _flag(key)) for key, value in flags.items() if value is not None})
+    try:
+        configuration = Configuration.model_validate({key: item.value for key, item in given.items()})
+    except ValidationError as error:
+        mistakes += [_explain(details, given) for details in error.errors()]
+        raise ConfigurationError("\n".join(mistakes)) from error
+    if mistakes:
+        raise ConfigurationError("\n".join(mistakes))
+    return configuration
+
+
+def _misplaced(given: Mapping[str, _Given], flags: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each place that the file wants elsewhere than the command line."""
+    for key in _PLACES:
+        flag = flags.get(key)
+        if key in given and flag is not None and Path(str(given[key].value)) != Path(flag):
+            yield (
+                f"{given[key].origin}: {given[key].value!r} is wrong: the command line has {_flag(key)}={flag}, which "
+                "the pod's mounts and probes fit: remove it here, or change all of these in the DaemonSet"
+            )
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting."""
+    return next((name for name, of in _SHARED_VARIABLES.items() if of == key), ENVIRONMENT_PREFIX + key.upper())
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file}: {error.strerror}: name an existing file with --config") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: not YAML: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{file}: {content!r} is no configuration; allowed: a mapping of {_names(_keys())}")
+    mistakes += [f"{file}: unknown key {key!r}{_hint(key, _keys())}" for key in content if key not in _keys()]
+    return {key: _Given(value, f"{file}: {key}") for key, value in content.items() if key in _keys()}
+
+
+def _from_environment(environment: Mapping[str, str], mistakes: list[str]) -> dict[str, _Given]:
+    by_variable = {variable(key): key for key in _keys() if key not in _FILE_ONLY}
+    for name in sorted(environment.keys() - by_variable.keys()):
+        if name.startswith(ENVIRONMENT_PREFIX) and _SERVICE_LINK.fullmatch(name) is None:
+            mistakes.append(f"environment: unknown variable {name}{_hint(name, by_variable)}")
+    return {
+        key: _Given(_parsed(key, environment[name]), f"environment: {name}")
+        for name, key in by_variable.items()
+        if environment.get(name)
+    }
+
+
+def _parsed(key: str, value: Any) -> Any:
+    """A text from the environment or the command line as the type that the setting has; unchanged if it is not one."""
+    if not isinstance(value, str):
+        return value
+    if key in _LISTS:
+        items = [item.strip() for item in value.split(",") if item.strip()]
+        return [_number(item) for item in items] if key == "ignored_xids" else items
+    annotation = str(Configuration.model_fields[key].annotation)
+    if "bool" in annotation:
+        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
+    if "int" in annotation or "float" in annotation:
+        return _number(value)
+    return value
+
+
+def _number(text: str) -> int | float | str:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
+    """One line: where it was set, the value, and what is allowed instead."""
+    key, *rest = details["loc"]
+    inner = [part for part in rest if part != "[key]"]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
+    origin = given[str(key)].origin + where
+    field = Configuration.model_fields[str(key)]
+    allowed = field.description
+    names = [part for part in rest if isinstance(part, str)]
+    if key == "extra_mounts" and names and details["type"] == "extra_forbidden":
+        origin = given[str(key)].origin + f"[{rest[0]}]"
+        return f"{origin}: unknown key {names[0]!r}{_hint(names[0], ExtraMount.model_fields)}"
+    if key == "extra_mounts" and names and names[0] in ExtraMount.model_fields:
+        allowed = ExtraMount.model_fields[names[0]].description
+    if details["type"] == "missing":
+        return f"{origin}: missing; allowed: {allowed}"
+    why = f" ({details['msg']})" if details["type"] == "nvshare" else ""
+    return f"{origin}: {details['input']!r} is wrong{why}; allowed: {allowed}"
+
+
+def _keys() -> Iterable[str]:
+    return Configuration.model_fields
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _hint(wrong: object, right: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(wrong), list(right), n=1)
+    guess = f" (did you mean {close[0]}?)" if close else ""
+    return f"{guess}; allowed: {_names(right)}"

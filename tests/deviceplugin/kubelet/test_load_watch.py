@@ -1,0 +1,126 @@
+"""The scheduler's live load."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from structlog.testing import CapturingLogger
+
+from nvshare.admin import admin_pb2
+from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
+from nvshare.deviceplugin.answers.preference import Load
+from nvshare.deviceplugin.kubelet.load_watch import LoadWatch, loads_of
+from tests.polling import until
+
+Context = grpc.aio.ServicerContext[object, object]
+
+
+def client(number: int, state: str, pod: str = "") -> admin_pb2.Client:
+    return admin_pb2.Client(id=number, state=state, identity=admin_pb2.Identity(pod=pod, container=pod and "main"))
+
+
+STATUS = admin_pb2.Status(
+    devices=[
+        admin_pb2.Device(
+            uuid="GPU-a",
+            clients=[
+                client(1, "holding", "p"),
+                client(2, "waiting", "p"),
+                client(3, "unresponsive", "q"),
+                client(4, "idle"),
+                client(5, "idle"),
+            ],
+        ),
+        admin_pb2.Device(uuid="GPU-b"),
+    ]
+)
+
+
+class FakeAdmin(AdminServicer):
+    """A scheduler that answers the same status, while it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.silent = False
+
+    async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        self.asked += 1
+        if self.silent:
+            await asyncio.Event().wait()
+        return STATUS
+
+    async def WatchStatus(  # noqa: N802
+        self, request: admin_pb2.WatchStatusRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.Status]:
+        yield STATUS
+
+    async def SetQuantum(self, request: admin_pb2.SetQuantumRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return STATUS
+
+    async def SetPolicy(self, request: admin_pb2.SetPolicyRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return STATUS
+
+
+@pytest.fixture
+async def socket() -> AsyncIterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="admin-") as folder:
+        yield Path(folder) / "admin.sock"
+
+
+async def serve(socket: Path) -> tuple[grpc.aio.Server, FakeAdmin]:
+    server, admin = grpc.aio.server(), FakeAdmin()
+    add_AdminServicer_to_server(admin, server)
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    return server, admin
+
+
+def test_what_counts() -> None:
+    """Busy are clients that hold or want the lock; a container's clients are one container, others one each."""
+    assert loads_of(STATUS) == {"GPU-a": Load(busy=3, containers=4), "GPU-b": Load(0, 0)}
+
+
+async def test_read_in_the_background(socket: Path) -> None:
+    """Nothing is known at first, then what the scheduler says, and nothing again some seconds after it went silent."""
+    server, admin = await serve(socket)
+    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02)
+    assert watch.fresh() is None
+    task = asyncio.create_task(watch.run())
+    await until(lambda: watch.fresh() == loads_of(STATUS), "the load is known")
+    await until(lambda: admin.asked > 3, "it is read again")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await server.stop(None)
+
+
+async def test_old_news_are_no_news(socket: Path) -> None:
+    """A scheduler that does not answer any more: after a while its last load does not count."""
+    server, admin = await serve(socket)
+    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02, fresh_seconds=0.5)
+    task = asyncio.create_task(watch.run())
+    await until(lambda: watch.fresh() is not None, "the load is known")
+    admin.silent = True
+    await until(lambda: watch.fresh() is None, "the load is forgotten")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await server.stop(None)
+
+
+async def test_no_scheduler(socket: Path) -> None:
+    """It is said once, and again when the scheduler is back."""
+    log = CapturingLogger()
+    watch = LoadWatch(socket, log, poll_seconds=0.02)
+    task = asyncio.create_task(watch.run())
+    await until(lambda: log.calls, "it is said")
+    assert watch.fresh() is None
+    server, _ = await serve(socket)
+    await until(lambda: watch.fresh() is not None, "the load is known", timeout=20)
+    await until(lambda: len(log.calls) == 2, "it is said that it is back")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await server.stop(None)
