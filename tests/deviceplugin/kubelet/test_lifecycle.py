@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,6 +49,18 @@ async def test_serves_while_register_is_pending(kubelet: FakeKubelet, begin: Cal
     assert not instance.lifecycle.ready
     let_go.set()
     await until(lambda: kubelet.healthy == 20, "all devices are known")
+
+
+async def test_a_socket_that_can_not_be_made(
+    kubelet: FakeKubelet, begin: Callable[..., Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the plugin says so, and tries again until it works."""
+    too_long, real = ["x" * 100, "x" * 100], secrets.token_hex
+    monkeypatch.setattr(secrets, "token_hex", lambda size: too_long.pop() if too_long else real(size))
+    instance = begin()
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    assert instance.said("the socket can't be made")
+    assert len(instance.sockets()) == 1
 
 
 async def test_register_is_refused(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:

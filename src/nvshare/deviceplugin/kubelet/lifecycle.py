@@ -53,6 +53,7 @@ class Ended(Enum):
     STREAM_ENDED = auto()
     NO_STREAM = auto()
     REGISTER_FAILED = auto()
+    NO_SOCKET = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +190,12 @@ class Lifecycle:
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(servicer, server)
         sockets = self._new_sockets()
-        for socket in sockets:
-            server.add_insecure_port(f"unix:{socket}")
-        await server.start()
-        serving = _Serving(servicer, {socket: _identity(socket) for socket in sockets}, kubelet)
-        self._log.info("serving", sockets=[str(socket) for socket in sockets])
         try:
+            if not self._bind(server, sockets):
+                return Ended.NO_SOCKET, False
+            await server.start()
+            serving = _Serving(servicer, {socket: _identity(socket) for socket in sockets}, kubelet)
+            self._log.info("serving", sockets=[str(socket) for socket in sockets])
             if not await self._register(serving.endpoints[0]):
                 return (Ended.STOPPED if self._stop.is_set() else Ended.REGISTER_FAILED), servicer.streams.ever_opened
             servicer.streams.restart()
@@ -214,6 +215,16 @@ class Lifecycle:
         """One; two for an instance that begins before the former one has ended, as it registers twice."""
         name = f"{self._socket_prefix}{secrets.token_hex(6)}"
         return [self._dir / f"{name}{end}.sock" for end in (("",) if self._lock.held else ("", "-2"))]
+
+    def _bind(self, server: grpc.aio.Server, sockets: Collection[Path]) -> bool:
+        """Makes the server's sockets; False when that fails, as on a full disk."""
+        for socket in sockets:
+            try:
+                server.add_insecure_port(f"unix:{socket}")
+            except RuntimeError as error:
+                self._log.warning("the socket can't be made", socket=str(socket), reason=str(error))
+                return False
+        return True
 
     async def _register(self, endpoint: str) -> bool:
         """Registers with kubelet; False when it refused, did not answer, or we are to stop."""
