@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.instances import NEXT_LOCK
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
-from tests.polling import until
+from tests.polling import poll_until, until
 
 Start = Callable[..., PluginProcess]
 
@@ -216,6 +217,29 @@ async def test_started_with_a_choice_that_cannot_be_used(
         assert "configuration 'default' stays in effect" in (await asyncio.to_thread(plugin.get, "/readyz"))[1]
         configurations.write(default="virtual_devices: 10", later="virtual_devices: 5")
         await until(lambda: len(kubelet.devices) == 10, "the label's configuration is in effect", timeout=30)
+
+
+async def test_a_label_that_comes_while_it_starts(
+    node: Node, kubelet: FakeKubelet, start: Start, configurations: Configurations
+) -> None:
+    """As where the node agent starts at the same time: the label counts, though the settings were read without it."""
+    os.mkfifo(node.run_dir.node_config)
+    start(*configurations.options)
+    # The plugin looks for a label now, and gets none before this end is closed.
+    writer = await asyncio.to_thread(
+        poll_until, lambda: opened_for_writing(node.run_dir.node_config), "it looks for a label", 30
+    )
+    configurations.label("few")
+    os.close(writer)
+    await until(lambda: len(kubelet.devices) == 6, "the label's configuration is in effect", timeout=30)
+
+
+def opened_for_writing(fifo: Path) -> int | None:
+    """A descriptor of it; None while nobody reads."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 async def test_settings_of_the_process(

@@ -59,7 +59,8 @@ class Changeover:
         self._read_settings = read_settings
         self._log = log
         self._problem = settings.problem
-        self._seen = None if settings.choice is None else settings.choice.look()
+        # Not what is seen now: it may have changed since the settings were read.
+        self._seen = settings.seen
         self._stopped = asyncio.Event()
         self._plugin = new_plugin(settings.configuration)
 

@@ -38,6 +38,7 @@ def test_by_the_label(choice: Choice, value: str | None, name: str, count: int) 
     settings = choose(choice, {}, {})
     assert (settings.name, settings.configuration.virtual_devices, settings.problem) == (name, count, None)
     assert settings.choice == choice
+    assert settings.seen == choice.look()
 
 
 def test_flags_win_over_each(choice: Choice) -> None:

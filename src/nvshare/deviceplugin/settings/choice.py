@@ -74,6 +74,8 @@ class Settings:
     """Which configuration this is, where there is a choice."""
     problem: str | None = None
     """Why it is the default and not the one that the label names; None: it is the right one."""
+    seen: Chosen | None = None
+    """What was chosen just before they were read, where there is a choice."""
 
 
 def _label(file: Path) -> str | None:

@@ -17,15 +17,16 @@ def choose(choice: Choice, flags: Mapping[str, Any], environment: Mapping[str, s
 
     Raises ConfigurationError when the default can't be used either.
     """
-    name = choice.look().name
+    seen = choice.look()
+    name = seen.name
     if name == choice.default:
         problem = None
     else:
         try:
-            return Settings(load(flags, environment, _existing(choice, name)), choice, name)
+            return Settings(load(flags, environment, _existing(choice, name)), choice, name, seen=seen)
         except ConfigurationError as error:
             problem = f"the node's label {LABEL} says {name!r}: {'; '.join(str(error).splitlines())}"
-    return Settings(load(flags, environment, _existing(choice, choice.default)), choice, choice.default, problem)
+    return Settings(load(flags, environment, _existing(choice, choice.default)), choice, choice.default, problem, seen)
 
 
 def _existing(choice: Choice, name: str) -> Path:
