@@ -7,7 +7,9 @@ kubelet has devices at every moment. Settings are read by a child process, since
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +22,8 @@ from nvshare.http import HttpServer
 from nvshare.log import Log
 
 _LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 60.0
+"""Until settings that could not be read are read again, though the choice is the same: memory may have been short."""
 _READY_SECONDS = 0.05
 """Between two looks whether a plugin is ready to follow."""
 _FIXED = ("metrics_address", "log_format", "log_level")
@@ -52,12 +56,15 @@ class Changeover:
         new_plugin: Callable[[Configuration], Plugin],
         read_settings: Callable[[], Settings],
         log: Log,
+        retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
         """``read_settings`` is called in a thread; it raises UnreadableError. Needs a running event loop."""
         self._settings = settings
         self._new_plugin = new_plugin
         self._read_settings = read_settings
         self._log = log
+        self._retry_seconds = retry_seconds
+        self._read_again_at = math.inf
         self._problem = settings.problem
         # Not what is seen now: it may have changed since the settings were read.
         self._seen = settings.seen
@@ -117,17 +124,23 @@ class Changeover:
     async def _changed(self) -> Settings | None:
         """Settings other than the present ones; None: they are the same, or can't be used."""
         choice = self._settings.choice
-        if choice is None or (seen := await asyncio.to_thread(choice.look)) == self._seen:
+        if choice is None:
             return None
-        self._seen = seen
+        seen = await asyncio.to_thread(choice.look)
+        another = seen != self._seen
+        if not another and time.monotonic() < self._read_again_at:
+            return None
+        self._seen, self._read_again_at = seen, math.inf
         try:
             settings = await asyncio.to_thread(self._read_settings)
             problem = settings.problem
         except UnreadableError as error:
             settings, problem = self._settings, str(error)
+            self._read_again_at = time.monotonic() + self._retry_seconds
         was, self._problem = self._problem, problem
         if problem is not None:
-            self._log.warning(self._words())
+            if another or problem != was:
+                self._log.warning(self._words())
             return None
         if was is not None:
             self._log.info("the node's label names a configuration that can be used")
