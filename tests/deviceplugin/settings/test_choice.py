@@ -52,6 +52,7 @@ def test_flags_win_over_each(choice: Choice) -> None:
     [
         ("none-such", "has no configuration 'none-such'; here are: bare, broken, default, few"),
         ("../outside", "has no configuration '../outside'"),
+        ("x" * 300, "has no configuration 'xxx"),
         ("broken", "broken.yaml: virtual_devices: 0 is wrong; allowed: an integer from 1 to 1000"),
     ],
 )

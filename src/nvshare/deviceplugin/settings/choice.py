@@ -48,11 +48,15 @@ class Choice:
             return Chosen(name, None)
 
     def file(self, name: str) -> Path | None:
-        """The file of the configuration of this name; None: there is none."""
+        """The file of the configuration of this name; None: there is none, or it can't be found."""
         if _NAME.fullmatch(name) is None:
             return None
         files = (self.folder / f"{name}{ending}" for ending in _ENDINGS)
-        return next((file for file in files if file.is_file()), None)
+        try:
+            return next((file for file in files if file.is_file()), None)
+        except OSError:
+            # Too long a name, or a folder that can't be used: no reason to end a plugin that serves.
+            return None
 
     def names(self) -> str:
         """The configurations that there are, for people."""
