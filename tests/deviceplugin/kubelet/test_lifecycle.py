@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -61,6 +63,22 @@ async def test_a_socket_that_can_not_be_made(
     await until(lambda: kubelet.healthy == 20, "all devices are known")
     assert instance.said("the socket can't be made")
     assert len(instance.sockets()) == 1
+
+
+async def test_a_socket_that_can_not_be_removed(
+    kubelet: FakeKubelet, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that became read-only: the plugin does not end."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        await kubelet.close_streams()
+        await until(lambda: len(kubelet.registrations) == 2, "it has registered again")
+    await until(lambda: kubelet.healthy == 20, "all devices are known again")
 
 
 async def test_register_is_refused(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:

@@ -27,6 +27,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -209,7 +210,7 @@ class Lifecycle:
             servicer.end()
             await server.stop(self._timing.stop_grace)
             for socket in sockets:
-                socket.unlink(missing_ok=True)
+                _remove(socket)
 
     def _new_sockets(self) -> list[Path]:
         """One; two for an instance that begins before the former one has ended, as it registers twice."""
@@ -360,7 +361,7 @@ class Lifecycle:
         """Removes what a killed instance left behind; we have the lock, so none of these but ours is served."""
         for left in self._dir.glob(f"{self._socket_prefix}*.sock"):
             if left not in own:
-                left.unlink(missing_ok=True)
+                _remove(left)
 
     async def _pause(self, seconds: float, kubelet: _FileIdentity | None) -> None:
         """Waits for this time, or until we are to stop, or until there is a new kubelet to register with."""
@@ -378,6 +379,12 @@ class Lifecycle:
             for wait in waits:
                 wait.cancel()
         return self._stop.is_set()
+
+
+def _remove(socket: Path) -> None:
+    # One that stays is tried again by who has the lock next.
+    with suppress(OSError):
+        socket.unlink()
 
 
 def _identity(path: Path) -> _FileIdentity | None:
