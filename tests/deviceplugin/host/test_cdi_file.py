@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.gpus.nvml_thread import Scanned
+from nvshare.deviceplugin.host import cdi_file as cdi_file_module
 from nvshare.deviceplugin.host.cdi_file import CdiFile
 from nvshare.deviceplugin.host.problems import HostProblems
 from tests.deviceplugin.monitor_bench import Bench, Clock
@@ -102,6 +105,27 @@ def test_nothing_half_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     assert file.look(["GPU-a", "GPU-b"])
     assert file.problem is None
+
+
+def test_one_writes_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said to be in the file is what the last one wrote, whoever looks at the same moment."""
+    both = threading.Barrier(2)
+    write = cdi_file_module.write_whole
+
+    def meet(target: Path, content: bytes, mode: int) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.5)
+        write(target, content, mode)
+
+    monkeypatch.setattr(cdi_file_module, "write_whole", meet)
+    file = cdi_file(folder)
+    threads = [threading.Thread(target=file.look, args=([uuid],)) for uuid in ("GPU-a", "GPU-b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert both.broken
+    assert file.described == frozenset(names(folder)) - {"all"}
 
 
 def test_looking_at_the_folder_writes_nothing(folder: Path) -> None:

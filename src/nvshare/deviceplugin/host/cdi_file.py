@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class CdiFile:
         self._kind = kind
         self._library_dir = library_dir
         self._client_dir = client_dir
+        self._one_at_a_time = threading.Lock()
         self._right: os.stat_result | None = None
         """The file as it was when its content was right."""
         self.problem: str | None = None
@@ -42,8 +44,14 @@ class CdiFile:
             self.problem = _explain(error, self._file)
 
     def look(self, uuids: Iterable[str]) -> bool:
-        """Writes it unless it is there and has these GPUs; whether it had to. May wait for the disk."""
-        wanted = tuple(uuids)
+        """Writes it unless it is there and has these GPUs; whether it had to. May wait for the disk.
+
+        May be called in several threads: before a registration, and every second.
+        """
+        with self._one_at_a_time:
+            return self._look(tuple(uuids))
+
+    def _look(self, wanted: tuple[str, ...]) -> bool:
         if self.described == frozenset(wanted) and self._right is not None and is_unchanged(self._right, self._file):
             return False
         content = cdi.specification(self._kind, wanted, self._library_dir, self._client_dir)
