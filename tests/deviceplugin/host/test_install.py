@@ -95,6 +95,26 @@ def test_an_installation_that_fails_says_why(tmp_path: Path) -> None:
     assert installation.problem is None
 
 
+def test_what_is_there_can_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens to the file once it is written: the next look installs it, and nothing is raised."""
+    installation = Installation(LIBRARY, tmp_path / "host")
+    folder = LIBRARY.folder(tmp_path / "host")
+
+    def replaced(library: Library, root: Path) -> tuple[Path, bool]:
+        target, new = install(library, root)
+        target.unlink()
+        folder.rmdir()
+        folder.write_text("")
+        return target, new
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nvshare.deviceplugin.host.install.install", replaced)
+        assert not installation.look()
+    folder.unlink()
+    assert installation.look()
+    assert installation.problem is None
+
+
 def in_child(code: str, tmp_path: Path, limit: int) -> subprocess.CompletedProcess[str]:
     """Runs an installation in a process that may write files of at most ``limit`` bytes."""
 

@@ -83,8 +83,8 @@ class Installation:
             self.problem = None
         except InstallError as error:
             new, self._right, self.problem = False, None, str(error)
-        except FileNotFoundError:
-            # Removed again already: the next look installs it.
+        except OSError:
+            # Removed again already, or out of reach: the next look installs it.
             new, self._right = False, None
         return new
 
