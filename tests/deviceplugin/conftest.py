@@ -18,7 +18,7 @@ from tests.deviceplugin.process import GPUS, Node, PluginProcess
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kubelet-") as path:
+    with tempfile.TemporaryDirectory(prefix="kubelet-%41-") as path:
         yield Path(path)
 
 

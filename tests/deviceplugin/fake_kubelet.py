@@ -14,6 +14,7 @@ from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import (
     RegistrationServicer,
     add_RegistrationServicer_to_server,
 )
+from nvshare.unix_sockets import grpc_address
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -64,7 +65,7 @@ class FakeKubelet(RegistrationServicer):
             left.unlink()
         self._server = grpc.aio.server()
         add_RegistrationServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{self.socket}")
+        self._server.add_insecure_port(grpc_address(self.socket))
         await self._server.start()
 
     async def kill(self) -> None:
@@ -93,7 +94,7 @@ class FakeKubelet(RegistrationServicer):
         self._streams.clear()
 
     async def Register(self, request: api.RegisterRequest, context: Context) -> api.Empty:  # noqa: N802
-        channel = grpc.aio.insecure_channel(f"unix:{self.folder / request.endpoint}")
+        channel = grpc.aio.insecure_channel(grpc_address(self.folder / request.endpoint))
         self._channels.append(channel)
         self._client = channel
         try:

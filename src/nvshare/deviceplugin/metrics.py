@@ -53,6 +53,7 @@ class Metrics:
             ["name"],
             registry=self.registry,
         )
+        self._configured: str | None = None
         self._nvml = Gauge("nvshare_plugin_nvml_state", "1: so NVML is.", ["state"], registry=self.registry)
         self.registrations = Counter(
             "nvshare_plugin_registrations", "Registrations with kubelet.", ["result"], registry=self.registry
@@ -76,7 +77,9 @@ class Metrics:
 
     def configuration(self, name: str, problem: str | None) -> None:
         """Which configuration is in effect, and why the one that is chosen is not."""
-        self._configuration.clear()
+        if name != self._configured:
+            self._configuration.clear()
+            self._configured = name
         self._configuration.labels(name).set(1)
         self.problem("configuration", problem is not None)
 

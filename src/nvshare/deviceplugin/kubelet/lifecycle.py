@@ -40,7 +40,7 @@ from nvshare.deviceplugin.metrics import Metrics
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
 from nvshare.log import Log
-from nvshare.unix_sockets import listening_pid
+from nvshare.unix_sockets import grpc_address, listening_pid
 
 API_VERSION = "v1beta1"
 
@@ -221,7 +221,7 @@ class Lifecycle:
         """Makes the server's sockets; False when that fails, as on a full disk."""
         for socket in sockets:
             try:
-                server.add_insecure_port(f"unix:{socket}")
+                server.add_insecure_port(grpc_address(socket))
             except RuntimeError as error:
                 self._log.warning("the socket can't be made", socket=str(socket), reason=str(error))
                 return False
@@ -252,7 +252,7 @@ class Lifecycle:
         request = api.RegisterRequest(
             version=API_VERSION, endpoint=endpoint, resource_name=self._resource_name, options=options()
         )
-        async with grpc.aio.insecure_channel(f"unix:{self.kubelet_socket}") as channel:
+        async with grpc.aio.insecure_channel(grpc_address(self.kubelet_socket)) as channel:
             try:
                 await RegistrationStub(channel).Register(request, timeout=timeout)
             except grpc.aio.AioRpcError as error:

@@ -9,6 +9,7 @@ import grpc
 from nvshare.kubelet import podresources_v1_pb2 as api
 from nvshare.kubelet.podresources_v1_pb2_grpc import PodResourcesListerStub
 from nvshare.scheduler.pods.allocations import Listed, listed
+from nvshare.unix_sockets import grpc_address
 
 _ANSWER_SECONDS = 5.0
 _LONGEST_MESSAGE = 64 << 20
@@ -26,7 +27,7 @@ def read_containers(socket: Path) -> tuple[Listed, ...]:
     except OSError:  # also: a user's scheduler, which may not look
         return ()
     options = [("grpc.max_receive_message_length", _LONGEST_MESSAGE)]
-    with grpc.insecure_channel(f"unix:{socket}", options) as channel:
+    with grpc.insecure_channel(grpc_address(socket), options) as channel:
         try:
             answer = PodResourcesListerStub(channel).List(api.ListPodResourcesRequest(), timeout=_ANSWER_SECONDS)
         except grpc.RpcError as error:
