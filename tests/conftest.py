@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
 
 import build_native
 from nvshare import paths, scheduler_process, simgpu
 from tests.polling import poll_until
 
 SOURCE_ROOT = build_native.SOURCES
+
+# How long an example takes is a matter of the machine.
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 
 @dataclass(frozen=True, slots=True)

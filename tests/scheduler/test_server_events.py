@@ -142,7 +142,7 @@ def test_server_does_what_the_core_says(run_dir: RunDir, policy: Policy) -> None
     roots: Iterator[Path] = (run_dir.root / str(number) for number in itertools.count())
     running: list[Pair] = []
 
-    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, database=None, suppress_health_check=list(HealthCheck))
     @given(operations(operator=False, most=40))
     def compare(played: list[Operation]) -> None:
         if not running:

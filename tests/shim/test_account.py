@@ -89,7 +89,7 @@ class Book(RuleBasedStateMachine):
 
 
 TestBook = Book.TestCase
-TestBook.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestBook.settings = settings(max_examples=60, stateful_step_count=60)
 
 
 def test_many_entries() -> None:

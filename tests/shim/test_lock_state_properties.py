@@ -171,7 +171,7 @@ def is_possible(state: LockState, kind: Event) -> bool:
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HISTORIES, st.sampled_from(OnMissing), st.integers(1, 1 << 22))
 def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
     """Invariants of gate, connection and lock.
@@ -195,7 +195,7 @@ def test_promises(history: list[Step], on_missing: OnMissing, pid: int) -> None:
         world.check(state)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HISTORIES, st.sampled_from(OnMissing))
 def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> None:
     """Whatever happened, a connection is tried again within seconds, unless there is one.
@@ -215,7 +215,7 @@ def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> N
             assert state.deadline == state.raw.tell_at
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(HISTORIES)
 def test_same_events_same_actions(history: list[Step]) -> None:
     """The state is a function of what it was told."""
@@ -235,7 +235,7 @@ def test_histories_get_everywhere() -> None:
     """The histories above reach every state that there is."""
     reached = set()
 
-    @settings(max_examples=200, database=None, derandomize=True, deadline=None)
+    @settings(max_examples=200, database=None, derandomize=True)
     @given(HISTORIES)
     def walk(history: list[Step]) -> None:
         state = LockState()

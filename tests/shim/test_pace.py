@@ -131,7 +131,7 @@ PHASES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(KERNELS, PHASES)
 def test_backlog_is_bounded_in_time(kernel: int, phases: list[Phase]) -> None:
     """After any history of equal kernels under 100 ms, about a second is queued at most: a drain ends soon."""
@@ -142,7 +142,7 @@ def test_backlog_is_bounded_in_time(kernel: int, phases: list[Phase]) -> None:
     assert program.gave_up <= 1, "once at most: what it had seen of them were short bursts, as if they took less"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(KERNELS, PHASES, PHASES)
 def test_backlog_is_short_while_somebody_waits(kernel: int, alone: list[Phase], shared: list[Phase]) -> None:
     """Whatever was done before and since: in the end at most a twentieth of a second, or a kernel behind another."""
@@ -157,7 +157,7 @@ def test_backlog_is_short_while_somebody_waits(kernel: int, alone: list[Phase], 
     assert program.gave_up == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, LAUNCH), PHASES)
 def test_launch_bound_program_is_never_held(kernel: int, phases: list[Phase]) -> None:
     """Where the device keeps up with the launches, nothing waits, whatever was done before."""

@@ -232,4 +232,4 @@ class Late(RuleBasedStateMachine):
 
 
 TestLate = Late.TestCase
-TestLate.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestLate.settings = settings(max_examples=300, stateful_step_count=60)

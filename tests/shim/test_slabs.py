@@ -121,7 +121,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestModel.settings = settings(max_examples=100, stateful_step_count=80)
 
 
 @pytest.mark.parametrize("size", [1, 512, 1000, 1024, 3000, 4096, 100_000, 524_288, 1 << 20])
@@ -198,7 +198,7 @@ class Table(RuleBasedStateMachine):
 
 
 TestTable = Table.TestCase
-TestTable.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestTable.settings = settings(max_examples=100, stateful_step_count=60)
 
 
 @pytest.mark.parametrize("address", [0, 1, (1 << 52) - 1, 1 << 52, 1 << 63, (1 << 64) - 1])

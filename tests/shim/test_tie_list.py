@@ -110,7 +110,7 @@ class Model(RuleBasedStateMachine):
             assert self.ties.joined(key) == (held > 0 and key in self.answered)
 
 
-Model.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Model.TestCase.settings = settings(max_examples=200, stateful_step_count=30)
 TestModel = Model.TestCase
 
 

@@ -235,7 +235,7 @@ class CoreMachine(RuleBasedStateMachine):
 
 
 TestCoreMachine = CoreMachine.TestCase
-TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60)
 
 
 def records(recorded: dict[str, list[int]]) -> list[Event]:
@@ -269,7 +269,6 @@ def run(sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]
     return answers
 
 
-@settings(deadline=None)
 @given(operations(), st.sampled_from(Policy), RECORDS)
 def test_the_same_events_give_the_same_actions(
     sequence: list[Operation], policy: Policy, recorded: dict[str, list[int]]

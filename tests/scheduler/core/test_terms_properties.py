@@ -60,7 +60,7 @@ def check(workload: Workload, policy: Policy) -> None:
         assert not fits, "the first that is able to come fits and waits"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(PROGRAMS, min_size=1, max_size=5), ALL_TERMS, CHOICES, CHANGES)
 def test_nobody_waits_who_could_be_admitted(
     programs: list[Program], terms: dict[str, Terms], chosen: Settings, changes: list[tuple[float, str, Terms]]
@@ -78,7 +78,7 @@ def test_nobody_waits_who_could_be_admitted(
             check(workload, chosen.policy)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(PROGRAMS, min_size=1, max_size=5), ALL_TERMS, CHOICES)
 def test_everybody_is_served(programs: list[Program], terms: dict[str, Terms], chosen: Settings) -> None:
     """No class starves that has a floor. The time is that of the lowest class: a floor of the floor, a slice each."""
@@ -92,7 +92,7 @@ def test_everybody_is_served(programs: list[Program], terms: dict[str, Terms], c
         workload.run(workload.now + 1.0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(PROGRAMS, min_size=1, max_size=5), ALL_TERMS, CHOICES)
 def test_no_limit_is_exceeded(programs: list[Program], terms: dict[str, Terms], chosen: Settings) -> None:
     """By more than 2 % over ten seconds and a drain, in windows that begin anywhere."""

@@ -50,7 +50,7 @@ def spread(program: Program, devices: int) -> Program:
     )
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(PROGRAMS, min_size=1, max_size=6),
     st.sampled_from((1, 2, 3, DEVICES)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core_fairness import DRAIN, GIB, QUANTUM, Program, Simulation, held_seconds, jain
@@ -25,7 +25,6 @@ def test_jains_index() -> None:
     assert jain([6.0, 0.0, 0.0]) == pytest.approx(1 / 3)
 
 
-@settings(deadline=None)
 @given(st.lists(PROGRAMS, min_size=1, max_size=8), st.sampled_from((Policy.AUTO, Policy.EXCLUSIVE)))
 def test_everybody_is_served_within_a_quantum_for_each_one_ahead(programs: list[Program], policy: Policy) -> None:
     """If holders obey: at most a quantum and a drain for the holders and for each waiter ahead."""

@@ -63,4 +63,4 @@ class LimitMachine(SwapMachine):
 
 
 TestLimitMachine = LimitMachine.TestCase
-TestLimitMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLimitMachine.settings = settings(max_examples=100, stateful_step_count=40)

@@ -117,4 +117,4 @@ class RequestMachine(SwapMachine):
 
 
 TestRequestMachine = RequestMachine.TestCase
-TestRequestMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestRequestMachine.settings = settings(max_examples=100, stateful_step_count=40)

@@ -315,4 +315,4 @@ class SwapMachine(RuleBasedStateMachine):
 
 
 TestSwapMachine = SwapMachine.TestCase
-TestSwapMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSwapMachine.settings = settings(max_examples=100, stateful_step_count=40)
