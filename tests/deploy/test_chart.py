@@ -136,6 +136,7 @@ def test_the_scheduler_knows_its_options(helm: str) -> None:
         ({"deviceListStrategy": "cdi"}, "value must be one of 'envvar', 'volume-mounts', 'cdi-annotations', 'cdi-cri'"),
         ({"metrics.port": 65534}, "at '/metrics/port': maximum: got 65,534, want 65,533"),
         ({"updateStrategy.rollingUpdate.maxUnavailable": 0}, "minimum: got 0, want 1"),
+        ({"simulated.devices": "2x1Gi"}, "at '/simulated/devices': '2x1Gi' does not match pattern"),
         ({"hostMemory": "16Gi"}, 'hostMemory: "16Gi" is neither a size, as in "16GiB", nor a share of the free memory'),
         ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
         ({"config.map": {"big": "- 1"}}, "config.map.big is not a mapping in YAML"),
