@@ -54,6 +54,13 @@ def test_line(
     assert added == ([line] if line else [])
 
 
+def test_nothing_of_them_is_left_out(run_dir: RunDir, answers: Answers) -> None:
+    """In a narrow terminal, too, where commands are cut off."""
+    client(answers, 1, "vision/detector-5d4f8c7b9-x2x7k/main", SET)
+    shown = ctl(run_dir, "status", COLUMNS="80").stdout
+    assert set(SET_SAID.split()) <= set(shown.split())
+
+
 def test_json(run_dir: RunDir, answers: Answers) -> None:
     """Scripts rely on these names and units; what is not limited is null. kubectl nvshare reads it back."""
     client(answers, 0, "train@1000", SET)

@@ -260,7 +260,7 @@ def _terms(client: admin_pb2.Client) -> Iterable[Text]:
     if chosen or (shown and client.member_of and not place(client.identity)):
         shown = f"{client.member_of}: {shown}" if shown else client.member_of
     if shown:
-        yield _shortened(shown, "dim")
+        yield Text(shown, "dim")
 
 
 def terms_words(client: admin_pb2.Client) -> list[str]:
