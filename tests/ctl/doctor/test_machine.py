@@ -146,6 +146,21 @@ def test_with_scheduler(run_dir: RunDir, environment: dict[str, str], start_sche
     assert "by LD_LIBRARY_PATH" in found["libcuda"]["what"]
 
 
+def test_in_a_container(
+    run_dir: RunDir, environment: dict[str, str], start_scheduler: Callable[..., object], tmp_path: Path
+) -> None:
+    """Only the clients' folder is mounted there: that the others are not there is no problem."""
+    start_scheduler()
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    (mounted / "client").symlink_to(run_dir.client_socket.parent)
+    done = ctl(run_dir, "doctor", "-o", "json", "--run-dir", str(mounted), **environment)
+    findings = json.loads(done.stdout)["findings"]
+    said = [finding for finding in findings if finding["subject"] in ("scheduler", "socket")]
+    assert [finding["level"] for finding in said] == ["ok", "ok"]
+    assert f"one answers at {mounted}" in said[0]["what"]
+
+
 def test_socket_for_nobody(
     run_dir: RunDir, environment: dict[str, str], start_scheduler: Callable[..., object]
 ) -> None:

@@ -81,6 +81,9 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
         yield Finding(_PROBLEM, "old socket", what, "end it, and start nvshare-scheduler instead")
     if scheduler.error:
         yield Finding(_PROBLEM, "scheduler", scheduler.error, "nvshare-ctl status says the same; see its log")
+    elif scheduler.only_for_clients:
+        what = f"one answers at {scheduler.run_dir}, which has only what its clients need, as in a container"
+        yield Finding(_OK, "scheduler", what)
     elif not scheduler.answers:
         what = f"none runs at {scheduler.run_dir}"
         yield Finding(_NOTE, "scheduler", what, "nvshare-ctl run starts one; or start nvshare-scheduler")

@@ -95,6 +95,8 @@ class Scheduler:
     client_pids: frozenset[int]
     host_bytes: int
     sockets: tuple[Socket, ...]
+    only_for_clients: bool = False
+    """Of its run directory only the clients' folder is here, as in a container that uses a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

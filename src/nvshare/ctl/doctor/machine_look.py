@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,9 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
     nobody = Scheduler(str(run_dir.root), False, distrust(run_dir.root), "", 0, (), (), frozenset(), 0, ())
     if not answers(run_dir):
         return nobody
+    if not (run_dir.status_socket.parent.exists() or run_dir.admin_socket.parent.exists()):
+        only = (_socket(run_dir.client_socket, 0o666),)
+        return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True)
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
