@@ -51,6 +51,12 @@ def answers(run_dir: RunDir) -> bool:
         return False
 
 
+def only_for_clients(run_dir: RunDir) -> bool:
+    """Whether a scheduler answers there of whose run directory only the clients' folder is here, as in a container."""
+    folders = run_dir.status_socket.parent, run_dir.admin_socket.parent
+    return answers(run_dir) and not any(folder.exists() for folder in folders)
+
+
 def wait_until_accepting(run_dir: RunDir, alive: Callable[[], bool], log: Path, written: int = 0) -> None:
     """Returns when a scheduler accepts clients; SchedulerStartError when the one that was started can't.
 

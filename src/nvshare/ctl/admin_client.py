@@ -14,6 +14,7 @@ from nvshare import admin_channel
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
+from nvshare.scheduler_process import only_for_clients
 from nvshare.unix_sockets import distrust, grpc_address
 
 RPC_TIMEOUT = 10.0
@@ -52,6 +53,12 @@ def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
                 break
     if locked is not None:
         raise _not_permitted(locked)
+    for run_dir in filter(only_for_clients, run_dirs):
+        raise CommandError(
+            f"a scheduler answers at {run_dir.client_socket}, and only what programs need of it is here, as in a "
+            f"container: ask on the machine itself, or in the scheduler's own container",
+            ExitCode.NOT_PERMITTED,
+        )
     raise no_scheduler([run_dir.admin_socket for run_dir in run_dirs])
 
 

@@ -117,6 +117,24 @@ def test_clients_are_no_others() -> None:
     assert check(replace(WELL, nvml=gpu(users=(User(12, "ours", GIB),)))) == check(WELL)
 
 
+CONTAINER = replace(WELL, scheduler=scheduler(only_for_clients=True), preload="/usr/lib/nvshare/libnvshare.so")
+
+
+def test_a_container_has_the_library_of_the_node() -> None:
+    """It is another one than that of an nvshare in the image; without it nothing there takes turns."""
+    assert {finding.level for finding in check(CONTAINER)} == {Level.OK}
+    for preload in ("", "/a.so"):
+        (finding,) = [found for found in check(replace(CONTAINER, preload=preload)) if found.level is not Level.OK]
+        assert (finding.level, finding.subject) == (Level.PROBLEM, "LD_PRELOAD")
+        assert "/usr/lib/nvshare/libnvshare.so" in finding.advice
+
+
+def test_pids_of_another_namespace_are_nobodys() -> None:
+    """Who uses a GPU is not told by a pid that means another process here."""
+    found = check(replace(WELL, own_pid_namespace=True, nvml=gpu(users=(User(1, "init", GIB),))))
+    assert [finding.subject for finding in found if finding.level is not Level.OK] == ["pids"]
+
+
 def document(run_dir: RunDir, code: int, *options: str, **more: str) -> dict[str, dict[str, str]]:
     """What doctor says of this machine, by subject; the last of a subject."""
     done = ctl(run_dir, "doctor", "-o", "json", *options, **more)
@@ -159,6 +177,9 @@ def test_in_a_container(
     said = [finding for finding in findings if finding["subject"] in ("scheduler", "socket")]
     assert [finding["level"] for finding in said] == ["ok", "ok"]
     assert f"one answers at {mounted}" in said[0]["what"]
+    asked = ctl(run_dir, "status", "--run-dir", str(mounted))
+    assert asked.returncode == 4
+    assert f"a scheduler answers at {mounted}/client/scheduler.sock, and only what programs need of it" in asked.stderr
 
 
 def test_socket_for_nobody(

@@ -124,6 +124,8 @@ def _gpus(machine: Machine) -> Iterator[Finding]:
 
 
 def _others(machine: Machine) -> Iterator[Finding]:
+    if machine.own_pid_namespace:
+        return  # NVML's pids are of another one: here they name somebody else, or nobody.
     for gpu in machine.nvml.gpus:
         for user in gpu.users:
             if user.pid in machine.scheduler.client_pids or user.pid in machine.mps_pids:
@@ -180,7 +182,16 @@ def _memory(machine: Machine) -> Iterator[Finding]:
 def _shell(machine: Machine) -> Iterator[Finding]:
     entries = [entry for entry in machine.preload.replace(" ", ":").split(":") if entry]
     ours = [entry for entry in entries if entry.rpartition("/")[2] == paths.LIBRARY_NAME]
-    if any(entry != machine.library.path for entry in ours):
+    if machine.scheduler.only_for_clients:
+        if ours:
+            yield Finding(_OK, paths.LD_PRELOAD, f"names {', '.join(ours)}: what starts here takes turns")
+        else:
+            library = paths.CONTAINER_LIBRARY_DIR / paths.LIBRARY_NAME
+            what = "does not name nvshare's library: what starts here takes no turns"
+            yield Finding(
+                _PROBLEM, paths.LD_PRELOAD, what, f"take LD_PRELOAD away from the pod, or begin it with {library}"
+            )
+    elif any(entry != machine.library.path for entry in ours):
         what = f"LD_PRELOAD names another nvshare: {', '.join(ours)}"
         yield Finding(_PROBLEM, paths.LD_PRELOAD, what, "unset LD_PRELOAD")
     elif ours:

@@ -24,7 +24,7 @@ from nvshare.ctl.errors import CommandError
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
-from nvshare.scheduler_process import answers
+from nvshare.scheduler_process import answers, only_for_clients
 from nvshare.unix_sockets import distrust, listening_pid
 from nvshare.version import version
 
@@ -170,7 +170,7 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
     nobody = Scheduler(str(run_dir.root), False, distrust(run_dir.root), "", 0, (), (), frozenset(), 0, ())
     if not answers(run_dir):
         return nobody
-    if not (run_dir.status_socket.parent.exists() or run_dir.admin_socket.parent.exists()):
+    if only_for_clients(run_dir):
         only = (_socket(run_dir.client_socket, 0o666),)
         return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True)
     from nvshare.admin import admin_pb2
