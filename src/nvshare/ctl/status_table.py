@@ -224,7 +224,9 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
             lines.append(Text(f"{waits}: {gang.come} of {gang.expected} have come", style="yellow"))
         here = f"{gang.members} of {gang.size}" if gang.size > gang.members else str(gang.members)
         apart = ", which do not fit together" if gang.apart else ""
-        lines.append(Text(f"{gang.name}: {here} clients{apart}", style="yellow" if apart else "dim"))
+        lines.append(
+            Text(f"{gang.name}: {here} client{'' if here == '1' else 's'}{apart}", style="yellow" if apart else "dim")
+        )
     if client.swap.wanted_bytes:
         lines.append(Text(f"waits for {display.size(client.swap.wanted_bytes)} of memory", style="yellow"))
     if client.drain:

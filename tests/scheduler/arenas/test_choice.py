@@ -11,7 +11,14 @@ GIB = 1 << 30
 
 @pytest.mark.parametrize(
     ("text", "size_bytes"),
-    [("16GiB", 16 * GIB), ("1.5 GiB", 3 * GIB // 2), ("512MiB", GIB // 2), ("0", 0), ("2TiB", 2048 * GIB)],
+    [
+        ("16GiB", 16 * GIB),
+        ("1.5 GiB", 3 * GIB // 2),
+        ("512MiB", GIB // 2),
+        ("0", 0),
+        ("2T", 2048 * GIB),
+        ("300Mi", 300 << 20),
+    ],
 )
 def test_sizes(text: str, size_bytes: int) -> None:
     """A number and a unit of powers of two."""

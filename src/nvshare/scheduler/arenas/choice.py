@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]iB)?")
+_UNITS: Final = {None: 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(?:i|iB)?)?")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 _MOST_BYTES = 1 << 50
 
@@ -57,11 +57,11 @@ class HostBudget:
 
 
 def size_of(text: str) -> int:
-    """The bytes that a text such as ``512MiB`` means; ValueError with what is wrong."""
+    """The bytes that a text means: 512M, 512Mi and 512MiB are the same; ValueError with what is wrong."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or (not match[2] and float(match[1])):
-        raise ValueError(f"{text!r} is no size; a number with KiB, MiB, GiB or TiB is, such as 512MiB")
-    size_bytes = int(float(match[1]) * _UNITS[match[2] or ""])
+        raise ValueError(f"{text!r} is no size; a number with K, M, G or T is, such as 512M or 2GiB")
+    size_bytes = int(float(match[1]) * _UNITS[match[2]])
     if size_bytes > _MOST_BYTES:
         raise ValueError(f"{text!r} is more than any machine has")
     return size_bytes
@@ -83,5 +83,5 @@ def host_memory_of(text: str) -> HostMemoryChoice:
 
 def shown(count: int) -> str:
     """Bytes as they are written in an option."""
-    unit = next((unit for unit in ("TiB", "GiB", "MiB") if count >= _UNITS[unit]), "KiB")
-    return f"{count / _UNITS[unit]:.4g}{unit}"
+    unit = next((unit for unit in "TGM" if count >= _UNITS[unit]), "K")
+    return f"{count / _UNITS[unit]:.4g}{unit}iB"

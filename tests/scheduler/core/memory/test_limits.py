@@ -60,7 +60,7 @@ def test_the_sum_counts() -> None:
     assert isinstance(refusal, RefuseGrowth)
     assert (
         refusal.reason
-        == "the container's limit is 4096 MiB: others have 1024, and with 3584 requested here it would be passed"
+        == "the container's limit is 4096 MiB: others have 1024 MiB, and with 3584 MiB requested here it would be passed"
     )
     assert is_granted(table.feed(GrowthRequested(ord("A"), 2, 3 * GIB, 0)), "A", 2)
 

@@ -65,8 +65,8 @@ class Limits:
         if others + wanted <= limit:
             return None
         return (
-            f"the container's limit is {limit // MIB} MiB: others have {others // MIB}, "
-            f"and with {-(-wanted // MIB)} requested here it would be passed"
+            f"the container's limit is {limit // MIB} MiB: others have {others // MIB} MiB, "
+            f"and with {-(-wanted // MIB)} MiB requested here it would be passed"
         )
 
     def is_left(self, swap: Swap, growth: GrowthRequested) -> bool:
