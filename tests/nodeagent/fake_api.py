@@ -259,7 +259,7 @@ def _handler(cluster: Cluster, gone: threading.Event) -> type[BaseHTTPRequestHan
             return [event for at, where, event in cluster.happened if at > version and where == path]
 
         def _chunk(self, event: Document) -> None:
-            data = json.dumps(event).encode() + b"\n"
+            data = json.dumps(event, ensure_ascii=False).encode() + b"\n"
             for piece in (data[:7], data[7:]):
                 self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                 self.wfile.flush()

@@ -71,6 +71,15 @@ async def test_list_and_watch(cluster: Cluster, seen: Seen) -> None:
     assert lists(cluster) == 1
 
 
+async def test_an_object_is_a_line(cluster: Cluster, seen: Seen) -> None:
+    """Other characters that end lines are part of what it says: JSON may have them as they are."""
+    async with at_work(seen.mirror.run()):
+        await until(lambda: cluster.watches == 1, "it watches", WAIT)
+        cluster.put(PODS, pod("a", {"example.com/text": "one\u2028two\x85three"}))
+        await until(lambda: seen.names == {"a"}, "the watch", WAIT)
+    assert lists(cluster) == 1
+
+
 async def test_no_pods_are_known_to_be_none(cluster: Cluster, seen: Seen) -> None:
     """That differs from not knowing, and is told."""
     async with at_work(seen.mirror.run()):
@@ -171,6 +180,18 @@ async def test_a_new_token(cluster: Cluster, reached: Account, seen: Seen) -> No
             await until(lambda: seen.names == {"b"}, "it is let in", WAIT)
     finally:
         file.write_text(former)
+
+
+async def test_a_new_authority(cluster: Cluster, reached: Account, log: Log, tmp_path: Path) -> None:
+    """Its certificate is renewed where the account is mounted: what is asked then counts on the new one."""
+    account = make_account(tmp_path / "account", reached.port)
+    seen = Seen(account, log)
+    async with at_work(seen.mirror.run()):
+        await until(lambda: len(seen.heard) > 2, "it tries", WAIT)
+        assert cluster.asked == []
+        (account.folder / "ca.crt").write_text((reached.folder / "ca.crt").read_text())
+        cluster.put(PODS, pod("a"))
+        await until(lambda: seen.names == {"a"}, "it is let in", WAIT)
 
 
 async def test_another_server(cluster: Cluster, reached: Account, log: Log, tmp_path: Path) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-from nvshare.nodeagent.http_client import HttpError, Place, Request, answered, fetch
+from httpx2 import AsyncClient
+
+from nvshare.nodeagent.http_client import HttpError, client
 
 Document = dict[str, Any]
 
-CONFLICT = 409
+CONFLICT = HTTPStatus.CONFLICT
+_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare-node-agent"}
 _SECONDS = 15.0
 _LONGEST_LINE = 64 << 20
 """No object is larger than a few MiB."""
@@ -55,71 +58,64 @@ class ApiServer:
 
     async def get(self, path: str, **query: str) -> Document:
         """An object, or a list of them; ApiError."""
-        return await self._ask(self._request("GET", _target(path, query)))
+        return await self._ask("GET", path, params=query)
 
     async def create(self, path: str, document: Document) -> Document:
         """Makes an object; ApiError."""
-        return await self._ask(self._request("POST", path, "application/json", document))
+        return await self._ask("POST", path, json=document)
 
     async def patch(self, path: str, kind: str, document: Document) -> Document:
         """Changes an object, by a patch of this kind, such as ``merge-patch``; ApiError."""
-        return await self._ask(self._request("PATCH", path, f"application/{kind}+json", document))
+        headers = {"Content-Type": f"application/{kind}+json"}
+        return await self._ask("PATCH", path, json=document, headers=headers)
 
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Document, None]:
         """What happens to objects, until the server ends that; ApiError."""
-        request = self._request("GET", _target(path, {**query, "watch": "1"}))
         buffer = b""
-        try:
-            async with answered(self._place(), request) as answer:
-                if answer.status != 200:
-                    raise _refused(answer.status, await answer.whole())
-                self._heard("")
-                async with aclosing(answer.pieces()) as pieces:
-                    async for piece in pieces:
-                        *lines, buffer = (buffer + piece).split(b"\n")
-                        for line in lines:
-                            yield _parsed(line)
-                        if len(buffer) > _LONGEST_LINE:
-                            raise ApiError("an object without end")
-        except HttpError as error:
-            self._heard(str(error))
-            raise ApiError(str(error)) from error
+        async with self._client() as asked, asked.stream("GET", path, params={**query, "watch": "1"}) as answer:
+            if answer.status_code != HTTPStatus.OK:
+                raise _refused(answer.status_code, await answer.aread())
+            self._heard("")
+            # Not by its lines: for httpx2 one ends at whatever Unicode calls an end, which JSON's texts may have.
+            async with aclosing(answer.aiter_bytes()) as pieces:
+                async for piece in pieces:
+                    *lines, buffer = (buffer + piece).split(b"\n")
+                    for line in lines:
+                        yield _parsed(line)
+                    if len(buffer) > _LONGEST_LINE:
+                        raise ApiError("an object without end")
 
-    async def _ask(self, request: Request) -> Document:
-        try:
-            status, body = await fetch(self._place(), request, _SECONDS)
-        except HttpError as error:
-            self._heard(str(error))
-            raise ApiError(str(error)) from error
-        if not 200 <= status < 300:
-            refusal = _refused(status, body)
-            self._heard(str(refusal) if status >= 500 or status == 401 else "")
+    async def _ask(self, method: str, path: str, **what: Any) -> Document:
+        async with self._client(_SECONDS) as asked:
+            answer = await asked.request(method, path, **what)
+        if not answer.is_success:
+            refusal = _refused(answer.status_code, answer.content)
+            unheard = answer.is_server_error or answer.status_code == HTTPStatus.UNAUTHORIZED
+            self._heard(str(refusal) if unheard else "")
             raise refusal
-        document = _parsed(body)
+        document = _parsed(answer.content)
         self._heard("")
         return document
 
-    def _request(self, method: str, target: str, content: str = "", document: Document | None = None) -> Request:
-        headers = {"Accept": "application/json", "User-Agent": "nvshare-node-agent"}
+    @asynccontextmanager
+    async def _client(self, seconds: float | None = None) -> AsyncIterator[AsyncClient]:
+        """For one question; ApiError. Certificate and token are read anew: both are replaced now and then."""
+        folder = self._account.folder
         try:
-            headers["Authorization"] = f"Bearer {(self._account.folder / 'token').read_text().strip()}"
-        except OSError as error:
-            raise ApiError(f"no token of the service account: {error.strerror}") from error
-        if document is None:
-            return Request(method, target, headers)
-        return Request(method, target, {**headers, "Content-Type": content}, json.dumps(document).encode())
-
-    def _place(self) -> Place:
-        """Read anew: both certificate and token are replaced now and then."""
-        try:
-            tls = ssl.create_default_context(cafile=self._account.folder / "ca.crt")
+            tls = ssl.create_default_context(cafile=folder / "ca.crt")
         except (OSError, ssl.SSLError) as error:
             raise ApiError(f"no certificate of the API server's authority: {error}") from error
-        return Place(self._account.host, self._account.port, tls)
-
-
-def _target(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
+        try:
+            token = (folder / "token").read_text().strip()
+        except OSError as error:
+            raise ApiError(f"no token of the service account: {error.strerror}") from error
+        try:
+            async with client(self._account.host, self._account.port, seconds, tls) as made:
+                made.headers.update({**_HEADERS, "Authorization": f"Bearer {token}"})
+                yield made
+        except HttpError as error:
+            self._heard(str(error))
+            raise ApiError(str(error)) from error
 
 
 def _parsed(text: bytes) -> Document:

@@ -1,19 +1,21 @@
-"""HTTP requests in the event loop. h11 knows HTTP; each request has a connection of its own, which ends with it."""
+"""The HTTP client of this program: httpx2's, with what all its questions have in common."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
-import h11
+import httpx2
 
-_READ_BYTES = 1 << 16
 _CONNECT_SECONDS = 10.0
-_KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+_KEEPALIVE = (
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
 """A peer that is gone without a word is noticed within a minute, however long an answer may be silent."""
 
 
@@ -21,108 +23,43 @@ class HttpError(Exception):
     """There was no answer, or none that can be understood; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where to ask."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
-    """None: without encryption."""
-
-    @property
-    def authority(self) -> str:
-        """As URLs have it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to ask."""
-
-    method: str
-    target: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
-class Answer:
-    """The answer to a request; its body can be read once."""
-
-    def __init__(self, status: int, connection: h11.Connection, reader: asyncio.StreamReader) -> None:
-        self.status = status
-        self._connection = connection
-        self._reader = reader
-
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body, as it comes; HttpError when it breaks off."""
-        while True:
-            event = await _next_event(self._connection, self._reader)
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
-                return
-
-    async def whole(self) -> bytes:
-        """The body, once it has ended."""
-        return b"".join([piece async for piece in self.pieces()])
-
-
 @asynccontextmanager
-async def answered(place: Place, request: Request) -> AsyncIterator[Answer]:
-    """Asks; HttpError where nobody answers. It may wait without end for an answer: that is for the caller to bound."""
+async def client(
+    host: str, port: int, seconds: float | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Asks there, without ``tls`` in plain text; HttpError where nobody answers, or not within ``seconds``.
+
+    None: as long as the caller waits. Its connections end with it: none is kept that may be dead when it is needed
+    next.
+    """
+    transport = httpx2.AsyncHTTPTransport(
+        # Given always: httpx2 would read all authorities that the system trusts, for each question.
+        verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *_KEEPALIVE],
+    )
+    times = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(place.host, place.port, ssl=place.tls)
-    except OSError as error:
+        base = httpx2.URL(scheme="https" if tls else "http", host=host, port=port)
+        # No proxy and no password of the environment: the cluster's own addresses are asked.
+        async with (
+            asyncio.timeout(seconds),
+            httpx2.AsyncClient(base_url=base, transport=transport, timeout=times, trust_env=False) as made,
+        ):
+            yield made
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise HttpError(_words(error)) from error
-    try:
-        _keep_alive(writer)
-        connection = h11.Connection(h11.CLIENT)
-        headers = {"Host": place.authority, "Content-Length": str(len(request.body)), **request.headers}
-        asked = h11.Request(method=request.method, target=request.target, headers=list(headers.items()))
-        for part in (asked, h11.Data(data=request.body), h11.EndOfMessage()):
-            writer.write(connection.send(part) or b"")
-        try:
-            await writer.drain()
-        except OSError as error:
-            raise HttpError(_words(error)) from error
-        while not isinstance(event := await _next_event(connection, reader), h11.Response):
-            pass
-        yield Answer(event.status_code, connection, reader)
-    finally:
-        writer.transport.abort()
-
-
-async def fetch(place: Place, request: Request, seconds: float) -> tuple[int, bytes]:
-    """Status and body of the answer; HttpError where there is none within ``seconds``."""
-    try:
-        async with asyncio.timeout(seconds), answered(place, request) as answer:
-            return answer.status, await answer.whole()
     except TimeoutError as error:
         raise HttpError(f"no answer within {seconds:g} s") from error
 
 
-async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event:
-    try:
-        while (event := connection.next_event()) is h11.NEED_DATA:
-            connection.receive_data(await reader.read(_READ_BYTES))
-    except (OSError, h11.RemoteProtocolError) as error:
-        raise HttpError(_words(error)) from error
-    if not isinstance(event, h11.Event) or isinstance(event, h11.ConnectionClosed):
-        raise HttpError("the connection ended before the answer")
-    return event
-
-
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    connection = writer.get_extra_info("socket")
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
 def _words(error: Exception) -> str:
-    """Of an error that may have none."""
-    if isinstance(error, TimeoutError):
+    """What the first cause says, as far as it is one: what httpx2 makes of it is general, or empty."""
+    if isinstance(error, httpx2.ConnectTimeout):
         return "no connection in time"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    said = type(error).__name__
+    cause: object = error
+    while isinstance(cause, Exception) and not isinstance(cause, ExceptionGroup):
+        said = getattr(cause, "strerror", None) or str(cause) or said
+        # httpcore2 has it as an argument, and where it fails to connect nowhere else.
+        cause = cause.__cause__ or next(iter(cause.args), None)
+    return said

@@ -7,11 +7,10 @@ while a socket in the run directory would be a second way to ask for the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http import HTTPStatus
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from nvshare.nodeagent.http_client import HttpError, Place, Request, fetch
+from nvshare.nodeagent.http_client import HttpError, client
 from nvshare.nodeagent.pods import PluginPod
 from nvshare.nodeagent.readiness import PluginReport
 from nvshare.nvml_state import NvmlState
@@ -27,11 +26,10 @@ async def report(pods: Iterable[PluginPod]) -> PluginReport | None:
     pod = serving[0]
     if not pod.address or not pod.port:
         return PluginReport(pod.ready, "" if pod.ready else "its pod is not ready", known=False)
-    place = Place(pod.address, pod.port)
     try:
-        status, words = await fetch(place, Request("GET", "/readyz"), _SECONDS)
-        _, figures = await fetch(place, Request("GET", "/metrics"), _SECONDS)
-        return _report(status == HTTPStatus.OK, words.decode(errors="replace"), figures.decode(errors="replace"))
+        async with client(pod.address, pod.port, _SECONDS) as asked:
+            words, figures = await asked.get("/readyz"), await asked.get("/metrics")
+        return _report(words.is_success, words.text, figures.text)
     except (HttpError, ValueError) as error:
         # Where a policy keeps the pods of this network apart, kubelet's word is what there is.
         return PluginReport(pod.ready, "" if pod.ready else f"its pod is not ready ({error})", known=False)
