@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -134,6 +135,24 @@ async def test_a_peer_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async with answering(unreachable) as (port, _):
         with pytest.raises(HttpError, match="timed out"):
             await body(port)
+
+
+async def test_no_connection_is_left() -> None:
+    """Not even one on which TLS was being agreed on when the time was over."""
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    with pytest.raises(HttpError, match="no answer within"):
+        async with client("127.0.0.1", server.sockets[0].getsockname()[1], 0.3, ssl.create_default_context()) as asked:
+            await asked.get("/")
+    async with asyncio.timeout(WAIT):
+        await ended.wait()
+    server.close()
 
 
 async def test_no_redirect_is_followed() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
 
 import httpx2
 
@@ -40,16 +42,28 @@ async def client(
     times = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
     try:
         base = httpx2.URL(scheme="https" if tls else "http", host=host, port=port)
-        # No proxy and no password of the environment: the cluster's own addresses are asked.
         async with (
+            AsyncExitStack() as connections,
             asyncio.timeout(seconds),
+            # No proxy and no password of the environment: the cluster's own addresses are asked.
             httpx2.AsyncClient(base_url=base, transport=transport, timeout=times, trust_env=False) as made,
         ):
+            made.event_hooks = {"request": [partial(_trace, connections)]}
             yield made
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise HttpError(_words(error)) from error
     except TimeoutError as error:
         raise HttpError(f"no answer within {seconds:g} s") from error
+
+
+async def _trace(connections: AsyncExitStack, request: httpx2.Request) -> None:
+    """Notes the request's connection: where TLS is not agreed on before the deadline, httpx2 forgets to close it."""
+
+    async def happened(what: str, about: Mapping[str, Any]) -> None:
+        if what == "connection.connect_tcp.complete":
+            connections.push_async_callback(about["return_value"].aclose)
+
+    request.extensions["trace"] = happened
 
 
 def _words(error: Exception) -> str:
