@@ -18,6 +18,8 @@
 #include "abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#define SLOW_EVENTS 64
+#define SLOW_QUESTIONS 3 /* that an event of a slow device answers with no */
 
 /*
  * spy_entries.inc: ENTRY(symbol, base, since, variant, gated, (parameters)), and HAND for those
@@ -37,6 +39,13 @@ static _Atomic(void *) capturing;
 static _Atomic bool held[COUNT];
 static _Atomic int failing = -1;
 static _Atomic bool busy;
+/* Of a slow device that one thread submits to: what was submitted before each event in order. */
+static struct {
+	bool on;
+	int events[SLOW_EVENTS];
+	int recorded, completed, asked;
+	int done, most_ahead; /* submissions */
+} slow;
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
@@ -138,6 +147,22 @@ EXPORT void spy_busy(bool is_busy)
 	atomic_store(&busy, is_busy);
 }
 
+/* From now on an event has not completed before it was asked about some times. */
+EXPORT void spy_slow(void)
+{
+	slow.done = atomic_load(&counts[AT_cuLaunchKernel]);
+	slow.on = true;
+}
+
+/* How many launches had not completed at most since it was asked last. */
+EXPORT int spy_most_ahead(void)
+{
+	int most = slow.most_ahead;
+
+	slow.most_ahead = 0;
+	return most;
+}
+
 /* Whether anything may be submitted now. */
 EXPORT void spy_turn(bool ours)
 {
@@ -227,12 +252,35 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	return enter(AT_cuEventCreate);
 }
 
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	int launches = atomic_load(&counts[AT_cuLaunchKernel]);
+
+	(void)hEvent;
+	(void)hStream;
+	if (slow.on) {
+		slow.events[slow.recorded++ % SLOW_EVENTS] = launches;
+		if (launches - slow.done > slow.most_ahead)
+			slow.most_ahead = launches - slow.done;
+	}
+	return enter(AT_cuEventRecord);
+}
+
+static bool slow_completes(void)
+{
+	if (slow.asked++ < SLOW_QUESTIONS)
+		return false;
+	slow.asked = 0;
+	slow.done = slow.events[slow.completed++ % SLOW_EVENTS];
+	return true;
+}
+
 CUresult cuEventQuery(CUevent hEvent)
 {
 	CUresult result = enter(AT_cuEventQuery);
 
 	(void)hEvent;
-	return atomic_load(&busy) ? CUDA_ERROR_NOT_READY : result;
+	return atomic_load(&busy) || (slow.on && !slow_completes()) ? CUDA_ERROR_NOT_READY : result;
 }
 
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,

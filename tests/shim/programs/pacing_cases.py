@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 from nvshare.protocol import wire
-from tests.shim.lock_server import LockServer
+from nvshare.protocol.gang import head
+from tests.polling import poll_until
+from tests.shim.gang_scheduler import page_file, send_page
+from tests.shim.lock_server import TIMEOUT, LockServer
 from tests.shim.programs.driver_calls import (
     DRIVER,
     STREAM,
@@ -27,6 +31,8 @@ FIRST_WINDOW = 8
 """Launches that may be queued before any of them has completed."""
 SHORT_WINDOW = 2
 """And when the device has to be shared."""
+GANG_WINDOW = 256
+"""And by a member of a gang when the device has to be shared, however short the kernels are."""
 SELDOM = 600_000_000
 """Microseconds: not in a case."""
 
@@ -110,6 +116,34 @@ def told_while_it_holds_that_all_run_together(server: LockServer) -> None:
     peer.send(wire.Watch(SELDOM, together=1))
     peer.expect(wire.Progress)
     assert SHORT_WINDOW < queued_at_most() <= FIRST_WINDOW
+
+
+def most_ahead() -> int:
+    """How many of many launches on a slow device had not completed at most."""
+    DRIVER.spy_most_ahead()
+    assert sum(launch(STREAM) != 0 for _ in range(3000)) == 0
+    return int(DRIVER.spy_most_ahead())
+
+
+def usually_ahead() -> int:
+    """The same but for times in which the machine does something else, so that a hold is given up."""
+    return sorted(most_ahead() for _ in range(9))[4]
+
+
+def not_far_ahead_as_a_member_of_a_gang(server: LockServer) -> None:
+    """Others may have to submit as much before all can leave: it is so from when it becomes one to when it is none."""
+    peer = use_device(server)
+    take_lock(peer)
+    peer.send(wire.Waiters(1, SELDOM))
+    DRIVER.spy_slow()
+    poll_until(lambda: usually_ahead() > 2 * GANG_WINDOW, "alone it goes far ahead", timeout=TIMEOUT)
+    page = page_file()
+    os.pwrite(page, head(2), 0)
+    send_page(peer, page, 0, 2)
+    poll_until(lambda: usually_ahead() <= GANG_WINDOW, "it does not any more", timeout=TIMEOUT)
+    peer.connection.close()
+    server.accept().send(wire.Waiters(1, SELDOM))
+    poll_until(lambda: usually_ahead() > 2 * GANG_WINDOW, "of no gang it does again", timeout=TIMEOUT)
 
 
 def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
