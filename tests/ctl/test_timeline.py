@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 
+import pytest
+
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
@@ -68,6 +70,38 @@ def test_page(run_dir: RunDir, answers: Answers) -> None:
     assert sorted(shape for shape in shapes if shape != "row") == ["swap", "turn", "turn", "wait"]
     assert "4.0 GiB out, 4.0 GiB/s" in page
     assert page.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("letters", [3, 30, 60, 500])
+def test_long_names(run_dir: RunDir, answers: Answers, letters: int) -> None:
+    """A name has a column of its own, which leaves the bars most of the width, and is there whole to be pointed at."""
+    answers.timeline = seen()
+    answers.timeline.clients[0].command = "x" * letters
+    page = ctl(run_dir, "timeline", "-o", "html").stdout
+    ends: list[float] = []
+    begins: list[float] = []
+    names: list[str | None] = []
+    words: list[str | None] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found = dict(attrs)
+            if tag == "foreignobject":
+                ends.append(float(found["x"] or "") + float(found["width"] or ""))
+            elif tag == "rect":
+                begins.append(float(found["x"] or ""))
+            elif tag == "text":
+                words.append(found["class"])
+            elif found.get("class") == "name":
+                names.append(found["title"])
+
+    Parser().feed(page)
+    assert names == [f"4711 {'x' * letters}", "4712 b>"]
+    assert len(ends) == len(names)
+    assert max(ends) < min(begins) < 500
+    assert set(words) == {"axis"}, "which the browser does not cut"
+    assert "svg .name" in page
+    assert "text-overflow: ellipsis" in page
 
 
 def test_trace(run_dir: RunDir, answers: Answers) -> None:

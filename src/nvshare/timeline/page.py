@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from nvshare.timeline.chart import Bar, Chart, Row, Shape, tick_seconds
 
 _WIDTH = 1000
-_LEFT = 130
+_LEAST_LEFT, _MOST_LEFT = 130, 330
+"""What rows' names may have of the width. Longer ones are cut, and shown whole where one points at them."""
+_LETTER = 7.5
+_GAP = 10
 _ROW = 34
 _BAR = 22
 _THIN = 5
@@ -29,8 +33,20 @@ table { border-collapse: collapse; margin-top: .5rem } td, th { text-align: righ
 td:first-child, th:first-child, td:last-child, th:last-child { text-align: left } th { color: var(--dim);
   font-weight: 500 } td { font-variant-numeric: tabular-nums; border-top: 1px solid var(--line) }
 svg .wait { opacity: .25 }
+svg .name { font: 13px/22px system-ui, sans-serif; white-space: nowrap; overflow: hidden; text-overflow: ellipsis }
 .right { color: #2a9d8f } .wrong { color: #d1495b; font-weight: 600 }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where times are: from ``left`` on, up to ``length`` seconds."""
+
+    left: float
+    length: float
+
+    def x(self, seconds: float) -> float:
+        return self.left + (_WIDTH - self.left - 20) * seconds / max(self.length, 1e-9)
 
 
 def html_page(
@@ -40,6 +56,9 @@ def html_page(
 
     ``tables`` are HTML already.
     """
+    shown = list(charts)
+    longest = max((len(row.label) for chart in shown for row in chart.rows), default=0)
+    scale = _Scale(min(max(longest * _LETTER + _GAP, _LEAST_LEFT), _MOST_LEFT), length)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
@@ -47,51 +66,52 @@ def html_page(
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(text)}</p>",
         f'<p class="dim">{escape(note)}</p>',
-        *(_chart(chart, length) for chart in charts),
+        *(_chart(chart, scale) for chart in shown),
         *tables,
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _chart(chart: Chart, length: float) -> str:
+def _chart(chart: Chart, scale: _Scale) -> str:
     height = _ROW * len(chart.rows) + _AXIS
     lines = [
         f'<h2>{escape(chart.title)} <span class="dim">{escape(chart.detail)}</span></h2>',
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(chart.title)}">',
-        *_axis(length, height),
-        *(line for number, row in enumerate(chart.rows) for line in _row(number, row, length)),
+        *_axis(scale, height),
+        *(line for number, row in enumerate(chart.rows) for line in _row(number, row, scale)),
         "</svg>",
     ]
     return "\n".join(lines)
 
 
-def _axis(length: float, height: int) -> Iterator[str]:
-    step = tick_seconds(length, 12)
+def _axis(scale: _Scale, height: int) -> Iterator[str]:
+    step = tick_seconds(scale.length, 12)
     number = 0
-    while number * step <= length:
-        x = _x(number * step, length)
+    while number * step <= scale.length:
+        x = scale.x(number * step)
         yield f'<line class="tick" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - _AXIS + 4}"/>'
         yield f'<text class="axis" x="{x:.1f}" y="{height - 6}" text-anchor="middle">{number * step:g} s</text>'
         number += 1
 
 
-def _row(number: int, row: Row, length: float) -> Iterator[str]:
+def _row(number: int, row: Row, scale: _Scale) -> Iterator[str]:
     top = number * _ROW + (_ROW - _BAR) / 2
-    yield f'<rect class="row" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{_BAR}" rx="3" opacity=".6"/>'
-    yield f'<text x="0" y="{top + 16}">{escape(row.label)}</text>'
-    yield from (_bar(bar, top, _COLORS[row.color % len(_COLORS)], length) for bar in row.bars)
+    left, name = scale.left, escape(row.label)
+    yield f'<rect class="row" x="{left}" y="{top}" width="{_WIDTH - left}" height="{_BAR}" rx="3" opacity=".6"/>'
+    # SVG's own text can't be cut to a width.
+    yield (
+        f'<foreignObject x="0" y="{top}" width="{left - _GAP}" height="{_BAR}">'
+        f'<div class="name" title="{name}">{name}</div></foreignObject>'
+    )
+    yield from (_bar(bar, top, _COLORS[row.color % len(_COLORS)], scale) for bar in row.bars)
 
 
-def _bar(bar: Bar, top: float, color: str, length: float) -> str:
-    left, right = _x(bar.begin, length), _x(bar.end, length)
+def _bar(bar: Bar, top: float, color: str, scale: _Scale) -> str:
+    left, right = scale.x(bar.begin), scale.x(bar.end)
     thin = bar.shape is Shape.THIN
     return (
         f'<rect class="{bar.shape.value}" x="{left:.2f}" y="{top + _BAR if thin else top}" '
         f'width="{max(right - left, 1):.2f}" height="{_THIN if thin else _BAR}" rx="3" '
         f'fill="{color}"><title>{escape(bar.text)}</title></rect>'
     )
-
-
-def _x(seconds: float, length: float) -> float:
-    return _LEFT + (_WIDTH - _LEFT - 20) * seconds / max(length, 1e-9)
