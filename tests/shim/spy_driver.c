@@ -19,7 +19,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW_EVENTS 64
-#define SLOW_QUESTIONS 3 /* that an event of a slow device answers with no */
 
 /*
  * spy_entries.inc: ENTRY(symbol, base, since, variant, gated, (parameters)), and HAND for those
@@ -39,12 +38,13 @@ static _Atomic(void *) capturing;
 static _Atomic bool held[COUNT];
 static _Atomic int failing = -1;
 static _Atomic bool busy;
-/* Of a slow device that one thread submits to: what was submitted before each event in order. */
+/* Of a slow device that one thread submits to: how many launches were before each event in order.
+ */
 static struct {
 	bool on;
 	int events[SLOW_EVENTS];
-	int recorded, completed, asked;
-	int done, most_ahead; /* submissions */
+	int recorded, completed;
+	int done, most_ahead; /* launches */
 } slow;
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
@@ -147,7 +147,7 @@ EXPORT void spy_busy(bool is_busy)
 	atomic_store(&busy, is_busy);
 }
 
-/* From now on an event has not completed before it was asked about some times. */
+/* From now on an event completes only when the thread waits for it. */
 EXPORT void spy_slow(void)
 {
 	slow.done = atomic_load(&counts[AT_cuLaunchKernel]);
@@ -266,11 +266,13 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 	return enter(AT_cuEventRecord);
 }
 
+/* Whether the thread has launched nothing since its newest event: then it waits for the oldest. */
 static bool slow_completes(void)
 {
-	if (slow.asked++ < SLOW_QUESTIONS)
+	int newest = slow.events[(slow.recorded + SLOW_EVENTS - 1) % SLOW_EVENTS];
+
+	if (atomic_load(&counts[AT_cuLaunchKernel]) != newest)
 		return false;
-	slow.asked = 0;
 	slow.done = slow.events[slow.completed++ % SLOW_EVENTS];
 	return true;
 }

@@ -125,25 +125,21 @@ def most_ahead() -> int:
     return int(DRIVER.spy_most_ahead())
 
 
-def usually_ahead() -> int:
-    """The same but for times in which the machine does something else, so that a hold is given up."""
-    return sorted(most_ahead() for _ in range(9))[4]
-
-
 def not_far_ahead_as_a_member_of_a_gang(server: LockServer) -> None:
     """Others may have to submit as much before all can leave: it is so from when it becomes one to when it is none."""
     peer = use_device(server)
     take_lock(peer)
     peer.send(wire.Waiters(1, SELDOM))
     DRIVER.spy_slow()
-    poll_until(lambda: usually_ahead() > 2 * GANG_WINDOW, "alone it goes far ahead", timeout=TIMEOUT)
+    poll_until(lambda: most_ahead() > 2 * GANG_WINDOW, "alone it goes far ahead", timeout=TIMEOUT)
     page = page_file()
     os.pwrite(page, head(2), 0)
     send_page(peer, page, 0, 2)
-    poll_until(lambda: usually_ahead() <= GANG_WINDOW, "it does not any more", timeout=TIMEOUT)
+    # Once could be by chance: who is interrupted for long is not far ahead either for a while.
+    poll_until(lambda: max(most_ahead() for _ in range(20)) <= GANG_WINDOW, "it does not any more", timeout=TIMEOUT)
     peer.connection.close()
     server.accept().send(wire.Waiters(1, SELDOM))
-    poll_until(lambda: usually_ahead() > 2 * GANG_WINDOW, "of no gang it does again", timeout=TIMEOUT)
+    poll_until(lambda: most_ahead() > 2 * GANG_WINDOW, "of no gang it does again", timeout=TIMEOUT)
 
 
 def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
