@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
+    ClientGone,
     ClientRegistered,
     DeviceSeen,
     Policy,
@@ -32,6 +33,15 @@ def test_others_are_asked_for_the_lock_as_soon_as_a_holder_grows_too_large_besid
     """B must leave for it whatever the idle leave; it is told at once, and for less than what is overlooked else."""
     table = two_hold(idle=4.9)
     assert "revoke B" in table.grows("A", 10.5)
+
+
+def test_who_lacks_what_only_holders_have_may_end() -> None:
+    """C idles, and wants fixed memory for which A or B would have to leave; then it is gone."""
+    table = two_hold(idle=4.9)
+    assert table.grows("C", 4.9, fixed=2) == []
+    table.feed(ClientGone(ord("C")))
+    assert table.releases("B") == []
+    assert table.asks("B") == ["grant B"]
 
 
 def test_growths_of_others_take_no_lock_away() -> None:

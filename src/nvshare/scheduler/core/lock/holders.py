@@ -109,6 +109,13 @@ class Holders:
             case _:
                 return self.unresponsive
 
+    def gone(self, client: Client) -> None:
+        """A client is no more, whether it holds or not."""
+        if client.holds:
+            self.take_out(client)
+        if self.squeezed is not None and self.squeezed[0] is client:
+            self.squeezed = None
+
     def take_out(self, client: Client) -> None:
         """A holder is none any more, or comes into another group."""
         self.group(client).remove(client)

@@ -95,8 +95,7 @@ class Lock:
 
     def remove(self, client: Client, now: float) -> None:
         """A client is gone."""
-        if client.holds:
-            self.holders.take_out(client)
+        self.holders.gone(client)
         self.turns.leave(client, now)
         self.mix.gone(client)
         self._vacate(now)
