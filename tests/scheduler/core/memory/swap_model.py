@@ -122,10 +122,13 @@ class Process:
             case Allot():
                 self.newest = action.order, action.allotted_bytes
                 self.admitted = action.admitted_bytes
-                self.settle()
+                obeys = self.obeys()
+                # What is granted it takes before it says anything: it counts on no more than it says.
                 if self.wanted and action.request == self.request:
                     self.fixed_admitted = self.wanted[1]
                     self.take()
+                elif obeys:
+                    self.report()
             case Evict():
                 self.newest = action.order, action.allotted_bytes
                 self.settle()
@@ -154,11 +157,17 @@ class Process:
         self.report()
 
     def settle(self) -> None:
-        """It goes by the newest order if it can."""
-        order, allotted = self.newest
-        if order != self.order and (self.grant is None or self.resident <= allotted):
-            self.order, self.allotted = order, allotted
+        """It goes by the newest order if it can, and says so."""
+        if self.obeys():
             self.report()
+
+    def obeys(self) -> bool:
+        """It goes by the newest order if it can; whether that is another one."""
+        order, allotted = self.newest
+        if order == self.order or (self.grant is not None and self.resident > allotted):
+            return False
+        self.order, self.allotted = order, allotted
+        return True
 
     def move(self, most: int) -> None:
         """Some of its memory leaves or comes."""
