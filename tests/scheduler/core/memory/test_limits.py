@@ -58,9 +58,8 @@ def test_the_sum_counts() -> None:
     table = two(0, 1)
     [refusal] = table.core.handle(GrowthRequested(ord("A"), 1, int(3.5 * GIB), 0), 0.0)
     assert isinstance(refusal, RefuseGrowth)
-    assert (
-        refusal.reason
-        == "the container's limit is 4096 MiB: others have 1024 MiB, and with 3584 MiB requested here it would be passed"
+    assert refusal.reason == (
+        "the container's limit is 4096 MiB: others have 1024 MiB, and with 3584 MiB requested here it would be passed"
     )
     assert is_granted(table.feed(GrowthRequested(ord("A"), 2, 3 * GIB, 0)), "A", 2)
 

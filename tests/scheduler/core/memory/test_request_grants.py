@@ -58,6 +58,34 @@ def test_memory_that_can_not_move_takes_nothing_of_it() -> None:
     assert kept(table, "K") == 5
 
 
+def test_memory_that_can_not_move_takes_of_its_own_container_s_first() -> None:
+    """K asks for more than is left beside the 6 that L keeps. Half of what it pins is there for contexts."""
+    table = Table()
+    for name, size in (("K", 3), ("L", 6)):
+        table.comes(name, 1)
+        enters(table, name, size)
+    table.feed(TermsSet("of K", asking(10)))
+    assert (kept(table, "K"), kept(table, "L")) == (7.5, 6)
+    assert is_granted(table.grows("K", 1, fixed=3), "K", 1)
+    assert (kept(table, "K"), kept(table, "L")) == (9, 6)
+
+
+def test_a_context_takes_of_its_own_container_s_first() -> None:
+    """K was first and keeps all that it asked for; L keeps the rest, and goes on doing so when K makes its context.
+
+    Half of that is there anyway, for contexts.
+    """
+    table = Table(pinned=1)
+    for name, size in (("K", 6), ("L", 10)):
+        table.comes(name, 0)
+        enters(table, name, size)
+    assert is_granted(table.grows("L", 0), "L", 1)
+    before = kept(table, "L")
+    assert (kept(table, "K"), 0 < before < 10) == (6, True)
+    assert is_granted(table.grows("K", 0), "K", 1)
+    assert (kept(table, "K"), kept(table, "L")) == (5.5, before)
+
+
 def test_contexts_take_nothing_of_it() -> None:
     """One more than the headroom has room for is refused, as it is where that much is allocated."""
     table = Table(pinned=1)

@@ -99,15 +99,20 @@ class Requests:
             if not self._requests[container].clients:
                 self._granted_bytes -= self._requests.pop(container).granted_bytes
 
-    def settle(self) -> None:
-        """Finds anew what is granted."""
+    def settle(self, number: int = 0, context_bytes: int = 0) -> None:
+        """Finds anew what is granted; a client made a context of so many bytes.
+
+        What can't move takes of what is granted to its own container first.
+        """
         if not self._requests:
             return
+        own = self._of.get(number)
         goals: dict[Container, int] = {}
         for container, request in self._requests.items():
+            had_bytes = request.granted_bytes + request.unmovable_bytes - (context_bytes if container is own else 0)
             request.unmovable_bytes = sum(map(_unmovable_bytes, request.clients.values()))
             request.wanted_bytes = max(0, container.terms.kept_bytes - request.unmovable_bytes)
-            goals[container] = min(request.wanted_bytes, request.granted_bytes)
+            goals[container] = max(0, min(request.wanted_bytes, had_bytes - request.unmovable_bytes))
             request.granted_bytes = 0
         sides = self._sides()
         base_bytes = self._base_bytes()

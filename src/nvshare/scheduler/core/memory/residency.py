@@ -261,9 +261,9 @@ class Residency:
             return False
         del self.growing[client.number]
         admitted = self._admission.admitted_bytes(swap, growth, self._swaps(), self._now)
-        swap.grow(admitted, growth.fixed_bytes, self._now)
+        context_bytes = swap.grow(admitted, growth.fixed_bytes, self._now)
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
-        self.requests.settle()
+        self.requests.settle(client.number, context_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
         spare = admitted if self._nobody_lacks() else wanted

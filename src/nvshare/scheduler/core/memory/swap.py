@@ -119,15 +119,17 @@ class Swap:
         self._tell(allotted_bytes, now)
         return Evict(self.number, self.order, allotted_bytes)
 
-    def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> None:
-        """It is admitted so much; the next order tells it."""
+    def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
+        """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
         self.growth = self.doubted = None
+        context_bytes = 0 if self.has_context else self.account.pinned_bytes
         if not self.has_context:
             self.has_context, self.context_at = True, now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         # What was granted before may be in use until it goes by this.
         self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1
+        return context_bytes
 
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""
