@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nvshare._core import lib
-from tests.shim.room_state_model import BRING_IN, BRING_OUT, DOWN, FIXED, HUGE, MOVABLE, NEVER, SAY_US, UP, WAIT, Room
+from tests.shim.room_state_model import (
+    BRING_IN,
+    BRING_OUT,
+    DOWN,
+    FIXED,
+    HUGE,
+    IN,
+    MOVABLE,
+    NEVER,
+    SAY_US,
+    UP,
+    WAIT,
+    Room,
+)
 
 amounts = st.integers(1, 8)
 
@@ -33,6 +46,8 @@ class Late(RuleBasedStateMachine):
         self.waiting: tuple[int, int] | None = None
         self.again = False
         """Who waits does so because the driver had nothing."""
+        self.of_driver = False
+        """What was given last is the driver's memory."""
         self.leaving: list[int] = []
         self.entering: list[int] = []
 
@@ -48,8 +63,8 @@ class Late(RuleBasedStateMachine):
 
     def serve(self) -> None:
         """Whoever waits goes on when it may, as room_lock.c sees to."""
-        if self.waiting and self.room.take(*self.waiting, self.again) != WAIT:
-            self.waiting = None
+        if self.waiting and (answer := self.room.take(*self.waiting, self.again)) != WAIT:
+            self.waiting, self.of_driver = None, answer == IN
         if self.waiting:
             lib.nvs_room_state_want(self.state, *self.waiting)
         else:
@@ -88,7 +103,7 @@ class Late(RuleBasedStateMachine):
 
     def ask_driver(self, given: tuple[int, int] | None, has: bool) -> None:
         """What was given without a scheduler the driver may not have: then it is waited for."""
-        if given and not has and lib.nvs_room_state_lost(self.state):
+        if given and self.of_driver and not has and lib.nvs_room_state_lost(self.state):
             self.room.take_back(*given)
             self.waiting, self.again = given, True
             self.serve()
