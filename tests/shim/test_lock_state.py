@@ -255,6 +255,23 @@ def test_missing_scheduler_run(wanted_first: bool) -> None:
     assert state.handle(Event.DRAINED) == [Done(Action.SEND_LOCK_RELEASED, grant=0)]
 
 
+@pytest.mark.parametrize("on_missing", [OnMissing.WAIT, OnMissing.RUN])
+def test_missing_scheduler_that_was_told_that_the_client_idles(on_missing: OnMissing) -> None:
+    """Who wants the GPU before the answer waits for that: the scheduler would not know of a holder. A loss decides."""
+    for answers in (True, False):
+        state = LockState(on_missing)
+        state.pass_time()
+        state.handle(Event.CONNECT_FAILED)
+        assert reregister(state) == Done(Action.SEND_REGISTER, wire.State.IDLE)
+        assert state.handle(Event.WANTED) == []
+        if answers:
+            assert state.kinds(Event.SCHED_ON, epoch=1) == [Action.SEND_REQ_LOCK]
+            continue
+        done = state.kinds(Event.DISCONNECTED)
+        runs = [Action.OPEN_GATE] if on_missing is OnMissing.RUN else []
+        assert done == [Action.DISCONNECT, Action.WARN_MISSING, *runs]
+
+
 def test_missing_scheduler_run_only_at_the_start() -> None:
     """Once a scheduler was there, its clients wait for the next one: others may hold."""
     state = LockState(OnMissing.RUN)

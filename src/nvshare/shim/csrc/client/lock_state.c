@@ -48,6 +48,9 @@ static NVS_LOCK_RULE(on_wanted)
 		return true;
 	state->lock = NVS_LOCK_WAITING;
 	nvs_lock_wait_begins(state, now);
+	/* REGISTER has said that it is idle: the answer decides, and whoever is lost meanwhile. */
+	if (state->link == NVS_LINK_REGISTERING)
+		return true;
 	if (state->link == NVS_LINK_UP)
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
 	else
