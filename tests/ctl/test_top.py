@@ -206,6 +206,19 @@ def test_signals_restore_the_terminal(scheduler: Scheduler, number: signal.Signa
         assert "Traceback" not in terminal.output()
 
 
+def test_signals_at_the_same_time(scheduler: Scheduler) -> None:
+    """As from a terminal that is closed by who ends the program, too: it ends by one of them, without a word."""
+    with in_session([*COMMAND, "top"], environment(scheduler.run_dir, TERM="xterm-256color")) as terminal:
+        before = terminal.modes()
+        shows(terminal, "q quit")
+        for number in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            terminal.process.send_signal(number)
+        assert terminal.process.wait(20) != 0
+        restored(terminal, before)
+        assert "Traceback" not in terminal.output()
+        assert "ignored" not in terminal.output()
+
+
 def test_a_terminal_that_takes_nothing(scheduler: Scheduler) -> None:
     """A signal ends it also while it waits for a terminal that nobody reads, such as a connection that hangs."""
     holder_and_waiter(scheduler)

@@ -58,6 +58,8 @@ class Terminal:
     def __init__(self) -> None:
         self._drawn: list[str] = []
         self._size = (0, 0)
+        self._ending = False
+        """Signals that would end the program do nothing any more."""
         self._before: list[Any] = []
         """The terminal's modes; empty: it is as it was."""
         self._reading, self._writing = os.pipe()
@@ -132,9 +134,21 @@ class Terminal:
         """Takes the signals. Those that end the program raise: it may be anywhere, also in a write that waits."""
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in _ENDING:
-            signal.signal(number, _end)
+            signal.signal(number, self._end)
         for number in _OTHERS:
             signal.signal(number, _only_wake)
+
+    def listen_no_more(self) -> None:
+        """What comes next must not be interrupted.
+
+        The handlers stay: Python complains of a signal that has come when it is ignored before its handler was called.
+        """
+        self._ending = True
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        if not self._ending:
+            self._ending = True
+            raise _Ended(number)
 
     def _act(self, number: int) -> None:
         match number:
@@ -169,7 +183,7 @@ def whole_terminal(instead: str) -> Iterator[Terminal]:
                 terminal.enter()
                 yield terminal
             finally:
-                _set_all(signal.SIG_IGN)
+                terminal.listen_no_more()
         finally:
             terminal.leave()
     except _Ended as end:
@@ -196,17 +210,6 @@ def _keys() -> list[str]:
 def _write(data: bytes) -> None:
     while data:
         data = data[os.write(_OUT, data) :]
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    # What comes next must not be interrupted by another one.
-    _set_all(signal.SIG_IGN)
-    raise _Ended(number)
-
-
-def _set_all(handler: signal.Handlers) -> None:
-    for number in _ENDING + _OTHERS:
-        signal.signal(number, handler)
 
 
 def _only_wake(_number: int, _frame: FrameType | None) -> None:
