@@ -82,6 +82,8 @@ def test_gate_belongs_to_the_right_stream(symbol: str) -> None:
     streams = [name for name in row.names if name in ("hStream", "stream")]
     if "config" in row.names:
         streams = ["config ? config->stream : NULL"]
+    if "pStream" in row.names:
+        streams = ["pStream ? *pStream : NULL"]
     if streams:
         assert row.stream == (f"NVS_PER_THREAD({streams[0]})" if per_thread else streams[0])
     else:
@@ -150,6 +152,9 @@ def test_operands_of_well_known_functions(symbol: str, operands: str) -> None:
         ("cuMemBatchDecompressAsync", "stream"),
         ("cuSignalExternalSemaphoresAsync", "stream"),
         ("cuGraphicsMapResources_ptsz", "NVS_PER_THREAD(hStream)"),
+        ("cuGLMapBufferObject_v2_ptds", "CU_STREAM_PER_THREAD"),
+        ("cuGLUnmapBufferObject", "NULL"),
+        ("cuEGLStreamProducerPresentFrame", "pStream ? *pStream : NULL"),
     ],
 )
 def test_streams_of_well_known_functions(symbol: str, stream: str) -> None:

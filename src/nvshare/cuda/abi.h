@@ -174,6 +174,7 @@ typedef struct CUasyncCallbackEntry_st *CUasyncCallbackHandle;
 typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
 typedef struct CUcoredumpCallbackEntry_st *CUcoredumpCallbackHandle;
 typedef struct CUIcheckpointOperation_st *CUcheckpointOperationHandle;
+typedef struct CUeglStreamConnection_st *CUeglStreamConnection;
 
 /*
  * The two streams that have a number instead of an object; NULL means the first, or the second in a
@@ -213,6 +214,8 @@ typedef int CUmemAllocationType;
 typedef int CUmemAllocationHandleType;
 typedef int CUmemAllocationGranularity_flags;
 typedef int CUmemAccess_flags;
+typedef int CUoutput_mode;
+typedef int CUGLDeviceList;
 typedef int CUmemRangeHandleType;
 typedef int CUmulticastGranularity_flags;
 typedef int CUmemcpySrcAccessOrder;
@@ -905,6 +908,32 @@ typedef struct CUgraphExecUpdateResultInfo_st {
 	CUgraphNode error_from_node;
 } CUgraphExecUpdateResultInfo;
 
+/* Graphics: what the driver shares with OpenGL, EGL and VDPAU, by their names */
+
+typedef unsigned int GLuint;
+typedef unsigned int GLenum;
+typedef int32_t EGLint;
+typedef void *EGLImageKHR;
+typedef void *EGLStreamKHR;
+typedef void *EGLSyncKHR;
+typedef uint32_t VdpDevice;
+typedef uint32_t VdpVideoSurface;
+typedef uint32_t VdpOutputSurface;
+typedef int VdpGetProcAddress(VdpDevice device, uint32_t function, void **address);
+
+typedef struct CUeglFrame_st {
+	void *planes[3]; /* arrays or addresses */
+	unsigned int width;
+	unsigned int height;
+	unsigned int depth;
+	unsigned int pitch;
+	unsigned int plane_count;
+	unsigned int channels;
+	int frame_type;
+	int color_format;
+	CUarray_format format;
+} CUeglFrame_v1;
+
 #define NVS_ABI_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "the layout of " #type)
 NVS_ABI_SIZE(CUuuid, 16);
 NVS_ABI_SIZE(CUipcMemHandle_v1, 64);
@@ -930,6 +959,7 @@ NVS_ABI_SIZE(CUDA_MEMSET_NODE_PARAMS_v1, 40);
 NVS_ABI_SIZE(CUDA_MEM_ALLOC_NODE_PARAMS, 120);
 NVS_ABI_SIZE(CUgraphNodeParams, 256);
 NVS_ABI_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS, 32);
+NVS_ABI_SIZE(CUeglFrame_v1, 64);
 #undef NVS_ABI_SIZE
 
 #endif

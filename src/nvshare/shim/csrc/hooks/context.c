@@ -57,6 +57,14 @@ CREATE(cuCtxCreate_v3, (pctx, paramsArray, numParams, flags, dev), CUcontext *pc
        CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice_v1 dev)
 CREATE(cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), CUcontext *pctx,
        CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+CREATE(cuGLCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
+CREATE(cuGLCtxCreate_v2, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
+CREATE(cuVDPAUCtxCreate, (pctx, flags, dev, vdpDevice, vdpGetProcAddress), CUcontext *pctx,
+       unsigned int flags, CUdevice_v1 dev, VdpDevice vdpDevice,
+       VdpGetProcAddress *vdpGetProcAddress)
+CREATE(cuVDPAUCtxCreate_v2, (pctx, flags, dev, vdpDevice, vdpGetProcAddress), CUcontext *pctx,
+       unsigned int flags, CUdevice_v1 dev, VdpDevice vdpDevice,
+       VdpGetProcAddress *vdpGetProcAddress)
 
 NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 {

@@ -1,9 +1,9 @@
 """Writes ``gated.inc``, the GATE, COPY and LOOK lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
 
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
-written by hand. The stream is the parameter of type CUstream, or that of a launch configuration, or else the default
-stream. What copies, fills or moves memory gets COPY, with its operands that may be another device's. What puts no work
-anywhere but looks at device memory (class ``LOOK``) gets LOOK.
+written by hand. The stream is the parameter of type CUstream, or what one of type CUstream * points to, or that of a
+launch configuration, or else the default stream. What copies, fills or moves memory gets COPY, with its operands that
+may be another device's. What puts no work anywhere but looks at device memory (class ``LOOK``) gets LOOK.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -35,6 +35,8 @@ def stream(entry: EntryPoint) -> str:
         name = parameter.name
         if parameter.type == "CUstream":
             return _of_thread(entry, name)
+        if parameter.type == "CUstream *":
+            return _of_thread(entry, f"{name} ? *{name} : NULL")
         if parameter.type == "const CUlaunchConfig *":
             return _of_thread(entry, f"{name} ? {name}->stream : NULL")
     return "CU_STREAM_PER_THREAD" if entry.per_thread else "NULL"
