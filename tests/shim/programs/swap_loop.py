@@ -159,6 +159,17 @@ def fail(offset: str, result: str) -> None:
     code.value = working if result == "0" else 0xC300000000B8 | given << 8
 
 
+def churn(allocate: str, release: str, times: str) -> int:
+    """Allocates 2 MiB by a function of the driver and frees them, in the default stream, again and again."""
+    pointer = ctypes.c_ulonglong()
+    for _ in range(int(times)):
+        result = DRIVER[allocate](ctypes.byref(pointer), ctypes.c_size_t(2 << 20), None)
+        result = result or DRIVER[release](pointer, None)
+        if result:
+            return int(result)
+    return 0
+
+
 def fork() -> int:
     """Forks; the child waits for its end."""
     child = os.fork()
@@ -177,7 +188,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
     for command in (
         *(use, release, alloc, alloc_beside, join, create, alloc_array, alloc_by, address, free, write, check),
-        *(capture, end_capture, replay, fail, fork, stop),
+        *(capture, end_capture, replay, fail, churn, fork, stop),
     )
 }
 

@@ -122,10 +122,11 @@ void nvs_room_unlock_same(struct nvs_room_record *room)
 	nvs_cancel_on();
 }
 
-void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
+/* Whether there is something to move. */
+static bool unlock(struct nvs_device *device, struct nvs_room_record *room)
 {
-	uint64_t deadline, footprint;
-	bool tell, tell_footprint;
+	uint64_t deadline, footprint, bytes;
+	bool tell, tell_footprint, moves;
 
 	serve(room);
 	footprint = room->state.footprint_bytes;
@@ -139,16 +140,29 @@ void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *ro
 	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
 	if (tell)
 		room->deadline = 0;
+	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING;
 	nvs_room_unlock_same(room);
 	if (tell)
 		device->listener->room_changed(device);
 	if (tell_footprint)
 		device->listener->footprint_changed(device);
+	return moves;
+}
+
+void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
+{
+	unlock(device, room);
 }
 
 void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
 {
-	nvs_room_unlock_mover(device, room);
+	if (unlock(device, room))
+		wake(&room->changes, INT_MAX);
+}
+
+void nvs_room_unlock_look(struct nvs_device *device, struct nvs_room_record *room)
+{
+	unlock(device, room);
 	wake(&room->changes, INT_MAX);
 }
 

@@ -39,10 +39,15 @@ struct nvs_room_record {
 
 /* The thread is not cancelled until the lock is given back. */
 struct nvs_room_record *nvs_room_lock(const struct nvs_device *device);
-/* After a change: whoever need not wait any more goes on, and those whom it concerns are told. */
+/*
+ * After a change: whoever need not wait any more goes on, and those whom it concerns are told: the
+ * mover if there is something to move.
+ */
 void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room);
 /* The same after what the mover did itself: it does not go on because of that. */
 void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room);
+/* The same after what concerns the mover beside what there is to move. */
+void nvs_room_unlock_look(struct nvs_device *device, struct nvs_room_record *room);
 /* After looking only. */
 void nvs_room_unlock_same(struct nvs_room_record *room);
 /* With the lock held: one of those who wait, by the place that leads to it, has its answer. */

@@ -145,7 +145,7 @@ void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout
 
 void nvs_room_changed(struct nvs_device *device)
 {
-	nvs_room_unlock(device, nvs_room_lock(device));
+	nvs_room_unlock_look(device, nvs_room_lock(device));
 }
 
 bool nvs_room_leave(struct nvs_device *device, uint64_t bytes)
@@ -198,5 +198,5 @@ void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usab
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_set_arena(&room->state, arena, usable);
-	nvs_room_unlock(device, room);
+	nvs_room_unlock_look(device, room);
 }
