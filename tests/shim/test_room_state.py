@@ -13,6 +13,7 @@ from tests.shim.room_state_model import (
     FIXED,
     HUGE,
     IN,
+    KEEP_US,
     MOVABLE,
     NEVER,
     NEW,
@@ -298,16 +299,68 @@ def test_what_becomes_fixed_was_given_once() -> None:
     assert (room.state.allotted_bytes, room.state.admitted_bytes, room.state.fixed_bytes) == (6, 6, 4)
 
 
-def test_fixed_memory_that_was_given_back_is_asked_for_again() -> None:
-    """The scheduler counts what it is told; also while somebody waits, who is not served by what another one freed."""
+def fixed_of_ten() -> Room:
+    """Of which nine are given back."""
     room = registered()
     lib.nvs_room_state_want(room.state, FIXED, 10)
     [grow] = room.says()
     assert room.allot(1, 0, 0, grow.request)
     assert room.take(FIXED, 10) == IN
-    lib.nvs_room_state_want(room.state, FIXED, 8)
+    lib.nvs_room_state_want_none(room.state)
+    room.now += SAY_US
+    assert [frame.memory.fixed_bytes for frame in room.says()] == [10]
     lib.nvs_room_state_count_fixed(room.state, -9)
-    assert room.try_(FIXED, 8) == IN
-    resident, _grow = room.says()
-    assert resident.memory.fixed_bytes == 1
-    assert room.try_(FIXED, 8) == WAIT
+    return room
+
+
+def test_fixed_memory_of_each_step_is_not_asked_for_again() -> None:
+    """What a program takes and gives back again and again it has, and nothing is said of it."""
+    room = fixed_of_ten()
+    for _ in range(100):
+        room.now += KEEP_US // 4
+        assert not room.says()
+        assert room.take(FIXED, 9) == IN
+        assert lib.nvs_room_state_deadline(room.state) == NEVER
+        lib.nvs_room_state_count_fixed(room.state, -9)
+
+
+def test_fixed_memory_that_was_given_back_is_told_in_the_end() -> None:
+    """And asked for again: the scheduler counts what it is told."""
+    room = fixed_of_ten()
+    while room.says() == []:
+        assert room.try_(FIXED, 9) == IN
+        room.now = lib.nvs_room_state_deadline(room.state)
+    assert room.now <= 2 * KEEP_US + SAY_US
+    assert room.state.said_fixed_bytes == 1
+    assert room.try_(FIXED, 9) == WAIT
+    assert lib.nvs_room_state_deadline(room.state) == NEVER
+
+
+@pytest.mark.parametrize("kind", [MOVABLE, CONTEXT])
+def test_fixed_memory_is_not_kept_from_what_is_wanted(kind: int) -> None:
+    """Who wants memory of another kind says first what it has really, and does not take it back afterwards."""
+    room = fixed_of_ten()
+    lib.nvs_room_state_want(room.state, kind, 5 * (kind == MOVABLE))
+    resident, grow = room.says()
+    assert (resident.type, resident.memory.fixed_bytes) == (lib.NVS_RESIDENT, 1)
+    assert (grow.type, grow.memory.fixed_bytes) == (lib.NVS_GROW, 1)
+    assert room.try_(FIXED, 9) == WAIT
+    lib.nvs_room_state_want_none(room.state)
+    room.now += SAY_US
+    assert not any(frame.memory.fixed_bytes > 1 for frame in room.says(True))
+
+
+def test_fixed_memory_that_moves_again_is_counted_once() -> None:
+    """Not as what was kept, too."""
+    room = fixed_of_ten()
+    lib.nvs_room_state_pin(room.state, -1)
+    [resident] = room.says()
+    assert (resident.footprint_bytes, resident.memory.fixed_bytes) == (1, 0)
+
+
+def test_another_scheduler_hears_what_is_there() -> None:
+    """It has given nothing that could be kept."""
+    room = fixed_of_ten()
+    room.link(DOWN)
+    room.link(UP)
+    assert [frame.memory.fixed_bytes for frame in room.says()] == [1]

@@ -6,6 +6,7 @@
 
 #define SAY_US 10000u  /* the least time between two RESIDENT that are not urgent */
 #define GROW_US 10000u /* before the same is asked for again that was granted, and did not do */
+#define KEEP_US 50000u /* fixed memory that is given back counts for so long, at most for twice */
 #define LEAST_SLACK_BYTES (64ull << 20)
 
 static uint64_t slack(uint64_t footprint)
@@ -20,11 +21,41 @@ static uint64_t grow_footprint(const struct nvs_room_state *state)
 	return state->footprint_bytes + (movable ? state->wanted_bytes : 0);
 }
 
+/* Who wants memory of another kind must not be refused for what is only kept. */
+static bool keeps_none(const struct nvs_room_state *state)
+{
+	return state->wanting && state->wanted_kind != NVS_ROOM_FIXED;
+}
+
+/* The fixed memory that the scheduler is to count. */
+static uint64_t kept(const struct nvs_room_state *state)
+{
+	if (keeps_none(state))
+		return state->fixed_bytes;
+	return state->fixed_most_bytes > state->fixed_before_bytes ? state->fixed_most_bytes
+								   : state->fixed_before_bytes;
+}
+
+/* What was kept for long enough is not any more. */
+static void keep(struct nvs_room_state *state, uint64_t now)
+{
+	if (now - state->kept_from < KEEP_US)
+		return;
+	state->fixed_before_bytes = state->fixed_most_bytes;
+	state->fixed_most_bytes = state->fixed_bytes;
+	state->kept_from = now;
+}
+
+static uint64_t keep_deadline(const struct nvs_room_state *state)
+{
+	return kept(state) > state->fixed_bytes ? state->kept_from + KEEP_US : NVS_ROOM_NEVER;
+}
+
 static uint64_t grow_fixed(const struct nvs_room_state *state)
 {
 	bool fixed = state->wanting && state->wanted_kind == NVS_ROOM_FIXED;
 
-	return state->fixed_bytes + (fixed ? state->wanted_bytes : 0);
+	return fixed ? state->fixed_bytes + state->wanted_bytes : kept(state);
 }
 
 /* The last GROW said all that the next one would. */
@@ -63,7 +94,7 @@ static bool news(const struct nvs_room_state *state)
 	return state->said_order != state->order ||
 	       state->said_footprint_bytes != state->footprint_bytes ||
 	       state->said_resident_bytes != resident(state) ||
-	       state->said_fixed_bytes != state->fixed_bytes ||
+	       state->said_fixed_bytes != kept(state) ||
 	       state->said_arena_bytes != state->arena_bytes ||
 	       state->said_usable_bytes != state->usable_bytes ||
 	       state->said_admitted_bytes != state->admitted_bytes;
@@ -73,7 +104,7 @@ static uint64_t resident_deadline(const struct nvs_room_state *state)
 {
 	if (!nvs_room_state_asked(state))
 		return NVS_ROOM_NEVER;
-	if (state->urgent)
+	if (state->urgent || (keeps_none(state) && state->said_fixed_bytes > state->fixed_bytes))
 		return 0;
 	return news(state) ? state->say_at : NVS_ROOM_NEVER;
 }
@@ -81,8 +112,10 @@ static uint64_t resident_deadline(const struct nvs_room_state *state)
 uint64_t nvs_room_state_deadline(const struct nvs_room_state *state)
 {
 	uint64_t grow_at = grow_deadline(state), resident_at = resident_deadline(state);
+	uint64_t say_at = grow_at < resident_at ? grow_at : resident_at;
+	uint64_t keep_at = keep_deadline(state);
 
-	return grow_at < resident_at ? grow_at : resident_at;
+	return say_at < keep_at ? say_at : keep_at;
 }
 
 static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
@@ -102,15 +135,17 @@ static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_fram
 /* What was freed is given back, but for some slack; not while more is wanted. */
 static void lower(struct nvs_room_state *state)
 {
-	uint64_t kept = slack(state->footprint_bytes);
+	uint64_t more = slack(state->footprint_bytes);
 
 	/* The scheduler counts no more than it is told here: for more it is asked again. */
-	state->fixed_admitted_bytes = state->fixed_bytes;
+	state->fixed_admitted_bytes = kept(state);
+	if (keeps_none(state))
+		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
 	if (state->wanting || state->answered != state->request ||
 	    state->order != state->heard_order)
 		return;
-	if (state->admitted_bytes > state->footprint_bytes + 2 * kept)
-		state->admitted_bytes = state->footprint_bytes + kept;
+	if (state->admitted_bytes > state->footprint_bytes + 2 * more)
+		state->admitted_bytes = state->footprint_bytes + more;
 }
 
 static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
@@ -120,7 +155,7 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 	frame->memory.order = state->said_order = state->order;
 	frame->footprint_bytes = state->said_footprint_bytes = state->footprint_bytes;
 	frame->memory.resident_bytes = state->said_resident_bytes = resident(state);
-	frame->memory.fixed_bytes = state->said_fixed_bytes = state->fixed_bytes;
+	frame->memory.fixed_bytes = state->said_fixed_bytes = kept(state);
 	frame->memory.admitted_bytes = state->said_admitted_bytes = state->admitted_bytes;
 	frame->memory.arena_bytes = state->said_arena_bytes = state->arena_bytes;
 	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
@@ -133,8 +168,10 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 bool nvs_room_state_say(struct nvs_room_state *state, uint64_t now, bool all,
 			struct nvs_frame *frame)
 {
-	uint64_t resident_at = resident_deadline(state);
+	uint64_t resident_at;
 
+	keep(state, now);
+	resident_at = resident_deadline(state);
 	/* First how it is, then what is wanted. */
 	if (resident_at <= now || (all && resident_at != NVS_ROOM_NEVER))
 		say_resident(state, now, frame);

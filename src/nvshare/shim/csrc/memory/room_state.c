@@ -70,6 +70,7 @@ void nvs_room_state_link(struct nvs_room_state *state, int link)
 	state->order = state->next_order = state->heard_order = 0;
 	state->admitted_bytes = state->footprint_bytes;
 	state->fixed_admitted_bytes = state->fixed_bytes;
+	state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
 	state->urgent = true;
 }
 
@@ -151,10 +152,17 @@ int nvs_room_state_try_again(const struct nvs_room_state *state, int kind, uint6
 	return nvs_room_state_lost(state) ? NVS_ROOM_WAIT : nvs_room_state_try(state, kind, bytes);
 }
 
+static void count_fixed(struct nvs_room_state *state, int64_t change)
+{
+	state->fixed_bytes += (uint64_t)change;
+	if (state->fixed_most_bytes < state->fixed_bytes)
+		state->fixed_most_bytes = state->fixed_bytes;
+}
+
 void nvs_room_state_take(struct nvs_room_state *state, int kind, uint64_t bytes, int room)
 {
 	if (kind == NVS_ROOM_FIXED)
-		state->fixed_bytes += bytes;
+		count_fixed(state, (int64_t)bytes);
 	if (kind != NVS_ROOM_MOVABLE)
 		return;
 	state->footprint_bytes += bytes;
@@ -209,7 +217,7 @@ bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes)
 
 void nvs_room_state_count_fixed(struct nvs_room_state *state, int64_t change)
 {
-	state->fixed_bytes += (uint64_t)change;
+	count_fixed(state, change);
 	if (state->fixed_admitted_bytes < state->fixed_bytes)
 		state->fixed_admitted_bytes = state->fixed_bytes;
 }
@@ -229,6 +237,8 @@ void nvs_room_state_pin(struct nvs_room_state *state, int64_t bytes)
 	if (bytes < 0 || state->admitted_bytes >= less)
 		state->admitted_bytes -= less;
 	nvs_room_state_count_fixed(state, bytes);
+	if (bytes < 0)
+		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
 	state->urgent = true;
 	settle(state);
 }

@@ -7,6 +7,9 @@
  * Two numbers are the scheduler's: the footprint may become what is admitted, and of it as much may
  * be resident as is allotted. A lower allotment counts at once, but not while the lock is held and
  * more is resident: then when it is given back. Whoever wants more asks (GROW), one at a time.
+ *
+ * Of fixed memory the scheduler counts what this side had lately, not what it has: a program that
+ * takes and gives memory in each of its steps is not to ask in each of them.
  */
 #ifndef NVSHARE_ROOM_STATE_H
 #define NVSHARE_ROOM_STATE_H
@@ -67,6 +70,8 @@ struct nvs_room_state {
 	uint64_t resident_bytes; /* with entering_bytes and leaving_bytes */
 	uint64_t entering_bytes, leaving_bytes;
 	uint64_t fixed_bytes;
+	uint64_t fixed_most_bytes, fixed_before_bytes; /* since kept_from, and in the time before */
+	uint64_t kept_from;
 	uint64_t arena_bytes, usable_bytes;
 	/* Who waits, and has not been answered. */
 	bool wanting;
