@@ -8,7 +8,7 @@
  *
  * The hooks are what dlsym gives; the driver's own functions are found in libcuda's symbol table.
  * Prints the medians in nanoseconds: all allocations and then all frees, and pairs of both; beside
- * the driver's own, and their ratio.
+ * the driver's own, and their ratio. Rows "of a pool" are stream-ordered.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,14 +37,46 @@ struct cost {
 	double alloc, free, pair;
 };
 
-static const struct {
+struct size {
 	const char *name;
 	size_t bytes;
 	int count; /* at a time */
-} sizes[] = {
+};
+
+static const struct size sizes[] = {
 	{ "1 KiB", 1 << 10, MOST }, { "64 KiB", 1 << 16, 2000 }, { "1 MiB", 1 << 20, 1000 },
 	{ "64 MiB", 64 << 20, 20 }, { "1 GiB", 1 << 30, 4 },
 };
+
+static const struct size pool_sizes[] = {
+	{ "1 MiB of a pool", 1 << 20, 64 },
+	{ "32 MiB of a pool", 32 << 20, 16 },
+};
+
+static int (*hooked_alloc)(uint64_t *pointer, size_t bytes, void *stream);
+static int (*hooked_free)(uint64_t pointer, void *stream);
+static int (*own_alloc)(uint64_t *pointer, size_t bytes, void *stream);
+static int (*own_free)(uint64_t pointer, void *stream);
+
+static int hooked_pool_alloc(uint64_t *pointer, size_t bytes)
+{
+	return hooked_alloc(pointer, bytes, NULL);
+}
+
+static int hooked_pool_free(uint64_t pointer)
+{
+	return hooked_free(pointer, NULL);
+}
+
+static int own_pool_alloc(uint64_t *pointer, size_t bytes)
+{
+	return own_alloc(pointer, bytes, NULL);
+}
+
+static int own_pool_free(uint64_t pointer)
+{
+	return own_free(pointer, NULL);
+}
 
 static double now(void)
 {
@@ -124,8 +156,8 @@ static void *own_symbol(void *handle, const char *name)
 	return NULL;
 }
 
-static void compare(const struct functions *hooks, const struct functions *own, const char *name,
-		    size_t bytes, int count)
+static void compare(const struct functions *hooks, const struct functions *own,
+		    const struct size *size)
 {
 	static const struct {
 		const char *name;
@@ -138,14 +170,14 @@ static void compare(const struct functions *hooks, const struct functions *own, 
 	struct cost through[ROUNDS], driver[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
-		through[i] = measure(hooks, bytes, count);
-		driver[i] = measure(own, bytes, count);
+		through[i] = measure(hooks, size->bytes, size->count);
+		driver[i] = measure(own, size->bytes, size->count);
 	}
 	for (int i = 0; i < 3; i++) {
 		double a = median(through, numbers[i].offset);
 		double b = median(driver, numbers[i].offset);
 
-		printf("%-7s %-10s %10.0f ns, the driver's own %10.0f: %.2f\n", name,
+		printf("%-16s %-10s %10.0f ns, the driver's own %10.0f: %.2f\n", size->name,
 		       numbers[i].name, a, b, a / b);
 	}
 }
@@ -161,7 +193,13 @@ int main(void)
 				   (free_fn)dlsym(library, "cuMemFree_v2") };
 	struct functions own = { (alloc_fn)own_symbol(library, "cuMemAlloc_v2"),
 				 (free_fn)own_symbol(library, "cuMemFree_v2") };
+	struct functions hooked_pool = { hooked_pool_alloc, hooked_pool_free };
+	struct functions own_pool = { own_pool_alloc, own_pool_free };
 
+	*(void **)&hooked_alloc = dlsym(library, "cuMemAllocAsync");
+	*(void **)&hooked_free = dlsym(library, "cuMemFreeAsync");
+	*(void **)&own_alloc = own_symbol(library, "cuMemAllocAsync");
+	*(void **)&own_free = own_symbol(library, "cuMemFreeAsync");
 	if (!own.alloc || !own.free || own.alloc == hooks.alloc) {
 		fprintf(stderr, "there is no library between this program and the driver\n");
 		return 1;
@@ -170,6 +208,8 @@ int main(void)
 	must(retain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(set_current(context), "cuCtxSetCurrent");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		compare(&hooks, &own, sizes[i].name, sizes[i].bytes, sizes[i].count);
+		compare(&hooks, &own, &sizes[i]);
+	for (size_t i = 0; i < sizeof(pool_sizes) / sizeof(pool_sizes[0]); i++)
+		compare(&hooked_pool, &own_pool, &pool_sizes[i]);
 	return 0;
 }
