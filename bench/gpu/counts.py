@@ -24,6 +24,26 @@ def changes(first: Sequence[Wait], second: Sequence[Wait]) -> Iterator[float]:
 
 
 @dataclass(slots=True)
+class Largest:
+    """The most that a client had, as one status after the other shows: many programs have less between their steps."""
+
+    fixed: int = 0
+    """Bytes that can't be swapped."""
+    movable: int = 0
+    """Those that can."""
+    pinned: int = 0
+    """What the driver takes for a client beside them; 0: not measured."""
+
+    def see(self, status: admin_pb2.Status) -> None:
+        """The next status."""
+        for client in (client for device in status.devices for client in device.clients):
+            self.fixed = max(self.fixed, client.swap.fixed_bytes)
+            self.movable = max(self.movable, client.footprint_bytes - client.swap.fixed_bytes)
+            if client.pinned_measured:
+                self.pinned = max(self.pinned, client.pinned_bytes)
+
+
+@dataclass(slots=True)
 class Swaps:
     """How often a client's memory was all back after some had left, by pid, as one status after the other shows."""
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.gpu.counts import Swaps
 from bench.gpu.jobs import kind
 from bench.gpu.place import Place, left_for
 from bench.gpu.program import Program, ProgramError
@@ -53,7 +54,8 @@ def equal(place: Place, table: Table) -> None:
         training.answer()
     scheduler.demand_swap()
     before = scheduler.moved()
-    with scheduler.watching() as swaps:
+    swaps = Swaps()
+    with scheduler.watching(swaps.see):
         for name, training in trainings.items():
             training.send("run", steps=steps[name])
         for training in trainings.values():
@@ -107,7 +109,8 @@ def equal_jobs(place: Place, table: Table) -> None:
     for job in jobs:
         job.ask("hold", size=size)
         job.ask("fill")
-    with scheduler.watching() as swaps:
+    swaps = Swaps()
+    with scheduler.watching(swaps.see):
         for job in jobs:
             job.send("run", steps=4000)
         for job in jobs:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 
-from bench.gpu.counts import Swaps
 from bench.gpu.program import Program, ProgramError, kill, starting
 from nvshare import admin_channel, paths, scheduler_process, shim
 from nvshare.admin import admin_pb2, admin_pb2_grpc
@@ -110,23 +109,22 @@ class Scheduler:
                     raise ProgramError(f"the memory of {client.command} is {client.backend or 'unknown'}, not swap")
 
     @contextmanager
-    def watching(self) -> Iterator[Swaps]:
-        """Counts swaps until the end of the block."""
-        swaps = Swaps()
+    def watching(self, see: Callable[[admin_pb2.Status], None]) -> Iterator[None]:
+        """Each status goes there until the end of the block."""
         with grpc.insecure_channel(grpc_address(self.run_dir.admin_socket), admin_channel.OPTIONS) as channel:
             stream = admin_pb2_grpc.AdminStub(channel).WatchStatus(admin_pb2.WatchStatusRequest())
 
             def follow() -> None:
                 try:
                     for status in stream:
-                        swaps.see(status)
+                        see(status)
                 except grpc.RpcError:
                     return
 
             reader = threading.Thread(target=follow, daemon=True)
             reader.start()
             try:
-                yield swaps
+                yield
             finally:
                 stream.cancel()
                 reader.join()

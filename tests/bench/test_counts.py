@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.gpu.counts import Swaps, changes
+from bench.gpu.counts import Largest, Swaps, changes
 from nvshare.admin import admin_pb2
 
 SECOND = 1_000_000_000
@@ -36,3 +36,13 @@ def test_swaps_of_each_client() -> None:
         swaps.see(status(*each))
     assert swaps.counts == {1: 1, 2: 2}
     assert swaps.all() == 3
+
+
+def test_largest_of_all_statuses() -> None:
+    """The most of one client at any time counts; what a context takes only where it was measured."""
+    largest = Largest()
+    for footprint, fixed, pinned in ((7, 2, 0), (12, 3, 5), (4, 4, 0)):
+        client = admin_pb2.Client(footprint_bytes=footprint, swap=admin_pb2.Swap(fixed_bytes=fixed))
+        client.pinned_bytes, client.pinned_measured = pinned or 99, bool(pinned)
+        largest.see(admin_pb2.Status(devices=[admin_pb2.Device(clients=[admin_pb2.Client(), client])]))
+    assert (largest.movable, largest.fixed, largest.pinned) == (9, 4, 5)

@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.gpu.counts import Largest, Swaps
 from bench.gpu.place import CONTEXT_BYTES, HEADROOM_BYTES, MIB, RESERVE_BYTES, Place, Scheduler
 from bench.gpu.program import ProgramError
 from nvshare import paths
-from nvshare.admin import admin_pb2
 from tests.gpu import doctor
 from tests.gpu.instance import Deadline, Instance, start
 from tests.gpu.machine import Machine
@@ -74,12 +74,8 @@ class Trial:
     """Steps of a round."""
     begun: int = 0
     """What it had done before the rounds."""
-    fixed: int = 0
-    """Bytes of a client that never swap, on the device where that are most."""
-    movable: int = 0
-    """Those that do."""
-    pinned: int = CONTEXT_BYTES
-    """What the driver takes for a client beside them."""
+    largest: Largest = field(default_factory=Largest)
+    """Of the two that take turns."""
     run_dirs: dict[str, paths.RunDir] = field(default_factory=dict)
     instances: dict[str, list[Instance]] = field(default_factory=dict)
 
@@ -163,31 +159,26 @@ class Trial:
     def turns(self, reference: str) -> Cell:
         """Two at once, whose turns are short."""
         scheduler = self.scheduler("turns")
-        self.prepare_both("turns")
-        found = self.run_both("turns", self.rounds_end)
+        with scheduler.watching(self.largest.see):
+            self.prepare_both("turns")
+            found = self.run_both("turns", self.rounds_end)
         demand_clients(scheduler, 2 * self.row.ranks)
-        clients = [client for device in scheduler.status().devices for client in device.clients]
-        self.measure(clients)
-        grants = sum(client.grants for client in clients)
+        grants = sum(client.grants for device in scheduler.status().devices for client in device.clients)
         return verdict(found, reference, f"{grants} turns", grants > 2 * self.row.ranks)
-
-    def measure(self, clients: Sequence[admin_pb2.Client]) -> None:
-        """What one of these has."""
-        self.fixed = max(client.swap.fixed_bytes for client in clients)
-        self.movable = max(client.footprint_bytes - client.swap.fixed_bytes for client in clients)
-        self.pinned = max([CONTEXT_BYTES, *(client.pinned_bytes for client in clients if client.pinned_measured)])
 
     def swapped(self, reference: str) -> Cell:
         """Two at once on a GPU that has room for one and a half of what swaps."""
-        if self.fixed > FIXED_SHARE * (self.fixed + self.movable):
-            return Cell(f"can't swap: {self.fixed / 2**20:.0f} MiB of it are fixed", None, {"fixed": self.fixed})
-        data = 2 * self.fixed + int(ROOM * (self.movable or self.setting.memory))
-        left = data + RESERVE_BYTES + max(HEADROOM_BYTES, 2 * self.pinned)
+        fixed, movable = self.largest.fixed, self.largest.movable
+        if fixed > FIXED_SHARE * (fixed + movable):
+            return Cell(f"can't swap: {fixed / 2**20:.0f} MiB of it are fixed", None, {"fixed": fixed})
+        data = 2 * fixed + int(ROOM * (movable or self.setting.memory))
+        left = data + RESERVE_BYTES + max(HEADROOM_BYTES, 2 * max(CONTEXT_BYTES, self.largest.pinned))
         for ordinal in range(self.row.ranks):
             hog = self.place.start(f"hog{ordinal}", "hog.py", self.place.environment, ordinal, left // MIB * MIB)
             hog.answer(self.deadline.left(30))
         scheduler = self.scheduler("swapped")
-        with scheduler.watching() as swaps:
+        swaps = Swaps()
+        with scheduler.watching(swaps.see):
             self.prepare_both("swapped")
             demand_clients(scheduler, 2 * self.row.ranks)
             await_measured(scheduler)
