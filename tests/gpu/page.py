@@ -28,11 +28,25 @@ def page(template: str, found: Results) -> str:
 
 
 def _table(found: Results) -> str:
-    machines = list(dict.fromkeys(row.machine for row in found.values()))
-    versions = {name: text for row in found.values() for name, text in row.versions.items()}
-    packages = ", ".join(f"{name} {text}" for name, text in sorted(versions.items()))
-    made = "\n".join(f"- {machine}" for machine in machines)
-    return f"{results.table(found, ROWS)}\nMade on:\n\n{made}\n\nWith {packages or 'no packages'}."
+    machines: dict[str, list[str]] = {}
+    versions: dict[str, dict[str, list[str]]] = {}
+    for name, row in found.items():
+        machines.setdefault(row.machine, []).append(name)
+        for package, text in row.versions.items():
+            versions.setdefault(package, {}).setdefault(text, []).append(name)
+    made = "\n".join(f"- {machine}{_rows(names, len(machines))}" for machine, names in machines.items())
+    packages = ", ".join(
+        f"{package} {text}{_rows(names, len(texts))}"
+        for package, texts in sorted(versions.items())
+        for text, names in texts.items()
+    )
+    table = results.table(found, ROWS)
+    return f"{table}\nMade on, with the rows' names for `--only`:\n\n{made}\n\nWith {packages or 'no packages'}."
+
+
+def _rows(names: list[str], choices: int) -> str:
+    """Which rows, where not all are alike."""
+    return f" ({', '.join(names)})" if choices > 1 else ""
 
 
 def saved() -> Results:

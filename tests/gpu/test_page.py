@@ -15,13 +15,16 @@ def test_page_is_fresh() -> None:
 def test_page_of_results() -> None:
     """It has the table, on which machines it was made and with which packages; what is not there is not said."""
     found = {
-        "eager": Found("PyTorch eager", "an H200", {"torch": "2.11"}, "", {"alone": Cell("equal", True)}),
-        "jax": Found("JAX", "another H200", {"jax": "0.11"}, "", {"alone": Cell("DIFFERS", False)}),
+        "eager": Found(
+            "PyTorch eager", "an H200", {"numpy": "2.5", "torch": "2.11"}, "", {"alone": Cell("equal", True)}
+        ),
+        "jax": Found("JAX", "another H200", {"jax": "0.11", "numpy": "2.4"}, "", {"alone": Cell("DIFFERS", False)}),
     }
     text = page.page("before\n{table}\nafter", found)
     assert "| PyTorch eager | equal |" in text
     assert "| JAX | DIFFERS |" in text
-    assert "- an H200\n- another H200\n\nWith jax 0.11, torch 2.11." in text
+    assert "- an H200 (eager)\n- another H200 (jax)\n\n" in text
+    assert "\n\nWith jax 0.11, numpy 2.5 (eager), numpy 2.4 (jax), torch 2.11." in text
     assert page.NOTHING not in text
 
 
