@@ -36,10 +36,11 @@ _STATES = {
     "health": {0: ("unhealthy", "red"), 1: ("healthy", "green")},
     "problem": {0: ("no", "green"), 1: ("yes", "red")},
 }
-_SHORT_UUIDS = {
-    "id": "renameByRegex",
-    "options": {"regex": "(.*(?:GPU|MIG)-[0-9a-f]{8})[-0-9a-f]*([0-9a-f]{4}.*)", "renamePattern": "$1…$2"},
-}
+_LONG_UUID, _SHORT_UUID = "(.*(?:GPU|MIG)-[0-9a-f]{8})[-0-9a-f]*([0-9a-f]{4}.*)", "$1…$2"
+_SHORT_UUIDS = {"id": "renameByRegex", "options": {"regex": _LONG_UUID, "renamePattern": _SHORT_UUID}}
+_PIXELS = {"gpu": 155, "namespace": 105, "pod": 180}
+_LEAST_PIXELS = 80
+"""Of the other columns: so all are seen on a page that is 1600 pixels wide."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Panel:
     """The end of the axis; None: as the figures are."""
     states: str = ""
     """What figures mean: a key of _STATES."""
+    alarm: bool = False
+    """Of a stat: 0 is green, and more than that red."""
+    colours: dict[str, str] = field(default_factory=dict)
+    """Of lines, by their legends; the others: as Grafana likes."""
     units: dict[str, str] = field(default_factory=dict)
     """Of a table: the units of those columns that have another one, by their legends."""
 
@@ -106,7 +111,7 @@ def _variables() -> list[dict[str, Any]]:
     source = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     held = "nvshare_container_held_seconds_total"
     return [
-        source | {"current": {}, "hide": 0, "refresh": 1, "regex": "", "multi": False, "includeAll": False},
+        source | {"hide": 0, "refresh": 1, "regex": "", "multi": False, "includeAll": False},
         _variable("node", "Node", "label_values(nvshare_scheduler_info, node)"),
         _variable("gpu", "GPU", f"label_values(nvshare_total_bytes{{{_NODE}}}, gpu)"),
         _variable("namespace", "Namespace", f"label_values({held}{{{_GPU}}}, namespace)"),
@@ -137,11 +142,16 @@ def _panel(panel: Panel) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit, "min": 0, "custom": _custom(panel)}
     if panel.most is not None:
         defaults["max"] = panel.most
-    overrides: list[dict[str, Any]] = []
+    fixed = {legend: {"mode": "fixed", "fixedColor": colour} for legend, colour in panel.colours.items()}
+    overrides = [_override(legend, {"color": colour}) for legend, colour in fixed.items()]
     if panel.kind == "table":
-        overrides = [_column(panel, legend, unit) for legend, unit in panel.units.items()]
+        overrides = [_label_column(label, pixels) for label, pixels in _PIXELS.items()]
+        overrides += [_column(panel, legend, unit) for legend, unit in panel.units.items()]
     elif panel.states:
         defaults["mappings"] = _mappings(panel)
+    if panel.alarm:
+        steps = [{"color": "green", "value": None}, {"color": "red", "value": 1}]
+        defaults |= {"color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}
     return {
         "type": panel.kind,
         "title": panel.title,
@@ -196,6 +206,8 @@ def _custom(panel: Panel) -> dict[str, Any]:
             }
         case "state-timeline":
             return {"fillOpacity": 80, "lineWidth": 0}
+        case "table":
+            return {"minWidth": _LEAST_PIXELS}
         case _:
             return {}
 
@@ -210,7 +222,8 @@ def _options(panel: Panel) -> dict[str, Any]:
             return {"showValue": "never", "mergeValues": True, "rowHeight": 0.9, "legend": legend, "tooltip": tooltip}
         case "stat":
             reduced = {"calcs": ["lastNotNull"], "fields": "", "values": False}
-            return {"reduceOptions": reduced, "colorMode": "none", "graphMode": "none", "textMode": "auto"}
+            colours = "value" if panel.alarm else "none"
+            return {"reduceOptions": reduced, "colorMode": colours, "graphMode": "none", "textMode": "auto"}
         case _:
             return {"showHeader": True, "cellHeight": "sm"}
 
@@ -233,11 +246,24 @@ def _columns(panel: Panel) -> list[dict[str, Any]]:
 
 
 def _column(panel: Panel, legend: str, unit: str) -> dict[str, Any]:
-    properties: list[dict[str, Any]] = [{"id": "unit", "value": unit}]
+    properties: dict[str, Any] = {"unit": unit}
     if panel.states and legend == "state":
-        properties.append({"id": "mappings", "value": _mappings(panel)})
-        properties.append({"id": "custom.cellOptions", "value": {"type": "color-text"}})
-    return {"matcher": {"id": "byName", "options": legend}, "properties": properties}
+        properties |= {"mappings": _mappings(panel), "custom.cellOptions": {"type": "color-text"}}
+    return _override(legend, properties)
+
+
+def _label_column(label: str, pixels: int) -> dict[str, Any]:
+    properties: dict[str, Any] = {"custom.width": pixels}
+    if label == "gpu":
+        result = {"text": _SHORT_UUID, "index": 0}
+        properties["mappings"] = [{"type": "regex", "options": {"pattern": _LONG_UUID, "result": result}}]
+    return _override(label, properties)
+
+
+def _override(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+    """What is different for the lines or the column of this name."""
+    changed = [{"id": key, "value": value} for key, value in properties.items()]
+    return {"matcher": {"id": "byName", "options": name}, "properties": changed}
 
 
 if __name__ == "__main__":
