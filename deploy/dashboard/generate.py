@@ -61,6 +61,8 @@ class Panel:
     """The end of the axis; None: as the figures are."""
     states: str = ""
     """What figures mean: a key of _STATES."""
+    nothing: str = ""
+    """What is said where there is nothing to show; empty: Grafana's "No data"."""
     alarm: bool = False
     """Of a stat: 0 is green, and more than that red."""
     colours: dict[str, str] = field(default_factory=dict)
@@ -142,13 +144,16 @@ def _panel(panel: Panel) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit, "min": 0, "custom": _custom(panel)}
     if panel.most is not None:
         defaults["max"] = panel.most
+    if panel.nothing:
+        defaults["noValue"] = panel.nothing
     fixed = {legend: {"mode": "fixed", "fixedColor": colour} for legend, colour in panel.colours.items()}
     overrides = [_override(legend, {"color": colour}) for legend, colour in fixed.items()]
     if panel.kind == "table":
         overrides = [_label_column(label, pixels) for label, pixels in _PIXELS.items()]
         overrides += [_column(panel, legend, unit) for legend, unit in panel.units.items()]
     elif panel.states:
-        defaults["mappings"] = _mappings(panel)
+        # With its own colours of a timeline Grafana makes no legend of the states.
+        defaults |= {"mappings": _mappings(panel), "color": {"mode": "fixed"}}
     if panel.alarm:
         steps = [{"color": "green", "value": None}, {"color": "red", "value": 1}]
         defaults |= {"color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}

@@ -75,6 +75,16 @@ def test_panels_say_what_they_show() -> None:
         assert panel["type"] == "stat" or "__auto" not in legends
 
 
+def test_timelines_say_what_their_colours_mean() -> None:
+    """In a legend of the states, which Grafana makes unless the colours come from a scale or from thresholds."""
+    timelines = [panel for panel in content()["panels"] if panel["type"] == "state-timeline"]
+    assert timelines
+    for panel in timelines:
+        assert panel["options"]["legend"]["showLegend"]
+        assert panel["fieldConfig"]["defaults"]["color"]["mode"] == "fixed"
+        assert panel["fieldConfig"]["defaults"]["mappings"]
+
+
 def test_labels_in_legends_are_there() -> None:
     """A query keeps the labels that its legend names."""
     for query in queries():
