@@ -23,8 +23,11 @@ class Query:
 
     def chosen(self, seconds: int) -> str:
         """With everything chosen, and rates over so many seconds."""
-        expression = self.expression.replace("$__rate_interval", f"{seconds}s")
-        return re.sub(r'"\$(node|gpu|namespace|pod)"', '".*"', expression)
+        return _all_chosen(self.expression.replace("$__rate_interval", f"{seconds}s"))
+
+
+def _all_chosen(expression: str) -> str:
+    return re.sub(r'"\$(node|gpu|namespace|pod)"', '".*"', expression)
 
 
 def content() -> dict[str, Any]:
@@ -40,6 +43,16 @@ def queries() -> list[Query]:
         for panel in content()["panels"]
         for target in panel.get("targets", ())
     ]
+
+
+def variables() -> dict[str, tuple[str, str]]:
+    """What can be chosen, by its name: of which series, with everything else chosen, and by which label."""
+    found = {}
+    for each in content()["templating"]["list"]:
+        if each["type"] == "query":
+            series, label = re.findall(r"^label_values\((.*), (\w+)\)$", each["query"]["query"])[0]
+            found[each["name"]] = _all_chosen(series), label
+    return found
 
 
 def metrics_in(text: str) -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Libraries
 from tests.layout.tree import ROOT
-from tests.monitoring.dashboard import Query, metrics_in, queries
+from tests.monitoring.dashboard import Query, metrics_in, queries, variables
 from tests.monitoring.stack import JOBS, NAMESPACE, Stack, running
 from tests.monitoring.test_alerts import ALERTS, RULES
 from tests.polling import poll_until
@@ -114,6 +114,22 @@ def test_every_panel_shows_something(stack: Stack) -> None:
         pytest.fail("\n".join(f"{query.panel}: {query.chosen(RATE_SECONDS)}" for query in asked), pytrace=False)
     for query in queries():
         stack.prometheus.query(query.chosen(RATE_SECONDS))
+
+
+def test_there_is_something_to_choose(stack: Stack) -> None:
+    """Above the dashboard: the node, both GPUs, the programs' namespace and their pods, asked for as Grafana asks."""
+
+    def choices() -> dict[str, set[str]]:
+        asked = variables().items()
+        return {
+            name: set(stack.prometheus.get(f"label/{label}/values", **{"match[]": series}))
+            for name, (series, label) in asked
+        }
+
+    gpus = {device.uuid for device in stack.scheduler.status().devices}
+    pods = {job.pod for job in JOBS}
+    expected = {"node": {"node-1"}, "gpu": gpus, "namespace": {NAMESPACE}, "pod": pods}
+    poll_until(lambda: choices() == expected, "all can be chosen", 60, interval=0.2)
 
 
 def test_pods_keep_their_names(stack: Stack) -> None:
