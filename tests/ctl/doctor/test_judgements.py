@@ -173,6 +173,24 @@ def test_reports_find_their_process() -> None:
     ]
 
 
+def test_reports_of_programs_that_shared_a_pid() -> None:
+    """A process that executes another program has a report of each that used a GPU: by the command, else the latest."""
+    first = Seen(7, 1, command="first", preloaded=True, drivers=1)
+    second, idle = replace(first, command="second"), replace(first, command="second", drivers=0)
+    of_first, of_second = (replace(REPORT, command=name) for name in ("first", "second"))
+
+    def owners(seen: tuple[Seen, ...], *reports: Report) -> list[list[str]]:
+        return [[said.command for said in one.reports] for one in members(seen, [(said, ()) for said in reports])]
+
+    assert owners((first, second), of_first, of_second) == [["first"], ["second"]]
+    assert owners((first, second), of_second) == [[], ["second"]]
+    assert owners((first, second), of_first) == [["first"], []]
+    assert owners((first, idle), of_first) == [["first"], []]
+    assert owners((first, idle), replace(REPORT, command="of its own name")) == [["of its own name"], []]
+    assert owners((first, first), of_first, of_first) == [["first"], ["first"]]
+    assert owners((replace(idle, preloaded=False),), of_second) == [[], ["second"]]
+
+
 MAPS = """\
 5581a0000000-5581a0001000 r--p 00000000 08:01 11 /usr/bin/program
 7f0000000000-7f0000100000 r--p 00000000 08:01 22 /usr/lib/libcuda.so.580.1

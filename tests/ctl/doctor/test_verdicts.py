@@ -183,6 +183,16 @@ def test_process_that_forgets(doctor: Callable[..., Document], tmp_path: Path) -
     assert "LD_PRELOAD was taken out of its environment" in document["findings"][0]["what"]
 
 
+def test_process_that_goes_on_as_another_program(doctor: Callable[..., Document]) -> None:
+    """What a process did with the GPU is not lost when it executes a program that uses none."""
+    code = NATIVE + "; device.spin(0.5); import os; os.execv('/bin/sleep', ['sleep', '0.5'])"
+    document = doctor(sys.executable, "-c", code, PYTHONPATH=SOURCES)
+    assert (document["shared_safely"], subjects(document)) == ("yes", set())
+    (user,) = users(document)
+    assert len(user["devices"]) == 1
+    assert user["command"].startswith(sys.executable)
+
+
 def test_orphan(doctor: Callable[..., Document], reach: Callable[..., str]) -> None:
     """A process whose parent ended before it belongs to the program all the same."""
     keeps = [f"{name}=${name}" for name in ("LD_LIBRARY_PATH", paths.SIMGPU_DIR)]

@@ -22,10 +22,10 @@ _ELF_BYTES = 64 << 20
 _FIRST_PID_NAMESPACE = 4026531836
 
 
-_START_TIME, _ARGUMENTS = 19, 45
+_START_TIME, _MEMORY_BYTES, _ARGUMENTS = 19, 20, 45
 """Fields of ``/proc/PID/stat``, counted from the one behind the name."""
-_ENDING = "0"
-"""Where the arguments are of a process that is ending, or that this user may not look at."""
+_NOWHERE = "0"
+"""Where the arguments are of a process that is just executing another program, or that this user may not look at."""
 
 _Stamp: TypeAlias = tuple[str, str]
 _Key: TypeAlias = tuple[int, _Stamp]
@@ -41,20 +41,26 @@ class Family:
         self._seen: dict[_Key, Seen] = {}
         self._looked: dict[_Key, tuple[float, float]] = {}
         """When something new was seen of a process, and when it was looked at."""
+        self._known: dict[_Key, float] = {}
+        """When it was seen first."""
 
     def look(self) -> None:
         """Looks at those that live now."""
         now = time.monotonic()
         for pid, parent in descendants(self._root):
             with suppress(OSError):
-                self._look_at(pid, parent, now)
+                # Once more where it executed another program meanwhile.
+                _done = self._look_at(pid, parent, now) or self._look_at(pid, parent, now)
 
-    def contexts(self, pids: frozenset[int]) -> None:
-        """NVML says that these have a context."""
+    def contexts(self, pids: frozenset[int], asked: float) -> None:
+        """NVML, which was asked at that time (``time.monotonic``), said that these have a context.
+
+        What a pid has become since is another process or another program, which may have none.
+        """
         for pid in pids:
             with suppress(OSError):
                 key = pid, _stamp_of(pid)
-                if key in self._seen:
+                if key in self._known and self._known[key] <= asked:
                     self._seen[key] = replace(self._seen[key], context=True)
 
     def all(self) -> tuple[Seen, ...]:
@@ -65,30 +71,62 @@ class Family:
         """How many of them live."""
         return sum(1 for _process in descendants(self._root))
 
-    def _look_at(self, pid: int, parent: int, now: float) -> None:
+    def _look_at(self, pid: int, parent: int, now: float) -> bool:
+        """False: it executed another program meanwhile. OSError: it ended. What was read last does not count then."""
         key = pid, _stamp_of(pid)
-        if key[1][1] == _ENDING and any(known == pid for known, _stamp in self._seen):
-            return
+        began, arguments = key[1]
+        if arguments == _NOWHERE and any((known, stamp[0]) == (pid, began) for known, stamp in self._known):
+            return True
         changed, looked = self._looked.get(key, (now, -1.0))
         if now - changed > _YOUNG_SECONDS and now - looked < _OLD_INTERVAL_SECONDS:
-            return
-        before = self._seen.get(key) or Seen(pid, parent, forked=_executed(parent) == key[1][1])
-        after = _look(before, self._state_dir)
-        self._seen[key] = after
-        self._looked[key] = now if after != before else changed, now
+            return True
+        before = self._seen.get(key) or self._begun(key, parent)
+        seen = before
+        for look in (_program, self._memory, _file, _devices):
+            seen = look(seen, _PROC / str(pid))
+            # The kernel hands out the mappings in pieces: of a process that ends or executes another program meanwhile,
+            # the driver may have been among them and the library not.
+            if _stamp_of(pid) != key[1]:
+                return False
+            self._keep(key, seen)
+        self._looked[key] = now if seen != before else changed, now
+        return True
+
+    def _memory(self, seen: Seen, folder: Path) -> Seen:
+        try:
+            return with_maps(seen, (folder / "maps").read_text(errors="replace"), self._state_dir)
+        except PermissionError:
+            return replace(seen, hidden=not seen.preloaded)
+
+    def _begun(self, key: _Key, parent: int) -> Seen:
+        """A process that was not seen before. A forked one has all that its parent had, however soon it ends."""
+        pid, stamp = key
+        of_parent = _stamp_or_none(parent)
+        if of_parent is None or of_parent[1] != stamp[1] or stamp[1] == _NOWHERE:
+            return Seen(pid, parent)
+        maker = self._seen.get((parent, of_parent))
+        if maker is None:
+            return Seen(pid, parent, forked=True)
+        self._keep(key, replace(maker, pid=pid, parent=parent, forked=True, context=False))
+        return self._seen[key]
+
+    def _keep(self, key: _Key, seen: Seen) -> None:
+        self._known.setdefault(key, time.monotonic())
+        self._seen[key] = seen
 
 
 def _stamp_of(pid: int) -> _Stamp:
-    """When a process began, and where its arguments are: elsewhere after each exec. OSError: it is gone."""
-    fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    """When a process began, and where its arguments are: elsewhere after each exec. OSError: it is gone, or ending."""
+    fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    if fields[_MEMORY_BYTES] == "0":
+        raise ProcessLookupError
     return fields[_START_TIME], fields[_ARGUMENTS]
 
 
-def _executed(pid: int) -> str:
-    """Where the arguments of a process are; empty: it is gone."""
+def _stamp_or_none(pid: int) -> _Stamp | None:
     with suppress(OSError):
-        return _stamp_of(pid)[1]
-    return ""
+        return _stamp_of(pid)
+    return None
 
 
 def descendants(root: int) -> Iterator[tuple[int, int]]:
@@ -102,28 +140,17 @@ def descendants(root: int) -> Iterator[tuple[int, int]]:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
-    for thread in (_PROC / str(pid) / "task").glob("*/children"):
-        with suppress(OSError):
-            found += [int(child) for child in thread.read_text().split()]
+    found: list[int] = []
+    with suppress(OSError):  # it may end at any time
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                found += [int(child) for child in (thread / "children").read_text().split()]
     return found
 
 
-def _look(before: Seen, state_dir: str) -> Seen:
-    folder = _PROC / str(before.pid)
-    seen = before if before.executable else _first(before, folder)
-    try:
-        seen = with_maps(seen, (folder / "maps").read_text(errors="replace"), state_dir)
-    except PermissionError:
-        seen = replace(seen, hidden=not seen.preloaded)
-    except OSError:
-        return seen  # it has just ended
-    if not seen.opened:
-        seen = replace(seen, opened=any(map(opens_device, _open_files(folder))))
-    return seen
-
-
-def _first(seen: Seen, folder: Path) -> Seen:
+def _program(seen: Seen, folder: Path) -> Seen:
+    if seen.executable:
+        return seen
     with suppress(OSError):
         seen = replace(seen, executable=str((folder / "exe").readlink()))
     with suppress(OSError):
@@ -131,7 +158,18 @@ def _first(seen: Seen, folder: Path) -> Seen:
         seen = replace(seen, command=command)
     with suppress(OSError):
         seen = with_environment(seen, (folder / "environ").read_bytes())
+    return seen
+
+
+def _file(seen: Seen, folder: Path) -> Seen:
+    """Slow, so what is in memory was read before."""
+    if seen.elf is not None:
+        return seen
     return replace(seen, elf=elf_of(folder / "exe"), privileged=is_privileged(folder / "exe"))
+
+
+def _devices(seen: Seen, folder: Path) -> Seen:
+    return seen if seen.opened else replace(seen, opened=any(map(opens_device, _open_files(folder))))
 
 
 def _open_files(folder: Path) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,16 +69,25 @@ class Verdict:
 
 
 def members(seen: Sequence[Seen], reports: Sequence[tuple[Report, tuple[Use, ...]]]) -> tuple[Member, ...]:
-    """Reports and what was seen brought together by pid. A pid's last program is the one that reported."""
-    by_pid: dict[int, list[tuple[Report, tuple[Use, ...]]]] = {}
-    for report, uses in reports:
-        by_pid.setdefault(report.pid, []).append((report, uses))
-    found = []
-    for process in reversed(seen):
-        said = by_pid.pop(process.pid, []) if process.preloaded or process.drivers else []
-        found.append(_member(process, said))
-    found.reverse()
-    return (*found, *(_member(None, said) for said in by_pid.values()))
+    """Reports, the older first, and what was seen, brought together by pid and program."""
+    owned: dict[int, list[tuple[Report, tuple[Use, ...]]]] = {}
+    unseen: dict[int, list[tuple[Report, tuple[Use, ...]]]] = {}
+    for said in reversed(reports):
+        owner = _owner(said[0], seen, owned)
+        own = unseen.setdefault(said[0].pid, []) if owner is None else owned.setdefault(owner, [])
+        own.insert(0, said)
+    found = [_member(process, owned.get(number, [])) for number, process in enumerate(seen)]
+    return (*found, *(_member(None, said) for _pid, said in sorted(unseen.items())))
+
+
+def _owner(report: Report, seen: Sequence[Seen], owned: Container[int]) -> int | None:
+    """Which of the programs that a process executed has reported this; None: it was not seen."""
+    candidates = [
+        (process.command.startswith(report.command), process.drivers > 0, number not in owned, number)
+        for number, process in enumerate(seen)
+        if process.pid == report.pid and (process.preloaded or process.drivers)
+    ]
+    return max(candidates)[-1] if candidates else None
 
 
 def _member(seen: Seen | None, said: list[tuple[Report, tuple[Use, ...]]]) -> Member:

@@ -134,7 +134,7 @@ def _watch(child: int, family: Family, *, own_pids: bool) -> int:
     try:
         while True:
             family.look()
-            family.contexts(contexts.pids)
+            family.contexts(*contexts.found)
             slow = time.monotonic() - begun > _SLOW_AFTER_SECONDS
             readable, _, _ = select.select([ended], [], [], _SLOW_TICK_SECONDS if slow else _TICK_SECONDS)
             if readable:
@@ -165,7 +165,8 @@ class _Contexts(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.pids: frozenset[int] = frozenset()
+        self.found: tuple[frozenset[int], float] = frozenset(), 0.0
+        """Who had one, and when it was asked."""
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -176,8 +177,9 @@ class _Contexts(threading.Thread):
             return
         while not self._over.wait(_NVML_SECONDS):
             with suppress(pynvml.NVMLError):
+                asked = time.monotonic()
                 found, _failed = scan(lambda _number, gpu, _failed: _pids(gpu))
-                self.pids = frozenset(found)
+                self.found = frozenset(found), asked
 
     def stop(self) -> None:
         """It ends soon, if NVML lets it."""
