@@ -22,6 +22,9 @@ DRIVER = "7f0000100000-7f0000200000 r-xp 00100000 08:01 22 /usr/lib/libcuda.so.5
 LIBRARY = "7f0000300000-7f0000310000 r-xp 00001000 08:01 33 /opt/nvshare/libnvshare.so\n"
 FORKS = "import os, time; os.fork(); time.sleep(600)"
 EXECUTES = "import os, sys; sys.stdin.read(1); os.execv('/bin/sleep', ['sleep', '600'])"
+FORKS_AND_EXECUTES = (
+    "import os, sys, time; sys.stdin.read(1); os.fork() and os.execv('/bin/sleep', ['sleep', '600']); time.sleep(600)"
+)
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Reads = Callable[[Callable[[int], str]], None]
@@ -160,6 +163,21 @@ def test_forked_child(start: Start, reads: Reads, family: Family) -> None:
     assert of_parent.preloaded
     assert of(family, child) == [replace(of_parent, pid=child, parent=parent.pid, forked=True)]
     assert judge(members(family.all(), [])).shared is Shared.UNUSED
+
+
+def test_forked_child_whose_parent_went_on(start: Start, reads: Reads, family: Family) -> None:
+    """A forked child is one also where its parent is not any more what made it."""
+    parent = start(sys.executable, "-c", FORKS_AND_EXECUTES)
+    assert parent.stdin is not None
+    reads(lambda _pid: DRIVER + LIBRARY)
+    family.look()
+    parent.stdin.write(b"\n")
+    parent.stdin.flush()
+    executes(parent.pid, "sleep")
+    child = forked_child(parent.pid)
+    family.look()
+    assert [(seen.forked, seen.preloaded) for seen in of(family, child)] == [(True, True)]
+    assert [seen.forked for seen in of(family, parent.pid)] == [False, False]
 
 
 def test_forked_child_has_no_context_of_its_parents(start: Start, reads: Reads, family: Family) -> None:

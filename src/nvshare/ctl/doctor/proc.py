@@ -99,14 +99,15 @@ class Family:
             return replace(seen, hidden=not seen.preloaded)
 
     def _begun(self, key: _Key, parent: int) -> Seen:
-        """A process that was not seen before. A forked one has all that its parent had, however soon it ends."""
-        pid, stamp = key
-        of_parent = _stamp_or_none(parent)
-        if of_parent is None or of_parent[1] != stamp[1] or stamp[1] == _NOWHERE:
+        """A process that was not seen before. A forked one has all that its maker had, however soon it ends.
+
+        Its arguments are where its maker's were, who may have ended or executed another program since.
+        """
+        pid, (_start, arguments) = key
+        alike = [seen for (_pid, stamp), seen in self._seen.items() if stamp[1] == arguments != _NOWHERE]
+        if not alike:
             return Seen(pid, parent)
-        maker = self._seen.get((parent, of_parent))
-        if maker is None:
-            return Seen(pid, parent, forked=True)
+        maker = max(alike, key=lambda seen: seen.pid == parent)
         self._keep(key, replace(maker, pid=pid, parent=parent, forked=True, context=False))
         return self._seen[key]
 
@@ -121,12 +122,6 @@ def _stamp_of(pid: int) -> _Stamp:
     if fields[_MEMORY_BYTES] == "0":
         raise ProcessLookupError
     return fields[_START_TIME], fields[_ARGUMENTS]
-
-
-def _stamp_or_none(pid: int) -> _Stamp | None:
-    with suppress(OSError):
-        return _stamp_of(pid)
-    return None
 
 
 def descendants(root: int) -> Iterator[tuple[int, int]]:
