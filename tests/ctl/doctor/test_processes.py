@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.ctl.doctor import proc
+from nvshare.ctl.doctor import proc, watch
 from nvshare.ctl.doctor.observation import Seen, with_maps
 from nvshare.ctl.doctor.proc import Family, descendants
 from nvshare.ctl.doctor.verdict import Shared, judge, members
@@ -102,6 +102,15 @@ def test_end_behind_the_mappings(start: Start, reads: Reads, monkeypatch: pytest
     monkeypatch.setattr(proc, "elf_of", lambda _path: end(child.pid))
     family.look()
     assert [(seen.command, seen.drivers) for seen in of(family, child.pid)] == [("sleep 600", 1)]
+
+
+def test_command_that_ends_before_its_file_is_read() -> None:
+    """What kind of file the command is can be seen without it."""
+    path = Path(sys.executable).resolve()
+    cut_off, other = Seen(7, 1, command="python", executable=str(path)), Seen(8, 7, executable="/bin/sh")
+    seen = watch._with_command((cut_off, other), 7, sys.executable, ["python"])
+    assert seen == (replace(cut_off, elf=proc.elf_of(path)), other)
+    assert [one.pid for one in watch._with_command((other,), 7, sys.executable, ["python"])] == [7, 8]
 
 
 def test_end_after_a_whole_look(start: Start, reads: Reads, family: Family) -> None:

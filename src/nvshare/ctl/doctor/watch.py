@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pynvml  # type: ignore[import-untyped]
@@ -73,13 +73,16 @@ def run(executable: str, command: list[str], environment: Mapping[str, str]) -> 
 
 
 def _with_command(seen: tuple[Seen, ...], pid: int, executable: str, command: list[str]) -> tuple[Seen, ...]:
-    """And the command itself, by what its file says, where it ended before it was looked at."""
+    """And the command itself, with what its file says, where it ended before that was looked at."""
     path = Path(executable).resolve()
     said = elf_of(path)
-    if said is None or any(one.pid == pid and one.executable == str(path) for one in seen):
+    if said is None:
         return seen
     unseen = Seen(pid, os.getpid(), False, " ".join(command), str(path), said, is_privileged(path))
-    return (unseen, *seen)
+    own = [one for one in seen if one.pid == pid and one.executable == str(path)]
+    if not own:
+        return (unseen, *seen)
+    return tuple(replace(one, elf=said, privileged=unseen.privileged) if one in own else one for one in seen)
 
 
 def _adopt_orphans() -> None:
