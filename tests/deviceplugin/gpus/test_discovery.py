@@ -42,6 +42,16 @@ def test_chosen_by_the_environment(visible: str, expected: list[str]) -> None:
     assert found(Selection(visible=visible)) == expected
 
 
+@pytest.mark.parametrize(
+    ("visible", "shown"),
+    [("1", (Gpu("GPU-b", "0"),)), ("1,2", (Gpu("GPU-b", "0"), Gpu("GPU-c", "1"))), ("2", (M0, M1))],
+)
+def test_chosen_by_the_runtime(visible: str, shown: tuple[Gpu, ...]) -> None:
+    """Where a runtime left as many GPUs as the indices name, these are meant, whatever NVML numbers them there."""
+    discovery = discover(Selection(visible=visible), shown)
+    assert (discovery.gpus, discovery.warnings) == (shown, ())
+
+
 def test_the_environment_wins_over_the_folder() -> None:
     """The folder counts only when the variable names it or nothing."""
     assert found(Selection(visible="GPU-a", mounted=("GPU-b",))) == ["GPU-a"]

@@ -74,8 +74,20 @@ def _candidates(selection: Selection, nvml: Sequence[Gpu] | None, warnings: list
         return list(nvml or ())
     if nvml is None:
         return _unseen(names, source, warnings)
+    if _left_by_the_runtime(names, nvml):
+        return list(nvml)
     chosen = _resolve(names, nvml, source, warnings)
     return [gpu for gpu in nvml if gpu in chosen]
+
+
+def _left_by_the_runtime(names: Sequence[str], nvml: Sequence[Gpu]) -> bool:
+    """Whether the names are indices on the node, by which a container runtime has chosen what NVML shows.
+
+    NVML counts anew in such a container, so they say nothing about its GPUs. It shows more of them than are named only
+    where no runtime chose.
+    """
+    shown = {gpu.parent_uuid or gpu.uuid for gpu in nvml}
+    return all(name.isdecimal() for name in names) and len(shown) <= len(set(names))
 
 
 def _unseen(names: Sequence[str], source: str, warnings: list[str]) -> list[Gpu]:
