@@ -7,11 +7,16 @@ prints it, for ARCHITECTURE.md.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from nvshare.scheduler.core.transitions import INITIAL, TRANSITIONS, ClientState, Step
 
-ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+ROOT = Path(__file__).parents[3]
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+HOW_IT_WORKS = ROOT / "docs" / "how-it-works.md"
+AT_ONCE = ("idle", "holding")
+"""Asked for and granted in one step, so that nobody sees it wait."""
 
 
 def diagram() -> str:
@@ -35,6 +40,13 @@ def test_every_state_can_be_left_and_reached() -> None:
 def test_the_page_shows_the_table() -> None:
     """ARCHITECTURE.md has the diagram as it is drawn from the table today."""
     assert diagram() in ARCHITECTURE.read_text()
+
+
+def test_the_users_page_shows_the_table() -> None:
+    """docs/how-it-works.md has in its own words what the status shows: each step to another state, and no other."""
+    shown = set(re.findall(r"^    (\w+) --> (\w+): ", HOW_IT_WORKS.read_text(), re.MULTILINE))
+    steps = {(state.value, to.value) for state, steps in TRANSITIONS.items() for to in steps.values() if to is not state}
+    assert shown == steps | {AT_ONCE}
 
 
 if __name__ == "__main__":
