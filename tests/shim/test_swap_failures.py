@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
+from tests.conftest import Libraries
+from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.lock_server import TIMEOUT
 from tests.shim.memory_peer import CHUNK, MemoryPeer, memory_file
 from tests.shim.swapping import Start, reach_allocated, reach_registered, reach_written
+from tests.shim.thread_state import client_waits
 
 
 def test_growth_is_refused(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
@@ -32,6 +37,35 @@ def test_growth_is_refused(start_swapping: Start, fake_scheduler: FakeScheduler)
     assert "requested" in program.said("host memory is full")
     reach_allocated(program, peer, "z", CHUNK)
     assert len([line for line in program.errors if "out of memory" in line]) == 1
+
+
+def test_the_reason_is_said_before_the_call_fails(
+    environment: dict[str, str], libraries: Libraries, fake_scheduler: FakeScheduler, tmp_path: Path
+) -> None:
+    """A program that ends because of it has said why: while its stderr is full, the call does not return."""
+    path = tmp_path / "stderr"
+    os.mkfifo(path)
+    stderr = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    into = ("sh", "-c", 'exec "$@" 2>"$0"', str(path))
+    swaps = {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
+    program = ControlledProgram(environment | swaps, into, "swap_loop.py")
+    try:
+        peer = reach_registered(program, fake_scheduler)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(stderr, b"." * select.PIPE_BUF)
+        program.begin(f"alloc x {8 * CHUNK}")
+        peer.peer.send(wire.RefuseGrowth(peer.expect(wire.Grow).request, "host memory is full"))
+        client_waits(peer.peer, program.pid)
+        program.waits()
+        said = b""
+        while b"host memory is full" not in said:
+            assert select.select([stderr], [], [], TIMEOUT)[0]
+            said += os.read(stderr, select.PIPE_BUF)
+        assert program.answer() == "2"
+    finally:
+        program.end()
+        os.close(stderr)
 
 
 def test_more_than_the_device_has_is_not_asked_for(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:

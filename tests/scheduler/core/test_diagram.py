@@ -44,9 +44,9 @@ def test_the_page_shows_the_table() -> None:
 
 def test_the_users_page_shows_the_table() -> None:
     """docs/how-it-works.md has in its own words what the status shows: each step to another state, and no other."""
-    shown = set(re.findall(r"^    (\w+) --> (\w+): ", HOW_IT_WORKS.read_text(), re.MULTILINE))
-    steps = {(state.value, to.value) for state, steps in TRANSITIONS.items() for to in steps.values() if to is not state}
-    assert shown == steps | {AT_ONCE}
+    found = set(re.findall(r"^    (\w+) --> (\w+): ", HOW_IT_WORKS.read_text(), re.MULTILINE))
+    table = {(state, to) for state, steps in TRANSITIONS.items() for to in steps.values() if to is not state}
+    assert found == {(state.value, to.value) for state, to in table} | {AT_ONCE}
 
 
 if __name__ == "__main__":

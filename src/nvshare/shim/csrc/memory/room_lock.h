@@ -50,7 +50,10 @@ void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *ro
 void nvs_room_unlock_look(struct nvs_device *device, struct nvs_room_record *room);
 /* After looking only. */
 void nvs_room_unlock_same(struct nvs_room_record *room);
-/* With the lock held: one of those who wait, by the place that leads to it, has its answer. */
+/*
+ * One of those who wait, by the place that leads to it, has its answer. With the lock held, unless
+ * it was taken from among them before.
+ */
 void nvs_room_answer(struct nvs_room_waiter **place, int answer);
 /*
  * With the lock held: whether so much more passes the container's memory limit. A scheduler that is

@@ -33,11 +33,13 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	uint64_t used = state->footprint_bytes + state->fixed_bytes;
 	struct nvs_limit limit = nvs_limit_of(device->ordinal);
 	bool first = false, context = room->first && room->first->kind == NVS_ROOM_CONTEXT;
+	struct nvs_room_waiter *refused = NULL;
 
 	if (nvs_room_state_refuse(state, frame->request) && room->first) {
 		first = !room->refused;
 		room->refused = true;
-		nvs_room_answer(&room->first, NVS_ROOM_REFUSED);
+		refused = room->first;
+		room->first = refused->next;
 	}
 	nvs_room_unlock(device, room);
 	/* Programs that try again with less would fill the screen. */
@@ -48,6 +50,9 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 			      frame->text);
 	else if (first)
 		nvs_limit_say(device->ordinal, most, used, asked, frame->text);
+	/* Not before: a program may end because of it, and nobody would read why. */
+	if (refused)
+		nvs_room_answer(&refused, NVS_ROOM_REFUSED);
 }
 
 bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame)
