@@ -131,6 +131,24 @@ def test_notices(notice: int, shared: Shared) -> None:
     assert what
 
 
+def test_peer_access() -> None:
+    """In a gang, or between GPUs that are tied, none is reached without its lock; one that is in none is a problem."""
+    other = replace(DEVICE, ordinal=1, uuid="GPU-2")
+    idle = replace(other, turns=0)
+    gang, tied = replace(DEVICE, in_gang=True, ties=Tie.COLLECTIVE), replace(other, ties=Tie.MEMORY)
+    for devices, shared in (
+        ((gang,), Shared.YES),
+        ((gang, idle), Shared.YES),
+        ((gang, tied), Shared.YES),
+        ((gang, other), Shared.NO),
+        ((idle,), Shared.NO),
+        ((DEVICE, idle), Shared.NO),
+    ):
+        verdict, what = found(used(report=replace(REPORT, notices=frozenset({2}), devices=devices)))
+        assert verdict is shared, devices
+        assert ("held together" in what) is (shared is Shared.YES)
+
+
 def test_scheduler() -> None:
     """Who ran without one, or was refused by it, is not shared; who waits for one is."""
     for device, shared in (

@@ -204,8 +204,7 @@ def _notices(member: Member) -> list[Finding]:
     elif any(report.deep for report in member.reports):
         found.append(Finding(Level.OK, "RTLD_DEEPBIND", "is used; the driver's symbol tables lead to the hooks"))
     if _PEER_ACCESS in said:
-        what = "peer access is on: kernels of one GPU may use another GPU without its lock"
-        found.append(Finding(Level.PROBLEM, "peer access", what, "NVSHARE_MEMORY=swap ties the GPUs together"))
+        found.append(_peer_access(member))
     if _NO_IPC in said:
         what = "other processes can't open memory that swaps (CUDA IPC)"
         found.append(Finding(Level.NOTE, "CUDA IPC", what, "NVSHARE_MEMORY=native allows it"))
@@ -213,6 +212,15 @@ def _notices(member: Member) -> list[Finding]:
         what = "memory given to other processes (CUDA IPC) stays on the GPU; only nvshare's can open it"
         found.append(Finding(Level.NOTE, "CUDA IPC", what))
     return found
+
+
+def _peer_access(member: Member) -> Finding:
+    """Of a gang's members, and of GPUs that are tied, what a kernel reaches is held by the gang at the same time."""
+    worked = [device for device in member.devices if device.turns]
+    if worked and all(device.in_gang or device.ties for device in worked):
+        return Finding(Level.NOTE, "peer access", "peer access is on: GPUs that reach each other are held together")
+    what = "peer access is on: kernels of one GPU may use another GPU without its lock"
+    return Finding(Level.PROBLEM, "peer access", what, "NVSHARE_MEMORY=swap ties the GPUs together")
 
 
 def _device(device: Device) -> list[Finding]:
