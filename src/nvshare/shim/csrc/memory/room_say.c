@@ -6,7 +6,7 @@
 
 #define SAY_US 10000u  /* the least time between two RESIDENT that are not urgent */
 #define GROW_US 10000u /* before the same is asked for again that was granted, and did not do */
-#define KEEP_US 50000u /* fixed memory that is given back counts for so long, at most for twice */
+#define KEEP_US 10000u /* fixed memory that is given back counts for so long, at most for twice */
 #define LEAST_SLACK_BYTES (64ull << 20)
 
 static uint64_t slack(uint64_t footprint)
