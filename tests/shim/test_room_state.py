@@ -324,13 +324,21 @@ def test_fixed_memory_of_each_step_is_not_asked_for_again() -> None:
         lib.nvs_room_state_count_fixed(room.state, -9)
 
 
+def test_fixed_memory_that_is_kept_is_told_with_the_rest() -> None:
+    """What there is to say of other memory meanwhile does not give it back."""
+    room = fixed_of_ten()
+    assert room.evict(2, 0)
+    assert [frame.memory.fixed_bytes for frame in room.says()] == [10]
+    assert room.take(FIXED, 9) == IN
+
+
 def test_fixed_memory_that_was_given_back_is_told_in_the_end() -> None:
     """And asked for again: the scheduler counts what it is told."""
     room = fixed_of_ten()
-    while room.says() == []:
+    while not room.says():
         assert room.try_(FIXED, 9) == IN
+        assert room.now < lib.nvs_room_state_deadline(room.state) <= 2 * KEEP_US + SAY_US
         room.now = lib.nvs_room_state_deadline(room.state)
-    assert room.now <= 2 * KEEP_US + SAY_US
     assert room.state.said_fixed_bytes == 1
     assert room.try_(FIXED, 9) == WAIT
     assert lib.nvs_room_state_deadline(room.state) == NEVER
