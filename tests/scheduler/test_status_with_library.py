@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nvshare import simgpu
 from nvshare.admin import admin_pb2
-from nvshare.paths import LD_PRELOAD, RUN_DIR, RunDir
+from nvshare.paths import LD_PRELOAD, MEMORY, RUN_DIR, RunDir
 from nvshare.protocol import wire
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.polling import poll_until
@@ -42,13 +42,16 @@ call("cuCtxSynchronize")
 """
 
 
-def run(program: str, libraries: Libraries, run_dir: RunDir, state_dir: Path) -> subprocess.Popen[str]:
+def run(
+    program: str, libraries: Libraries, run_dir: RunDir, state_dir: Path, **variables: str
+) -> subprocess.Popen[str]:
     """Starts a program under the library; it goes on with each line on its stdin."""
     environment = simgpu.environment(state_dir) | {
         LD_PRELOAD: str(libraries.shim),
         RUN_DIR: str(run_dir.root / "run"),
         "PYTHONPATH": f"{SOURCE_ROOT.parent}:{SOURCE_ROOT}",
         "PATH": "/usr/bin:/bin",
+        **variables,
     }
     command = [sys.executable, "-c", program]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -69,7 +72,7 @@ def go_on(program: subprocess.Popen[str]) -> None:
 def test_a_notice(serve: Serve, libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> None:
     """What the library can't prevent is there for whoever looks at the program."""
     scheduler = serve()
-    with run(PEERS, libraries, run_dir, tmp_path / "simgpu") as program:
+    with run(PEERS, libraries, run_dir, tmp_path / "simgpu", **{MEMORY: "native"}) as program:
         notices = poll_until(
             lambda: [text for client in clients(scheduler) for text in client.notices], "it is told", 20
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, silent
 
+Start = Callable[..., ControlledProgram]
 PEER_ACCESS = wire.Notice("peer access is on: kernels of one GPU may use another GPU without its lock")
 
 
@@ -25,11 +26,24 @@ def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
 
 
 @pytest.fixture
-def program(children: Children) -> Iterator[ControlledProgram]:
-    """A program with the counting driver and native memory."""
-    controlled = ControlledProgram(children.environment | {paths.MEMORY: "native"})
-    yield controlled
-    controlled.end()
+def start(children: Children) -> Iterator[Start]:
+    """Starts programs with the counting driver and native memory."""
+    started: list[ControlledProgram] = []
+
+    def begin(**variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
+        started.append(program)
+        return program
+
+    yield begin
+    for program in started:
+        program.end()
+
+
+@pytest.fixture
+def program(start: Start) -> ControlledProgram:
+    """One of them."""
+    return start()
 
 
 def enable_peer_access(program: ControlledProgram) -> None:
@@ -61,6 +75,29 @@ def test_not_said_to_an_older_scheduler(program: ControlledProgram, scheduler: F
     program.said(PEER_ACCESS.text)
     program.begin("launch")
     assert peer.expect(wire.ReqLock) == wire.ReqLock()
+
+
+def test_not_said_in_a_gang(start: Start, scheduler: FakeScheduler) -> None:
+    """Whose GPU is held together with those of others reaches no GPU without its lock."""
+    program = start(**{paths.GANG: "trainers"})
+    assert program.do("use") == "0"
+    peer = scheduler.register()
+    join = peer.expect(wire.Join)
+    peer.send(wire.Joined(join.request))
+    enable_peer_access(program)
+    assert silent(peer, 0.1)
+    assert not program.errors
+
+
+def test_said_in_a_gang_without_a_scheduler_for_it(start: Start, scheduler: FakeScheduler) -> None:
+    """One that knows no gangs holds nothing together."""
+    program = start(**{paths.GANG: "trainers"})
+    assert program.do("use") == "0"
+    peer = scheduler.accept()
+    peer.send(wire.SchedOn(client_id=1, epoch=1, level=0))
+    program.client_waits(peer)
+    enable_peer_access(program)
+    program.said(PEER_ACCESS.text)
 
 
 def test_a_forked_child_says_what_it_does_itself(program: ControlledProgram, scheduler: FakeScheduler) -> None:

@@ -14,6 +14,7 @@ from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.lock_server import readable
 from tests.shim.memory_peer import MemoryPeer
+from tests.shim.test_notices import PEER_ACCESS
 
 Start = Callable[..., ControlledProgram]
 SIZE = 64 << 20
@@ -47,9 +48,9 @@ def use(program: ControlledProgram, scheduler: FakeScheduler, ordinal: int) -> M
 
 
 def hear_join(peer: MemoryPeer) -> wire.Join:
-    """The next JOIN; before it comes what is resident, and the notice that devices reach each other."""
+    """The next JOIN; before it comes what is resident."""
     while not isinstance(frame := peer.peer.receive(), wire.Join):
-        assert isinstance(frame, wire.Resident | wire.Notice), frame
+        assert isinstance(frame, wire.Resident), frame
     return frame
 
 
@@ -82,6 +83,7 @@ def test_both_are_told_before_the_call_goes_on(start: Start, fake_scheduler: Fak
         assert not program.answered()
         peer.peer.send(wire.Joined(1))
     assert program.answer() == "0"
+    assert not program.errors
 
 
 def reaches(program: ControlledProgram, user: int, owner: int, new: list[MemoryPeer]) -> set[bytes]:
@@ -119,11 +121,12 @@ def test_each_process_has_a_key_of_its_own(start: Start, fake_scheduler: FakeSch
 
 
 def test_whoever_wants_no_gang_is_not_tied(start: Start, fake_scheduler: FakeScheduler) -> None:
-    """With NVSHARE_GANG=0 the call returns at once and nothing is said."""
+    """With NVSHARE_GANG=0 the call returns at once; what nothing prevents then is said."""
     program = start(**{paths.GANG: "0"})
     peers = [use(program, fake_scheduler, ordinal) for ordinal in range(2)]
     assert not reaches(program, 0, 1, [])
     assert all(joins_nobody(peer) for peer in peers)
+    program.said(PEER_ACCESS.text)
 
 
 def test_memory_that_stays_ties_nobody(start: Start, fake_scheduler: FakeScheduler) -> None:
@@ -136,6 +139,7 @@ def test_memory_that_stays_ties_nobody(start: Start, fake_scheduler: FakeSchedul
         peers.append(MemoryPeer(fake_scheduler.register()))
     assert not reaches(program, 0, 1, [])
     assert all(joins_nobody(peer) for peer in peers)
+    program.said(PEER_ACCESS.text)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nvshare._core import ffi, lib
 
@@ -40,6 +40,11 @@ class Ties:
         """Whether it is in effect."""
         found = lib.nvs_tie_list_find(self.list, *key)
         return bool(found) and found.state == lib.NVS_TIE_JOINED
+
+    @property
+    def any_held(self) -> bool:
+        """Whether one is."""
+        return bool(lib.nvs_tie_list_holds(self.list))
 
 
 def key_of(frame: Any) -> Key:
@@ -103,6 +108,12 @@ class Model(RuleBasedStateMachine):
         lib.nvs_tie_list_forget(self.ties.list)
         self.known.clear()
         self.answered.clear()
+
+    @invariant()
+    def holds_what_was_added(self) -> None:
+        """An end that is not told yet is no tie."""
+        holds = getattr(self, "holds", None)
+        assert holds is None or self.ties.any_held == any(holds.values())
 
     def teardown(self) -> None:
         """In effect is what was answered and is held."""

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Access of one device to another one's memory. Which of them a kernel uses, nobody knows before it
- * runs, so its launch passes one gate only; that is said once. No state.
+ * runs, so its launch passes one gate only: that is said once, where nothing holds the devices
+ * together. No state.
  */
-#include <stdbool.h>
+#include <stdint.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
@@ -16,16 +17,23 @@
 #include "process/notices.h"
 #include "ties/ties.h"
 
-/* Whether other devices than `owner` may use its memory now. */
-static bool reaches_others(const struct nvs_device *owner, const CUmemAccessDesc_v1 *access,
-			   size_t count)
+static uint64_t bit(int ordinal)
 {
+	return ordinal >= 0 && ordinal < NVS_MAX_DEVICES ? 1ULL << ordinal : 0;
+}
+
+/* The other devices that may use memory of `owner` now, a bit for each ordinal. */
+static uint64_t others(const struct nvs_device *owner, const CUmemAccessDesc_v1 *access,
+		       size_t count)
+{
+	uint64_t found = 0;
+
 	for (size_t i = 0; owner && access && i < count; i++)
 		if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
 		    access[i].location.id != owner->ordinal &&
 		    access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-			return true;
-	return false;
+			found |= bit(access[i].location.id);
+	return found;
 }
 
 /*
@@ -47,19 +55,19 @@ static void tie_reaching(void)
 		nvs_tie_devices(reaching);
 }
 
-static CUresult allowed(CUresult result, bool others)
+/* Kernels of these devices, a bit for each ordinal, may use memory of others now. */
+static void allowed(uint64_t users)
 {
-	if (result == CUDA_SUCCESS && others) {
+	if (!users)
+		return;
+	tie_reaching();
+	if (!nvs_ties_hold(users))
 		nvs_notice(NVS_NOTICE_PEER_ACCESS);
-		tie_reaching();
-	}
-	return result;
 }
 
 /* The current context may, or may not any more, reach memory of the peer's device. */
-static CUresult change_access(CUcontext peer, int change)
+static CUresult change_access(const struct nvs_device *user, CUcontext peer, int change)
 {
-	const struct nvs_device *user = nvs_device_of(NULL);
 	struct nvs_device *owner =
 		user && nvs_memory_swaps(user) ? nvs_device_of_context(peer) : NULL;
 
@@ -75,17 +83,23 @@ static CUresult change_access(CUcontext peer, int change)
 NVS_HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 {
 	CUresult result = NVS_CALL(cuCtxEnablePeerAccess, peerContext, Flags);
+	const struct nvs_device *user;
 
-	if (result == CUDA_SUCCESS)
-		result = change_access(peerContext, 1);
-	return allowed(result, true);
+	if (result != CUDA_SUCCESS)
+		return result;
+	user = nvs_device_of(NULL);
+	result = change_access(user, peerContext, 1);
+	if (result == CUDA_SUCCESS && user)
+		allowed(bit(user->ordinal));
+	return result;
 }
 
 NVS_HOOK(cuCtxDisablePeerAccess, CUcontext peerContext)
 {
 	CUresult result = NVS_CALL(cuCtxDisablePeerAccess, peerContext);
 
-	return result == CUDA_SUCCESS ? change_access(peerContext, -1) : result;
+	return result == CUDA_SUCCESS ? change_access(nvs_device_of(NULL), peerContext, -1)
+				      : result;
 }
 
 /* The device whose memory is mapped there, here or not. */
@@ -106,8 +120,9 @@ NVS_HOOK(cuMemSetAccess, CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_
 				  ? nvs_virtual_set_access(ptr, size, desc, count)
 				  : NVS_CALL(cuMemSetAccess, ptr, size, desc, count);
 
-	return result == CUDA_SUCCESS ? allowed(result, reaches_others(owner_of(ptr), desc, count))
-				      : result;
+	if (result == CUDA_SUCCESS)
+		allowed(others(owner_of(ptr), desc, count));
+	return result;
 }
 
 /* A pool does not tell its device, and programs set the access of their current one's. */
@@ -115,5 +130,7 @@ NVS_HOOK(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc_v1 *map, s
 {
 	CUresult result = NVS_CALL(cuMemPoolSetAccess, pool, map, count);
 
-	return allowed(result, reaches_others(nvs_device_of(NULL), map, count));
+	if (result == CUDA_SUCCESS)
+		allowed(others(nvs_device_of(NULL), map, count));
+	return result;
 }

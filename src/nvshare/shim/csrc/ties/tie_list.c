@@ -104,3 +104,11 @@ const struct nvs_tie *nvs_tie_list_find(const struct nvs_tie_list *list, const u
 
 	return entry && entry->holds ? entry : NULL;
 }
+
+bool nvs_tie_list_holds(const struct nvs_tie_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->ties[i].holds)
+			return true;
+	return false;
+}

@@ -49,6 +49,8 @@ void nvs_tie_list_forget(struct nvs_tie_list *list);
 /* The tie; NULL: nobody holds it. */
 const struct nvs_tie *nvs_tie_list_find(const struct nvs_tie_list *list, const uint8_t *key,
 					uint32_t tie);
+/* Whether any tie is held. */
+bool nvs_tie_list_holds(const struct nvs_tie_list *list);
 /* cdef end */
 
 #endif

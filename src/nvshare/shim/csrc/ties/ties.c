@@ -160,6 +160,19 @@ void nvs_tie_devices(uint64_t wanted)
 			nvs_tie_wait(nvs_device_known(ordinal), own_key, NVS_TIE_MEMORY);
 }
 
+bool nvs_ties_hold(uint64_t wanted)
+{
+	bool held = true;
+
+	enter();
+	for (int ordinal = 0; held && wanted >> ordinal; ordinal++)
+		if (wanted >> ordinal & 1)
+			held = devices[ordinal].link != NVS_TIES_LINK_WITHOUT &&
+			       nvs_tie_list_holds(&devices[ordinal].list);
+	leave();
+	return held;
+}
+
 void nvs_ties_begin(struct nvs_device *device)
 {
 	enter();

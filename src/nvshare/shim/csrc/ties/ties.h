@@ -48,6 +48,11 @@ void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count
  * for as long as the process lives: they have them together or not at all. Waits.
  */
 void nvs_tie_devices(uint64_t devices);
+/*
+ * Whether each of these devices, a bit for each ordinal, is held together with others: it is tied,
+ * and there is a scheduler that knows of ties, or there may be one yet.
+ */
+bool nvs_ties_hold(uint64_t devices);
 
 /* The device is used for the first time: what the user says of it. */
 void nvs_ties_begin(struct nvs_device *device);
