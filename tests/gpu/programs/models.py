@@ -80,6 +80,8 @@ def onnx(_: str, memory: int) -> Work:
     onnx.checker.check_model(model)
     providers = [("CUDAExecutionProvider", {"use_tf32": "0"})] if gpu else ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=providers)
+    if gpu and "CUDAExecutionProvider" not in session.get_providers():
+        raise RuntimeError("onnxruntime can't load CUDA's libraries, and would work on the processor")
     values = [generator.standard_normal(shape, dtype="float32")]
 
     def step() -> None:
