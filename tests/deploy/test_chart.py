@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from nvshare.deviceplugin.settings.sources import load
 from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
-from tests.deploy.chart_values import EFFECTS, Effect
+from tests.deploy.chart_values import EFFECTS, POD, SCHEDULER, Effect
 from tests.deploy.rendering import CHART, RENDER, helm_template, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
 
@@ -138,6 +138,8 @@ def test_the_scheduler_knows_its_options(helm: str) -> None:
         ({"updateStrategy.rollingUpdate.maxUnavailable": 0}, "minimum: got 0, want 1"),
         ({"simulated.devices": "2x1Gi"}, "at '/simulated/devices': '2x1Gi' does not match pattern"),
         ({"hostMemory": "16Gi"}, 'hostMemory: "16Gi" is neither a size, as in "16GiB", nor a share of the free memory'),
+        ({"hostMemory": 8}, 'hostMemory: "8" is neither a size, as in "16GiB", nor a share of the free memory'),
+        ({"image.registry": "https://registry.example"}, "at '/image/registry': 'https://registry.example' does not"),
         ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
         ({"config.map": {"big": "- 1"}}, "config.map.big is not a mapping in YAML"),
         ({"config.map": {"config": "a: 1"}}, "config.map.config: that is the name of what the other values say"),
@@ -160,6 +162,14 @@ def test_a_share_of_the_memory_needs_no_limit(helm: str) -> None:
     scheduler = {line for line in found if line.startswith("DaemonSet/nvshare-scheduler ")}
     assert any(line.endswith(".args.- = --host-memory=50%") for line in scheduler)
     assert not [line for line in scheduler if ".limits" in line]
+
+
+@pytest.mark.parametrize("value", [0, "0"])
+def test_no_host_memory_is_a_choice(helm: str, value: object) -> None:
+    """As values.yaml says it, quoted or not: it is not the default, which programs would swap into."""
+    found = lines_of(helm, {"hostMemory": value})
+    assert f"{SCHEDULER}.{POD}.containers.scheduler.args.- = --host-memory=0" in found
+    assert f"{SCHEDULER}.{POD}.containers.scheduler.resources.limits.memory = 400Mi" in found
 
 
 def test_terms_of_both_kinds_hold(helm: str) -> None:
