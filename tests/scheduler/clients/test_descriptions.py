@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -21,6 +23,8 @@ class Looks:
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
+        self.work: Callable[[], None] = lambda: None
+        """What a look does when it may go on."""
         self.pids: list[int] = []
         self.go_on = threading.Event()
         self.described: dict[int, int] = {}
@@ -36,6 +40,7 @@ class Looks:
     def _look(self, peer: Peer, hints: Hints) -> Description:
         self.pids.append(peer.pid)
         assert self.go_on.wait(10)
+        self.work()
         return Description(peer.pid or hints.pid, "", Identity())
 
     def _found(self, number: int, description: Description) -> None:
@@ -80,3 +85,33 @@ async def test_processes_that_cannot_be_told_apart(looks: Looks) -> None:
         looks.ask(number, 0)
     await until(lambda: len(looks.described) == 3, "everybody is described")
     assert looks.described == {1: 1, 2: 2, 3: 3}
+
+
+def compute() -> None:
+    """Takes 50 ms of the processor."""
+    began = time.thread_time()
+    while time.thread_time() - began < 0.05:
+        pass
+
+
+@pytest.mark.parametrize(("work", "least", "most"), [(lambda: time.sleep(0.5), 0.0, 0.2), (compute, 0.2, 2.0)])
+async def test_the_pause_goes_by_the_processor(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch, work: Callable[[], None], least: float, most: float
+) -> None:
+    """A look that waits, for the processor or for a file, delays nobody after it; one that computes does."""
+    pauses: list[float] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def noted(delay: float, callback: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+        if isinstance(getattr(callback, "__self__", None), Descriptions):
+            pauses.append(delay)
+        return call_later(delay, callback, *arguments)
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    looks.work = work
+    looks.go_on.set()
+    looks.ask(1, 10)
+    await until(lambda: 1 in looks.described, "it is described")
+    (pause,) = pauses
+    assert least <= pause <= most

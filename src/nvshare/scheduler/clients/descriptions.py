@@ -2,12 +2,14 @@
 
 What /proc and kubelet's folders say takes up to a millisecond of a thread, and takes the interpreter from the event
 loop meanwhile. So a process is looked at once for all its clients that wait, nobody is looked for who has left, and
-between two looks there is a pause.
+between two looks there is a pause. It goes by the thread's own time: on a busy machine a look waits for the processor
+for many times of that, and meanwhile what annotations say of the next process does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from nvshare.scheduler.pods.description import Describe, Description, Hints
@@ -56,15 +58,18 @@ class Descriptions:
             self.forget(number, pid)
             clients = {number: only}
         peer, hints, _described = next(iter(clients.values()))
-        began = self._loop.time()
 
-        def done(description: Description) -> None:
-            pause = (self._loop.time() - began) * _PAUSE_PER_COST
-            self._loop.call_later(pause, self._go_on)
+        def look() -> tuple[Description, float]:
+            began = time.thread_time()
+            return self._describe(peer, hints), time.thread_time() - began
+
+        def done(found: tuple[Description, float]) -> None:
+            description, cost = found
+            self._loop.call_later(cost * _PAUSE_PER_COST, self._go_on)
             for _peer, _hints, described in clients.values():
                 described(description)
 
-        self._worker.submit(lambda: self._describe(peer, hints), done)
+        self._worker.submit(look, done)
 
     def _go_on(self) -> None:
         self._busy = False
