@@ -34,6 +34,8 @@ class Pod:
     stderr: str = ""
     exit_code: int = 0
     phase: str = "Running"
+    waiting: str = ""
+    """Why its container does not run; empty: it does."""
     leaving: bool = False
     refusal: str = ""
 
@@ -55,7 +57,19 @@ def _pod_document(pod: Pod) -> dict[str, Any]:
     return {
         "metadata": metadata,
         "spec": {"nodeName": pod.node, "containers": containers},
-        "status": {"phase": pod.phase},
+        "status": {
+            "phase": pod.phase,
+            "containerStatuses": [
+                {
+                    "name": "scheduler",
+                    "image": "",
+                    "imageID": "",
+                    "ready": not pod.waiting,
+                    "restartCount": 0,
+                    "state": {"waiting": {"reason": pod.waiting}} if pod.waiting else {"running": {}},
+                }
+            ],
+        },
     }
 
 

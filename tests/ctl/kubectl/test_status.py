@@ -77,6 +77,14 @@ def test_documents(cluster: Cluster, kubeconfig: Path, output: str, load: object
     ("pod", "error"),
     [
         (Pod("s", "node-c", phase="Pending"), "its scheduler's pod s is Pending"),
+        (
+            Pod("s", "node-c", phase="Pending", waiting="ErrImagePull"),
+            "its scheduler's pod s is Pending: ErrImagePull",
+        ),
+        (
+            Pod("s", "node-c", waiting="CrashLoopBackOff"),
+            "the scheduler in pod s does not run: CrashLoopBackOff; see kubectl --namespace nvshare-system logs s",
+        ),
         (Pod("s", "node-c", stderr="nvshare-ctl: no scheduler runs\n", exit_code=3), "nvshare-ctl: no scheduler runs"),
         (Pod("s", "node-c"), "nvshare-ctl in pod s said nothing"),
         (Pod("s", "node-c", stdout="[]"), "nvshare-ctl in pod s said nothing"),

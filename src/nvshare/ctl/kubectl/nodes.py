@@ -85,8 +85,13 @@ class Cluster:
 
     def _ask(self, pod: Any, arguments: Sequence[str]) -> NodeAnswer:
         name, node = pod.metadata.name, pod.spec.node_name or "(no node yet)"
+        halted = _not_running(pod)
         if pod.status.phase != "Running":
-            return NodeAnswer(node, name, error=f"its scheduler's pod {name} is {pod.status.phase}")
+            why = f": {halted}" if halted else ""
+            return NodeAnswer(node, name, error=f"its scheduler's pod {name} is {pod.status.phase}{why}")
+        if halted:
+            look = f"kubectl --namespace {self._namespace} logs {name}"
+            return NodeAnswer(node, name, error=f"the scheduler in pod {name} does not run: {halted}; see {look}")
         try:
             return NodeAnswer(node, name, document=self._execute(name, arguments))
         except CommandError as error:
@@ -150,6 +155,15 @@ def _present(pods: Sequence[Any]) -> list[Any]:
     """Without those that are being deleted and have a successor on their node."""
     staying = {pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None}
     return [pod for pod in pods if pod.metadata.deletion_timestamp is None or pod.spec.node_name not in staying]
+
+
+def _not_running(pod: Any) -> str:
+    """Why the scheduler's container does not run, in kubelet's word; empty: it does, or kubelet has not said yet."""
+    for container in pod.status.container_statuses or ():
+        if container.name == _CONTAINER and container.state is not None:
+            halted = container.state.waiting or container.state.terminated
+            return str(halted.reason or "") if halted else ""
+    return ""
 
 
 def _reason(error: Exception) -> str:
