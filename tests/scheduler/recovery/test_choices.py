@@ -53,6 +53,12 @@ def test_a_new_option_is_a_later_word(serve: Serve) -> None:
     scheduler = serve("--quantum", "10")
     scheduler.client().register()
     assert shown(scheduler) == [("exclusive", 10.0)]
+    scheduler.kill()
+    scheduler = serve("--quantum", "20")
+    scheduler.client().register()
+    assert shown(scheduler) == [("exclusive", 20.0)], (
+        "what the option took the place of does not come back with the former one"
+    )
 
 
 @pytest.mark.parametrize(

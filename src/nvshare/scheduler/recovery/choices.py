@@ -38,12 +38,17 @@ class Choices:
         self.terms: dict[str, SomeTerms] = {}
         """By the containers' names."""
         try:
-            self._read(json.loads(path.read_text()))
+            document = json.loads(path.read_text())
+            self._read(document)
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("what was set before is lost: its file is damaged", path=str(path), reason=str(error))
             self.policies, self.quanta, self.policies_before_off, self.terms = {}, {}, {}, {}
+            return
+        if document["options"] != self._shown_options():
+            # What these options took the place of does not come back with the former ones.
+            self.save()
 
     @property
     def settings(self) -> Settings:
@@ -72,7 +77,7 @@ class Choices:
     def save(self) -> None:
         """Writes every choice; one that can't be written is logged, and holds until the scheduler ends."""
         document = {
-            "options": {"policy": self._options.policy.value, "quantum_seconds": self._options.quantum_seconds},
+            "options": self._shown_options(),
             "policies": _named(self.policies),
             "quanta": {device or _ALL: seconds for device, seconds in self.quanta.items()},
             "policies_before_off": _named(self.policies_before_off),
@@ -91,6 +96,9 @@ class Choices:
         """Writes every choice if the file was removed."""
         if (self.policies or self.quanta or self.policies_before_off or self.terms) and not self._path.exists():
             self.save()
+
+    def _shown_options(self) -> dict[str, str | float]:
+        return {"policy": self._options.policy.value, "quantum_seconds": self._options.quantum_seconds}
 
     def _read(self, document: Any) -> None:
         if document["options"]["policy"] == self._options.policy.value:
