@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from nvshare import paths
 from nvshare.admin import admin_pb2
@@ -97,6 +98,17 @@ def test_unknown_is_no_zero(serve: Serve) -> None:
     assert not device.HasField("foreign_bytes")
     assert not device.clients[0].HasField("footprint_bytes")
     assert not device.clients[0].pinned_measured
+
+
+def test_gpus_in_the_order_of_their_indices(serve: Serve, environment: dict[str, str]) -> None:
+    """Also after a restart under a holder of the second one, which the scheduler knows before it asks for GPUs."""
+    environment = {**environment, paths.SIMGPU_DEVICES: "16GiB,8GiB"}
+    scheduler = serve(environment=environment)
+    second = UUID(scheduler.status().devices[1].uuid.removeprefix("GPU-")).bytes
+    scheduler.client().register(device_uuid=second).lock()
+    scheduler.kill()
+    devices = serve(environment=environment).status().devices
+    assert [(device.index, device.recovering) for device in devices] == [("0", False), ("1", True)]
 
 
 def test_version_1_client_on_the_only_gpu(serve: Serve, environment: dict[str, str]) -> None:

@@ -171,9 +171,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     self._awaited(each.device),
                     self._memberships.origins,
                 )
-                for each in self._dispatcher.snapshot()
+                for each in sorted(self._dispatcher.snapshot(), key=lambda each: self._place(each.device))
             ],
         )
+
+    def _place(self, device: str) -> tuple[bool, tuple[int, ...]]:
+        """GPUs in NVML's order, and then those that it does not show, as they came."""
+        gpu = self._gpus.get(device)
+        return gpu is None, () if gpu is None else gpu.place()
 
 
 class AdminService(StatusService):
