@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import RESOURCE, TESTS, KubectlError, Object, apply, eventually, get, kubectl
+from tests.e2e.kubectl import RESOURCE, SYSTEM, TESTS, KubectlError, Object, apply, eventually, get, kubectl, parts
 from tests.e2e.node import Node
 from tests.e2e.programs import delete, pod
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.timeout(240)
 
 POLICY = "deploy/policies/admission-policy.yaml"
 LIBRARY = "/usr/lib/nvshare/libnvshare.so"
+LOOK_ONLY = "deploy/policies/look-only.yaml"
 QUOTA = "deploy/samples/resource-quota.yaml"
 
 
@@ -86,6 +87,7 @@ def with_nothing(_made: Object) -> None:
         ({"LD_PRELOAD": f"/lib/other.so:{LIBRARY}"}, with_nothing, f"begin it with nvshare's library: {LIBRARY}:"),
         ({"LD_PRELOAD": f"{LIBRARY}.old"}, with_nothing, "sets LD_PRELOAD"),
         ({}, with_source, "sets LD_PRELOAD"),
+        ({"NVSHARE_RUN_DIR": "/tmp"}, with_nothing, "container program sets NVSHARE_RUN_DIR"),
         ({"NVIDIA_VISIBLE_DEVICES": "all"}, with_nothing, "container program sets NVIDIA_VISIBLE_DEVICES"),
         ({}, in_init_container, "container first sets NVIDIA_VISIBLE_DEVICES"),
     ],
@@ -173,3 +175,42 @@ def test_a_quota_limits_a_namespace(node: Node) -> None:
         delete("within")
     finally:
         kubectl("delete", "--namespace", TESTS, "--filename", QUOTA)
+
+
+@pytest.fixture
+def looker(simulated: Node) -> Iterator[str]:
+    """A user with the role nvshare-operator and no other right."""
+    name = "looker"
+    kubectl("create", "rolebinding", name, "--namespace", SYSTEM, "--role=nvshare-operator", f"--user={name}")
+    try:
+        yield name
+    finally:
+        kubectl("delete", "rolebinding", name, "--namespace", SYSTEM)
+
+
+def test_who_may_only_look(looker: str) -> None:
+    """With the policy the role is for what ``kubectl nvshare`` executes; administrators execute what they like."""
+    (scheduler,) = (f"pod/{each['metadata']['name']}" for each in parts("scheduler"))
+
+    def executed(*command: str, user: str = looker) -> str:
+        return kubectl("exec", "--namespace", SYSTEM, *([f"--as={user}"] if user else []), scheduler, "--", *command)
+
+    def refused(*command: str) -> bool:
+        try:
+            executed(*command)
+        except KubectlError as error:
+            return "only nvshare-ctl status and nvshare-ctl timeline may be executed here" in str(error)
+        return False
+
+    assert not refused("true"), "without the policy the role is for every command"
+    kubectl("apply", "--filename", LOOK_ONLY)
+    try:
+        eventually("it is in force", lambda: refused("true"), 60)
+        assert all(
+            refused(*each) for each in (["nvshare-ctl", "set", "quantum", "2"], ["nvshare-ctl"], ["sh", "-c", ":"])
+        )
+        assert '"devices"' in executed("nvshare-ctl", "status", "--output", "json")
+        assert '"seconds"' in executed("nvshare-ctl", "timeline", "--seconds", "1", "--output", "json")
+        assert executed("echo", "all", user="") == "all\n"
+    finally:
+        kubectl("delete", "--filename", LOOK_ONLY)
