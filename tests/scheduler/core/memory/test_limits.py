@@ -238,9 +238,32 @@ def test_who_does_not_answer_is_awaited_for_a_moment() -> None:
     assert table.grows("A", 3.5) == ["evict B 1"]
     assert "refuse A 1" in table.timer()
     assert table.now == pytest.approx(0.1)
-    assert "refuse A 2" in table.grows("A", 3.5)
+    assert "refuse A 2" in (said := table.grows("A", 3.5))
+    assert not any(line.startswith("evict") for line in said)
     table.has("B", 1, 1)
     assert table.grows("A", 3.5) == ["evict B 1"]
+
+
+def test_who_says_other_things_is_not_awaited_for_longer() -> None:
+    """B tells of its memory while it can't go by what it was told: A is refused after the same time."""
+    table = two(1, 1)
+    before = table.orders.get("B", 0)
+    table.grows("A", 3.5)
+    table.now = 0.06
+    assert table.has("B", 1, 1, order=before) == []
+    assert "refuse A 1" in table.timer()
+    assert table.now == pytest.approx(0.1)
+
+
+def test_each_growth_is_a_question_of_its_own() -> None:
+    """What was answered before A got the one does not count for the next."""
+    table = two(1, 0)
+    table.grows("B", 0, fixed=2)
+    table.has("B", 0, 0, fixed=2)
+    table.grows("A", 2.5)
+    table.has("B", 0, 0, fixed=1)
+    table.has("A", 2.5, 2.5)
+    assert table.grows("A", 3.5) == ["evict B 0"]
 
 
 def test_who_goes_while_it_is_asked() -> None:
