@@ -66,6 +66,38 @@ def test_events(clients: Clients, state_dir: Path) -> None:
     assert clients.run(code).strip() == "timeout"
 
 
+def test_mig_devices(clients: Clients, state_dir: Path) -> None:
+    """A line in the file makes a device one in MIG mode, whose MIG devices have names, UUIDs and instances."""
+    clients.run(BEGIN)
+    (state_dir / "nvml").write_text("mig 1 1g.10gb 1g.10gb+me\n")
+    code = (
+        BEGIN + "gpu = pynvml.nvmlDeviceGetHandleByIndex(1)\n"
+        "assert pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) == 0\n"
+        "assert pynvml.nvmlDeviceGetMigMode(gpu) == [1, 1]\n"
+        "assert pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu) == 7\n"
+        "for place in range(2):\n"
+        "    mig = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)\n"
+        "    print(pynvml.nvmlDeviceGetName(mig), pynvml.nvmlDeviceGetGpuInstanceId(mig), sep='|')\n"
+        "    assert pynvml.nvmlDeviceGetComputeInstanceId(mig) == 0\n"
+        "    uuid = pynvml.nvmlDeviceGetUUID(mig)\n"
+        "    assert uuid.startswith('MIG-') and uuid[4:] != pynvml.nvmlDeviceGetUUID(gpu)[4:]\n"
+        "    again = pynvml.nvmlDeviceGetHandleByUUID(uuid)\n"
+        "    assert pynvml.nvmlDeviceGetName(again) == pynvml.nvmlDeviceGetName(mig)\n"
+        "for question in (lambda: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 2),\n"
+        "                 lambda: pynvml.nvmlDeviceGetGpuInstanceId(gpu)):\n"
+        "    try:\n"
+        "        question()\n"
+        "    except pynvml.NVMLError as error:\n"
+        "        print(type(error).__name__)\n"
+    )
+    assert clients.run(code).splitlines() == [
+        "NVIDIA Simulated GPU MIG 1g.10gb|1",
+        "NVIDIA Simulated GPU MIG 1g.10gb+me|2",
+        "NVMLError_NotFound",
+        "NVMLError_NotSupported",
+    ]
+
+
 def test_what_is_not_there_is_said_to_be_missing(clients: Clients) -> None:
     """MIG is not supported, an unknown UUID not found, and a function that is not simulated not exported."""
     code = (

@@ -54,7 +54,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevi
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
 	const struct sim_state *state = nvml_state();
-	char text[SIM_UUID_TEXT_BYTES];
+	char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES], text[SIM_UUID_TEXT_BYTES];
 	nvmlReturn_t result;
 
 	if (!state)
@@ -68,11 +68,20 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_
 	if (result != NVML_SUCCESS)
 		return result;
 	for (unsigned int i = 0; i < state->device_count; i++) {
-		sim_devices_write_uuid(sim_state_device(state, (int)i)->uuid, text);
-		if (strcmp(text, uuid) != 0)
-			continue;
-		*device = nvml_handle((int)i);
-		return NVML_SUCCESS;
+		const uint8_t *bytes = sim_state_device(state, (int)i)->uuid;
+
+		sim_devices_write_uuid(bytes, text);
+		if (strcmp(text, uuid) == 0) {
+			*device = nvml_handle((int)i);
+			return NVML_SUCCESS;
+		}
+		for (int mig = nvml_mig_devices(state, (int)i, profiles) - 1; mig >= 0; mig--) {
+			nvml_write_mig_uuid(bytes, mig, text);
+			if (strcmp(text, uuid) != 0)
+				continue;
+			*device = nvml_mig_handle((int)i, mig);
+			return NVML_SUCCESS;
+		}
 	}
 	return NVML_ERROR_NOT_FOUND;
 }
@@ -85,18 +94,30 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsi
 
 	if (result != NVML_SUCCESS)
 		return result;
-	sim_devices_write_uuid(sim_state_device(nvml_state(), index)->uuid, text);
+	if (nvml_mig_number(device) < 0)
+		sim_devices_write_uuid(sim_state_device(nvml_state(), index)->uuid, text);
+	else
+		nvml_write_mig_uuid(sim_state_device(nvml_state(), index)->uuid,
+				    nvml_mig_number(device), text);
 	return nvml_put_text(uuid, length, text);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
+	char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES], text[NVML_NAME_BYTES];
+	const char *gpu;
 	int index;
 	nvmlReturn_t result = nvml_index(device, &index);
 
-	return result == NVML_SUCCESS
-		       ? nvml_put_text(name, length, sim_state_device(nvml_state(), index)->name)
-		       : result;
+	if (result != NVML_SUCCESS)
+		return result;
+	gpu = sim_state_device(nvml_state(), index)->name;
+	if (nvml_mig_number(device) < 0)
+		return nvml_put_text(name, length, gpu);
+	if (nvml_mig_devices(nvml_state(), index, profiles) <= nvml_mig_number(device))
+		return NVML_ERROR_NOT_FOUND;
+	snprintf(text, sizeof(text), "%s MIG %s", gpu, profiles[nvml_mig_number(device)]);
+	return nvml_put_text(name, length, text);
 }
 
 static nvmlReturn_t put_number(nvmlDevice_t device, unsigned int *out)
@@ -326,15 +347,4 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device,
 	*major = 9;
 	*minor = 0;
 	return NVML_SUCCESS;
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current,
-					      unsigned int *pending)
-{
-	int index;
-	nvmlReturn_t result = nvml_index(device, &index);
-
-	(void)current;
-	(void)pending;
-	return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
 }

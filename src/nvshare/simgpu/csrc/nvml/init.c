@@ -25,7 +25,7 @@ struct sim_state *nvml_state(void)
 
 nvmlReturn_t nvml_index(nvmlDevice_t device, int *index)
 {
-	uintptr_t number = (uintptr_t)device;
+	uintptr_t number = (uintptr_t)device & NVML_GPU_MASK;
 	const struct sim_state *open = nvml_state();
 	nvmlReturn_t result;
 

@@ -12,7 +12,7 @@
 #include "../shared/state.h"
 
 typedef int nvmlReturn_t;
-typedef struct nvml_device *nvmlDevice_t; /* an index plus one */
+typedef struct nvml_device *nvmlDevice_t; /* NVML_GPU_MASK, and see mig.c */
 typedef struct nvml_event_set *nvmlEventSet_t;
 
 enum {
@@ -32,6 +32,11 @@ enum {
 
 #define NVML_EVENT_XID 0x8ull
 #define NVML_NOT_IN_MIG 0xffffffffu
+#define NVML_MIG_DEVICES 7
+#define NVML_PROFILE_BYTES 24
+#define NVML_NAME_BYTES 96
+/* Of a handle, what says the GPU: its index plus one. */
+#define NVML_GPU_MASK 0xffu
 
 struct nvml_memory {
 	unsigned long long total;
@@ -90,11 +95,20 @@ struct nvml_event {
 struct sim_state *nvml_state(void);
 /*
  * The index behind a handle; NVML_ERROR_UNINITIALIZED or NVML_ERROR_INVALID_ARGUMENT if there is
- * none, and what sick.c says is wrong with the library or the device.
+ * none, and what sick.c says is wrong with the library or the device. That of a MIG device is its
+ * GPU's.
  */
 nvmlReturn_t nvml_index(nvmlDevice_t device, int *index);
 nvmlDevice_t nvml_handle(int index);
 nvmlReturn_t nvml_put_text(char *out, unsigned int room, const char *text);
+
+/* mig.c */
+
+/* Which MIG device of its GPU it is, from 0 on; -1: it is a GPU. */
+int nvml_mig_number(nvmlDevice_t device);
+nvmlDevice_t nvml_mig_handle(int index, int number);
+/* The UUID of a GPU's MIG device. */
+void nvml_write_mig_uuid(const uint8_t gpu[16], int number, char text[SIM_UUID_TEXT_BYTES]);
 
 /* sick.c */
 
@@ -105,5 +119,8 @@ nvmlReturn_t nvml_trouble(const struct sim_state *state);
 bool nvml_is_lost(const struct sim_state *state, int index);
 /* Whether the device's memory can be asked for. */
 bool nvml_has_memory(const struct sim_state *state, int index);
+/* How many MIG devices it has, and their profiles; -1: it is not in MIG mode. */
+int nvml_mig_devices(const struct sim_state *state, int index,
+		     char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES]);
 
 #endif

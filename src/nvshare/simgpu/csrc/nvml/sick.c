@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with the management library and its devices, as somebody says it while programs
- * run, in the file `nvml` of the state folder. Every call reads that; nothing is kept.
+ * What is wrong with the management library and its devices, and which are in MIG mode, as somebody
+ * says it while programs run, in the file `nvml` of the state folder. Every call reads that;
+ * nothing is kept.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,20 +42,27 @@ static void read_line(const char *line, struct sickness *found)
 		found->no_memory |= place_bit(line + 10);
 }
 
-static struct sickness look(const struct sim_state *state)
+static void read_text(const struct sim_state *state, char text[TEXT_BYTES])
 {
-	struct sickness found = { .error = NVML_SUCCESS };
-	char path[SIM_PATH_BYTES + 16], text[TEXT_BYTES], *rest = NULL;
-	ssize_t length;
+	char path[SIM_PATH_BYTES + 16];
+	ssize_t length = 0;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/nvml", state->folder);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return found;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	if (fd >= 0) {
+		length = read(fd, text, TEXT_BYTES - 1);
+		close(fd);
+	}
 	text[length > 0 ? length : 0] = '\0';
+}
+
+static struct sickness look(const struct sim_state *state)
+{
+	struct sickness found = { .error = NVML_SUCCESS };
+	char text[TEXT_BYTES], *rest = NULL;
+
+	read_text(state, text);
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		read_line(line, &found);
 	return found;
@@ -80,4 +88,26 @@ bool nvml_is_lost(const struct sim_state *state, int index)
 bool nvml_has_memory(const struct sim_state *state, int index)
 {
 	return !(look(state).no_memory >> state->place[index] & 1);
+}
+
+int nvml_mig_devices(const struct sim_state *state, int index,
+		     char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES])
+{
+	char text[TEXT_BYTES], *rest = NULL, *words = NULL;
+	int count = -1;
+
+	read_text(state, text);
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (strncmp(line, "mig ", 4) || !(place_bit(line + 4) >> state->place[index] & 1))
+			continue;
+		strtok_r(line + 4, " ", &words);
+		for (count = 0; count < NVML_MIG_DEVICES; count++) {
+			const char *profile = strtok_r(NULL, " ", &words);
+
+			if (!profile)
+				break;
+			snprintf(profiles[count], NVML_PROFILE_BYTES, "%s", profile);
+		}
+	}
+	return count;
 }
