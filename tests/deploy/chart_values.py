@@ -222,7 +222,7 @@ EFFECTS: tuple[Effect, ...] = (
     Effect("virtualDevices", 4, (f"-{SETTINGS}.virtual_devices = 10", f"+{SETTINGS}.virtual_devices = 4")),
     _setting("allocationPolicy", "packed", "allocation_policy", "packed"),
     _setting("numaHints", True, "numa_hints", "true"),
-    _setting("migStrategy", "none", "mig_strategy", "none"),
+    _setting("migStrategy", "mixed", "mig_strategy", "mixed"),
     _setting("failRequestsGreaterThanOne", True, "fail_requests_greater_than_one", "true"),
     _setting("deviceListStrategy", "volume-mounts", "device_list_strategy.-", "volume-mounts"),
     _setting("cdi.kind", "a.example/gpu", "cdi_kind", "a.example/gpu"),

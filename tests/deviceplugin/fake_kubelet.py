@@ -167,3 +167,26 @@ class FakeKubelet(RegistrationServicer):
         for channel in self._channels:
             await channel.close()
         self._channels.clear()
+
+
+class KubeletOfSeveral(FakeKubelet):
+    """A kubelet to which plugins of several resources come: it has each resource apart."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.resources: dict[str, FakeKubelet] = {}
+
+    def has(self, **healthy: int) -> bool:
+        """Whether the node offers just this: by the resource's name in nvshare.com/, as ``mig_1g_10gb``."""
+        names = {name: name.removeprefix("nvshare.com/").replace("-", "_").replace(".", "_") for name in self.resources}
+        return {names[name]: resource.healthy for name, resource in self.resources.items()} == healthy
+
+    async def Register(self, request: api.RegisterRequest, context: Context) -> api.Empty:  # noqa: N802
+        resource = self.resources.setdefault(request.resource_name, FakeKubelet(self.folder))
+        return await resource.Register(request, context)
+
+    async def _hang_up(self) -> None:
+        for resource in self.resources.values():
+            await resource._hang_up()
+        self.resources = {}
+        await super()._hang_up()

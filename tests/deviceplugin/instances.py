@@ -12,7 +12,7 @@ from nvshare.deviceplugin.answers.allocation import Injection
 from nvshare.deviceplugin.answers.preference import AllocationPolicy
 from nvshare.deviceplugin.answers.requests import Rules
 from nvshare.deviceplugin.devices import Offer, Snapshot
-from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.kubelet.inventory import Inventory, Part
 from nvshare.deviceplugin.kubelet.lifecycle import Lifecycle, Timing
 from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
@@ -56,7 +56,7 @@ class Instance:
     async def new_servicer(self) -> Servicer:
         injection = Injection(Path("/var/lib/nvshare/x"), Path("/var/run/nvshare/client"))
         servicer = Servicer(
-            self.inventory,
+            Part(self.inventory, RESOURCE),
             Rules(RESOURCE),
             injection,
             lambda: None,

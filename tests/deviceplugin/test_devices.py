@@ -52,6 +52,15 @@ def test_order_is_that_of_the_offers() -> None:
     assert snapshot.in_order([GPU, "GPU-z", MIG, GPU, "GPU-a"]) == (MIG, GPU, "GPU-a", "GPU-z")
 
 
+def test_parts_of_a_snapshot() -> None:
+    """What is offered under one name, which alone counts there; each name once."""
+    whole, other, part = Offer(GPU, 2), Offer("GPU-b", 1), Offer(MIG, 3, resource_name="part")
+    snapshot = Snapshot((whole, part, other))
+    assert snapshot.resource_names == ("nvshare.com/gpu", "part")
+    assert snapshot.of("nvshare.com/gpu") == Snapshot((whole, other))
+    assert [snapshot.of(name).total(MIG) for name in ("nvshare.com/gpu", "part", "none")] == [0, 3, 0]
+
+
 def test_snapshots_compare_by_what_they_offer() -> None:
     """Equal offers make equal snapshots; another health makes another one."""
     assert Snapshot((Offer(GPU, 2),)) == Snapshot((Offer(GPU, 2),))

@@ -97,7 +97,10 @@ def serve(
     numa_hints: Annotated[bool | None, _option("Tell kubelet's topology manager where GPUs are.")] = None,
     mig_strategy: Annotated[
         str | None,
-        _option("single: MIG devices are offered as GPUs are. none: GPUs in MIG mode are left out (single)."),
+        _option(
+            "single: MIG devices are offered as GPUs are. mixed: each profile is a resource of its own, "
+            "nvshare.com/mig-1g.10gb. none: GPUs in MIG mode are left out (single)."
+        ),
     ] = None,
     memory: Annotated[str | None, _option("Memory backend in containers: managed, native or swap.")] = None,
     on_missing: Annotated[str | None, _option("Without a scheduler containers run, wait or fail.")] = None,

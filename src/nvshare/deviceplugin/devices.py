@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_VIRTUAL_DEVICES = 1000
+RESOURCE_NAME = "nvshare.com/gpu"
+"""What pods ask for unless the settings say otherwise."""
 
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*")
 _INDEX = re.compile(r"\d{1,4}(?::\d{1,4})?")
@@ -34,6 +36,8 @@ class Gpu:
     """The number in the name of its device node, of a MIG device its GPU's; None: NVML does not say it."""
     bus_id: str | None = None
     """Where it is on the PCI bus, as NVML writes it, of a MIG device its GPU's; None: NVML does not say it."""
+    mig_profile: str | None = None
+    """How much of its GPU a MIG device is, as in 1g.10gb+me; None: it is none, or NVML does not say it."""
 
     @property
     def is_mig(self) -> bool:
@@ -66,6 +70,8 @@ class Offer:
     """The device nodes that its containers are given; none where the runtime alone sees to that."""
     numa_node: int | None = None
     """Near which of the machine's memories it is, as kubelet is told; None: it is not told."""
+    resource_name: str = RESOURCE_NAME
+    """What pods ask for to get a share of it."""
 
     def devices(self) -> Iterator[VirtualDevice]:
         return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))
@@ -96,6 +102,15 @@ class Snapshot:
     def position(self, uuid: str) -> int:
         """The GPU's place in the stable order; one that is not offered comes last."""
         return self._position.get(uuid, len(self.offers))
+
+    def of(self, resource_name: str) -> Snapshot:
+        """What is offered under this name."""
+        return Snapshot(tuple(offer for offer in self.offers if offer.resource_name == resource_name))
+
+    @property
+    def resource_names(self) -> tuple[str, ...]:
+        """Each name under which there is an offer, once."""
+        return tuple(dict.fromkeys(offer.resource_name for offer in self.offers))
 
     def __contains__(self, device: VirtualDevice) -> bool:
         return 1 <= device.ordinal <= self.total(device.uuid)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from nvshare.deviceplugin.devices import Gpu, Offer, Snapshot
 from nvshare.deviceplugin.gpus.device_nodes import Nodes, no_nodes
-from nvshare.deviceplugin.gpus.discovery import Selection, discover
+from nvshare.deviceplugin.gpus.discovery import Selection, discover, resource_of
 from nvshare.deviceplugin.gpus.health import HealthTracker
 from nvshare.deviceplugin.gpus.numa import no_numa_node
 from nvshare.deviceplugin.gpus.nvml_thread import (
@@ -182,7 +182,9 @@ class Monitor:
         for gpu in discovery.gpus:
             if gpu.uuid not in self._gpus:
                 count = self._virtual_devices(gpu.uuid)
-                self._log.info("GPU found", gpu=gpu.uuid, index=gpu.index, virtual_devices=count)
+                self._log.info(
+                    "GPU found", gpu=gpu.uuid, index=gpu.index, virtual_devices=count, resource=self._resource_of(gpu)
+                )
             self._gpus[gpu.uuid] = gpu
             self._numa_nodes[gpu.uuid] = self._find_numa_node(gpu)
         present = {gpu.uuid for gpu in discovery.gpus}
@@ -215,6 +217,7 @@ class Monitor:
                 self._problem(uuid),
                 self._find_nodes(gpu).paths,
                 self._numa_nodes[uuid],
+                self._resource_of(gpu),
             )
             for uuid, gpu in self._gpus.items()
         )
@@ -256,6 +259,9 @@ class Monitor:
 
     def _virtual_devices(self, uuid: str) -> int:
         return self._configuration.virtual_devices_per_gpu.get(uuid, self._configuration.virtual_devices)
+
+    def _resource_of(self, gpu: Gpu) -> str:
+        return resource_of(gpu, self._configuration.resource_name, self._configuration.mig_strategy)
 
     def _log_topic(self, topic: str, bad: str | None, good: str | None = None) -> None:
         """Logs a topic's state when it changed; no line where nothing was ever wrong."""

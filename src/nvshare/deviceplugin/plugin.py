@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nvshare.deviceplugin.answers.allocation import Injection, Mount, uses_cdi
 from nvshare.deviceplugin.answers.requests import Rules
-from nvshare.deviceplugin.devices import Snapshot
 from nvshare.deviceplugin.gpus.device_nodes import find_nodes, no_nodes
 from nvshare.deviceplugin.gpus.discovery import Selection
 from nvshare.deviceplugin.gpus.numa import find_numa_node, no_numa_node
@@ -16,9 +15,10 @@ from nvshare.deviceplugin.gpus.nvml_thread import GpuLibrary, NvmlEvent, NvmlThr
 from nvshare.deviceplugin.host.cdi_file import CdiFile
 from nvshare.deviceplugin.host.install import Installation, Library
 from nvshare.deviceplugin.host.problems import HostProblems, check_folders, socket_problem
-from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.kubelet.inventory import Inventory, Part
 from nvshare.deviceplugin.kubelet.lifecycle import Lifecycle
 from nvshare.deviceplugin.kubelet.load_watch import LoadWatch
+from nvshare.deviceplugin.kubelet.resources import Resources
 from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
@@ -74,26 +74,16 @@ class Plugin:
             find_numa_node if configuration.numa_hints else no_numa_node,
         )
         self._loads = LoadWatch(run_dir.admin_socket, log)
-        self._rules = Rules(
-            configuration.resource_name, configuration.require_distinct, configuration.fail_requests_greater_than_one
-        )
         self._injection = injection_of(configuration, library_dir, run_dir)
-        self._lifecycle = Lifecycle(
-            configuration.kubelet_dir,
-            configuration.resource_name,
-            owner,
-            self._new_servicer,
-            self.metrics,
-            log,
-        )
+        self._owner = owner
+        self._resources = Resources(self._inventory, self._new_lifecycle)
         self._loop = asyncio.get_running_loop()
-        self._stopped = asyncio.Event()
         self._nvml = NvmlThread(open_nvml, self._post)
 
     @property
     def can_follow(self) -> bool:
         """Whether another instance may end for it: it knows the GPUs, and kubelet has its devices or is about to."""
-        return self._monitor.has_looked and (not self._inventory.snapshot.offers or self._lifecycle.ready)
+        return self._monitor.has_looked and not self._resources.unready()
 
     def notes(self) -> list[str]:
         """What is wrong and does not make it unready."""
@@ -101,8 +91,7 @@ class Plugin:
 
     def stop(self) -> None:
         """Ends ``run`` soon, in order; another instance that waits follows."""
-        self._stopped.set()
-        self._lifecycle.stop()
+        self._resources.stop()
 
     async def run(self) -> None:
         """Runs until ``stop``; raises DeadFolderError and NvmlMissingError when only a new container helps."""
@@ -113,7 +102,7 @@ class Plugin:
         background = [asyncio.create_task(self._check())]
         if self._configuration.weigh_by_load:
             background.append(asyncio.create_task(self._loads.run()))
-        main = asyncio.create_task(self._serve())
+        main = asyncio.create_task(self._resources.run())
         try:
             # The first ends when we are to stop, the second when only a new container helps: anything else is a bug.
             done, _ = await asyncio.wait({main, *background}, return_when=asyncio.FIRST_COMPLETED)
@@ -125,29 +114,20 @@ class Plugin:
             await asyncio.gather(main, *background, return_exceptions=True)
             await asyncio.to_thread(self._nvml.stop, _NVML_STOP_SECONDS)
 
-    async def _serve(self) -> None:
-        """Registers as soon as there is a GPU."""
-        first = asyncio.create_task(self._inventory.newer_than(Snapshot()))
-        stop = asyncio.create_task(self._stopped.wait())
-        try:
-            await asyncio.wait({first, stop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            first.cancel()
-            stop.cancel()
-        await self._lifecycle.run()
+    def _new_lifecycle(self, resource_name: str) -> Lifecycle:
+        settings = self._configuration
+        log = self._log.bind(resource=resource_name)
+        rules = Rules(resource_name, settings.require_distinct, settings.fail_requests_greater_than_one)
+        part = Part(self._inventory, resource_name)
 
-    async def _new_servicer(self) -> Servicer:
-        # Before kubelet can hand out names that no runtime knows.
-        await self._describe()
-        return Servicer(
-            self._inventory,
-            self._rules,
-            self._injection,
-            self._loads.fresh,
-            self._configuration.allocation_policy,
-            self.metrics,
-            self._log,
-        )
+        async def new_servicer() -> Servicer:
+            # Before kubelet can hand out names that no runtime knows.
+            await self._describe()
+            return Servicer(
+                part, rules, self._injection, self._loads.fresh, settings.allocation_policy, self.metrics, log
+            )
+
+        return Lifecycle(settings.kubelet_dir, resource_name, self._owner, new_servicer, self.metrics, log)
 
     async def _check(self) -> None:
         settings = self._configuration
@@ -158,20 +138,20 @@ class Plugin:
             await asyncio.to_thread(check_folders, folders)
             await asyncio.to_thread(self._install)
             # Another instance's file is its own: that of one we wait for, and of one that follows us.
-            if self._lifecycle.serves:
+            if self._resources.serve:
                 await self._describe()
             self._monitor.check_host()
             if (reason := self._monitor.gave_up()) is not None:
                 self._log.error(reason)
                 raise NvmlMissingError
-            self.metrics.problem("kubelet", bool(self._inventory.snapshot.offers) and not self._lifecycle.ready)
+            self.metrics.problem("kubelet", bool(self._resources.unready()))
             await asyncio.sleep(_CHECK_SECONDS)
 
     def _install(self) -> None:
         """In a thread: a slow disk must keep nobody waiting."""
         if self._installation.look():
             self._log.info("the library was installed on the host")
-        if self._cdi is not None and not self._lifecycle.serves:
+        if self._cdi is not None and not self._resources.serve:
             self._cdi.look_at_folder()
 
     async def _describe(self) -> None:
@@ -195,10 +175,7 @@ class Plugin:
 
     def unready(self) -> list[str]:
         """Why it is not ready; nothing when it is."""
-        reasons = self._monitor.problems()
-        if self._inventory.snapshot.offers and not self._lifecycle.ready:
-            reasons.append(f"not registered with kubelet: {self._lifecycle.state}")
-        return reasons
+        return self._monitor.problems() + self._resources.unready()
 
 
 def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDir) -> Injection:

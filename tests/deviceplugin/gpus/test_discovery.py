@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nvshare.deviceplugin.devices import Gpu
-from nvshare.deviceplugin.gpus.discovery import MigStrategy, Selection, discover
+from nvshare.deviceplugin.gpus.discovery import MigStrategy, Selection, discover, resource_of
 
 A, B = Gpu("GPU-a", "0"), Gpu("GPU-b", "1")
 M0 = Gpu("MIG-0", "2:0", parent_uuid="GPU-c", gpu_instance=1, compute_instance=0)
@@ -66,6 +68,33 @@ def test_without_mig() -> None:
     assert discovery.warnings == ("GPU-c is in MIG mode, and left out (mig_strategy: none)",)
     assert found(Selection(visible="MIG-0,GPU-a", mig=MigStrategy.NONE)) == ["GPU-a"]
     assert found(Selection(visible="MIG-0,GPU-a", mig=MigStrategy.NONE), None) == ["GPU-a"]
+
+
+def test_mig_devices_by_their_profiles() -> None:
+    """mig_strategy mixed: all are offered but a MIG device whose profile nobody knows, which is said."""
+    small = replace(M0, mig_profile="1g.10gb")
+    discovery = discover(Selection(mig=MigStrategy.MIXED), (A, small, M1))
+    assert discovery.gpus == (A, small)
+    assert discovery.warnings == ("MIG-1: NVML does not say its profile: left out (mig_strategy: mixed)",)
+    assert found(Selection(visible="MIG-0,GPU-a", mig=MigStrategy.MIXED), None) == ["GPU-a"]
+    assert found(Selection(exclude=("2:0",), mig=MigStrategy.MIXED), (A, small)) == ["GPU-a"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "name"),
+    [
+        ("1g.10gb", "a.example/mig-1g.10gb"),
+        ("1g.10gb+me", "a.example/mig-1g.10gb.me"),
+        ("1g.23gb+me.all", "a.example/mig-1g.23gb.me.all"),
+        ("1g.23gb-me", "a.example/mig-1g.23gb-me"),
+        ("2c.4g.40gb", "a.example/mig-2c.4g.40gb"),
+        (None, "a.example/gpu"),
+    ],
+)
+def test_resources_of_profiles(profile: str | None, name: str) -> None:
+    """As NVIDIA's device plugin names them, in the domain of the resource of whole GPUs; else under that itself."""
+    assert resource_of(replace(M0, mig_profile=profile), "a.example/gpu", MigStrategy.MIXED) == name
+    assert resource_of(replace(M0, mig_profile=profile), "a.example/gpu", MigStrategy.SINGLE) == "a.example/gpu"
 
 
 def test_without_nvml() -> None:

@@ -21,8 +21,8 @@ WHOLE = 0xFFFFFFFF
 NODE = (
     Gpu("GPU-a", "0"),
     Gpu("GPU-b", "1"),
-    Gpu("MIG-0", "2:0", "GPU-c", 1, 0),
-    Gpu("MIG-2", "2:2", "GPU-c", 5, 1),
+    Gpu("MIG-0", "2:0", "GPU-c", 1, 0, mig_profile="1g.10gb"),
+    Gpu("MIG-2", "2:2", "GPU-c", 5, 1, mig_profile="1g.10gb"),
 )
 """What ``driver`` has."""
 
@@ -36,6 +36,8 @@ class FakeMig:
     compute_instance: int
     error: int | None = None
     """What NVML answers in its place."""
+    name: str | None = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    """None: NVML does not say it."""
 
 
 @dataclass
@@ -142,6 +144,11 @@ class FakePynvml:
     def nvmlDeviceGetComputeInstanceId(self, mig: FakeMig) -> int:  # noqa: N802
         return mig.compute_instance
 
+    def nvmlDeviceGetName(self, mig: FakeMig) -> str:  # noqa: N802
+        if mig.name is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+        return mig.name
+
     def nvmlDeviceGetMemoryInfo(self, device: FakeGpu | FakeMig) -> None:  # noqa: N802
         if isinstance(device, FakeGpu) and device.memory_error is not None:
             raise pynvml.NVMLError(device.memory_error)
@@ -206,6 +213,26 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakePynvml:
 def test_gpus_and_mig_devices(driver: FakePynvml) -> None:
     """A GPU in MIG mode is its MIG devices; others are themselves, whether they know MIG or not."""
     assert Nvml().scan() == (NODE, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "1g.5gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 2c.4g.40gb+me", "2c.4g.40gb+me"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 4g.96gb+gfx", "4g.96gb+gfx"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb+me.all", "1g.24gb+me.all"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb-me", "1g.24gb-me"),
+        ("NVIDIA A100-SXM4-40GB", None),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb, in part", None),
+        (None, None),
+    ],
+)
+def test_profiles_of_mig_devices(driver: FakePynvml, name: str | None, profile: str | None) -> None:
+    """The driver's name says it. Where it does not, the MIG device is found all the same."""
+    assert driver.devices[2].migs is not None
+    driver.devices[2].migs[0] = FakeMig("MIG-0", 1, 0, name=name)
+    assert [gpu.mig_profile for gpu in Nvml().scan()[0]] == [None, None, profile, "1g.10gb"]
 
 
 def test_numbers_of_device_nodes(driver: FakePynvml) -> None:

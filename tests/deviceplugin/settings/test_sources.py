@@ -118,7 +118,7 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
         ("allocation_policy: binpack", "allocation_policy: 'binpack' is wrong; allowed: spread or packed"),
         ("numa_hints: 1", "numa_hints: 1 is wrong; allowed: true or false"),
-        ("mig_strategy: both", "mig_strategy: 'both' is wrong; allowed: none or single"),
+        ("mig_strategy: both", "mig_strategy: 'both' is wrong; allowed: none or single or mixed"),
         (
             "cdi_own_kind: gpu",
             "cdi_own_kind: 'gpu' is wrong (not of that form); allowed: VENDOR/CLASS, as in",

@@ -17,6 +17,8 @@ class MigStrategy(StrEnum):
     """They are left to others, with their MIG devices."""
     SINGLE = "single"
     """Each of their MIG devices is offered as a GPU is, under the same resource name."""
+    MIXED = "mixed"
+    """Each of their MIG devices is offered as a GPU is, under a resource name that says its profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,25 @@ def discover(selection: Selection, nvml: Sequence[Gpu] | None) -> Discovery:
         left_out = dict.fromkeys(gpu.parent_uuid or gpu.uuid for gpu in gpus if gpu.is_mig)
         warnings += [f"{uuid} is in MIG mode, and left out (mig_strategy: none)" for uuid in left_out]
         gpus = [gpu for gpu in gpus if not gpu.is_mig]
+    if selection.mig is MigStrategy.MIXED:
+        unnamed = [gpu for gpu in gpus if gpu.is_mig and gpu.mig_profile is None]
+        warnings += [f"{gpu.uuid}: NVML does not say its profile: left out (mig_strategy: mixed)" for gpu in unnamed]
+        gpus = [gpu for gpu in gpus if gpu not in unnamed]
     if selection.include:
         wanted = _resolve(selection.include, known, "include", warnings)
         gpus = [gpu for gpu in gpus if gpu in wanted]
     excluded = _resolve(selection.exclude, known, "exclude", warnings)
     _resolve(selection.configured, known, "virtual_devices_per_gpu", warnings)
     return Discovery(tuple(gpu for gpu in gpus if gpu not in excluded), tuple(warnings))
+
+
+def resource_of(gpu: Gpu, resource_name: str, mig: MigStrategy) -> str:
+    """What pods ask for to get a share of it, where ``resource_name`` is for whole GPUs."""
+    if mig is not MigStrategy.MIXED or gpu.mig_profile is None:
+        return resource_name
+    domain = resource_name.partition("/")[0]
+    # A name of a resource may have no plus sign. NVIDIA's device plugin writes it so, too.
+    return f"{domain}/mig-{gpu.mig_profile.replace('+', '.')}"
 
 
 def _candidates(selection: Selection, nvml: Sequence[Gpu] | None, warnings: list[str]) -> list[Gpu]:

@@ -5,6 +5,7 @@ Not safe for use from several threads at once: one thread owns an instance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from nvshare.nvml_state import NvmlState, lost
 
 # How NVML says "the whole GPU" where it could name a MIG instance.
 _NO_INSTANCE = 0xFFFFFFFF
+# "NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", or with 1c. before it where a GPU instance is divided once more.
+_MIG_NAME = re.compile(r".* MIG ((?:\d+c\.)?\d+g\.\d+gb(?:[+-][a-z]+(?:\.[a-z]+)*)?)")
 _RECOVERY_ACTIONS = {1: "GPU reset", 2: "node reboot", 3: "drain of peer-to-peer traffic", 4: "drain and GPU reset"}
 
 
@@ -154,7 +157,17 @@ def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None, bu
         compute_instance=int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
         minor=minor,
         bus_id=bus_id,
+        mig_profile=_mig_profile(handle),
     )
+
+
+def _mig_profile(handle: Any) -> str | None:
+    """By its name, in which the driver writes the profile: its numbers would have to be rounded as the driver does."""
+    try:
+        match = _MIG_NAME.fullmatch(pynvml.nvmlDeviceGetName(handle))
+    except pynvml.NVMLError:
+        return None
+    return None if match is None else match[1]
 
 
 def _ask(handle: Any) -> None:

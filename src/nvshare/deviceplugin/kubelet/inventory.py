@@ -32,3 +32,21 @@ class Inventory:
         while self._snapshot == seen:
             await self._changed.wait()
         return self._snapshot
+
+
+class Part:
+    """What of an inventory is offered under one resource name."""
+
+    def __init__(self, whole: Inventory, resource_name: str) -> None:
+        self._whole = whole
+        self._resource_name = resource_name
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._whole.snapshot.of(self._resource_name)
+
+    async def newer_than(self, seen: Snapshot) -> Snapshot:
+        """The first snapshot that differs from the one seen."""
+        while (now := self.snapshot) == seen:
+            await self._whole.newer_than(self._whole.snapshot)
+        return now

@@ -14,7 +14,7 @@ from nvshare.deviceplugin.answers.allocation import Allocation, Injection, alloc
 from nvshare.deviceplugin.answers.preference import AllocationPolicy, Load, prefer
 from nvshare.deviceplugin.answers.requests import Fault, RequestError, Rules
 from nvshare.deviceplugin.devices import Snapshot
-from nvshare.deviceplugin.kubelet.inventory import Inventory
+from nvshare.deviceplugin.kubelet.inventory import Part
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import DevicePluginServicer
@@ -61,7 +61,7 @@ class Servicer(DevicePluginServicer):
 
     def __init__(
         self,
-        inventory: Inventory,
+        inventory: Part,
         rules: Rules,
         injection: Injection,
         loads: Callable[[], Mapping[str, Load] | None],

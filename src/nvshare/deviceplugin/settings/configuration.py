@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 from nvshare import cdi
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
 from nvshare.deviceplugin.answers.preference import AllocationPolicy
-from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, is_index, is_uuid
+from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, RESOURCE_NAME, is_index, is_uuid
 from nvshare.deviceplugin.gpus.discovery import MigStrategy
 from nvshare.deviceplugin.gpus.health import APPLICATION_XIDS
 from nvshare.http import is_address
@@ -157,7 +157,7 @@ class Configuration(BaseModel):
     model_config = _MODEL
 
     resource_name: Annotated[StrictStr, _matches(_RESOURCE)] = Field(
-        default="nvshare.com/gpu", description="DOMAIN/NAME, as in nvshare.com/gpu"
+        default=RESOURCE_NAME, description=f"DOMAIN/NAME, as in {RESOURCE_NAME}"
     )
     kubelet_dir: Annotated[AbsolutePath, AfterValidator(_short)] = Field(
         default=KUBELET_DIR, description=f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters"
