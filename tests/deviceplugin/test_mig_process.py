@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from nvshare import simgpu
-from tests.deviceplugin.fake_kubelet import KubeletOfSeveral
+from tests.deviceplugin.fake_kubelet import FakeKubelet, KubeletOfSeveral
 from tests.deviceplugin.process import Node, PluginProcess
 from tests.polling import until
 
@@ -132,20 +132,45 @@ async def test_one_that_kubelet_refuses(kubelet: KubeletOfSeveral, start_on: Sta
     assert "nvshare_plugin_list_and_watch_streams 2.0" in metrics
 
 
-async def test_the_strategy_changes(kubelet: KubeletOfSeveral, start_on: Start, node: Node) -> None:
-    """By the node's label, and back: whole GPUs are never lost, and no name keeps devices that it has no more."""
+@pytest.fixture
+def by_label(node: Node) -> tuple[str, str]:
+    """Options with which the node's label says the strategy, and single where there is none."""
     folder = node.root / "configurations"
     folder.mkdir()
     for strategy in ("single", "mixed"):
         (folder / f"{strategy}.yaml").write_text(f"mig_strategy: {strategy}")
     node.run_dir.node_config.parent.mkdir(parents=True)
-    start_on(f"--config-dir={folder}", "--config-default=single")
+    return f"--config-dir={folder}", "--config-default=single"
+
+
+async def test_the_strategy_changes(
+    kubelet: KubeletOfSeveral, start_on: Start, node: Node, by_label: tuple[str, str]
+) -> None:
+    """There and back: whole GPUs are never lost, and no name keeps devices that it has no more."""
+    start_on(*by_label)
     await until(lambda: kubelet.has(gpu=12), "all are one resource", timeout=30)
     node.run_dir.node_config.write_text("mixed")
     await until(lambda: kubelet.has(**EACH), "profiles have names", timeout=30)
     node.run_dir.node_config.unlink()
     await until(lambda: kubelet.has(gpu=12, mig_1g_10gb=0, mig_2g_20gb_me=0), "all are one resource again", timeout=30)
     assert kubelet.resources[NAMES[0]].lost == 0
+
+
+async def test_a_change_waits_for_each(
+    kubelet: KubeletOfSeveral, start_on: Start, node: Node, by_label: tuple[str, str]
+) -> None:
+    """What was offered stays so until kubelet has taken every new name."""
+    plugin = start_on(*by_label)
+    await until(lambda: kubelet.has(gpu=12), "all are one resource", timeout=30)
+    refusing = kubelet.resources[NAMES[1]] = FakeKubelet(node.kubelet_dir)
+    refusing.refusal = "not today"
+    node.run_dir.node_config.write_text("mixed")
+    await until(lambda: kubelet.has(gpu=12, mig_1g_10gb=0, mig_2g_20gb_me=3), "it has the other one", timeout=30)
+    refused = "kubelet refused the registration"
+    await until(lambda: sum(line["event"] == refused for line in plugin.lines()) > 2, "it tried again", timeout=30)
+    assert kubelet.has(gpu=12, mig_1g_10gb=0, mig_2g_20gb_me=3)
+    refusing.refusal = None
+    await until(lambda: kubelet.has(**EACH), "profiles have names", timeout=30)
 
 
 async def test_cdi_devices(kubelet: KubeletOfSeveral, start_on: Start, node: Node) -> None:
