@@ -53,6 +53,21 @@ def fake_scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
 
 
 @pytest.fixture
+def start(children: Children) -> Iterator[Callable[..., ControlledProgram]]:
+    """Starts programs with the counting driver and native memory."""
+    started: list[ControlledProgram] = []
+
+    def begin(**variables: str) -> ControlledProgram:
+        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
+        started.append(program)
+        return program
+
+    yield begin
+    for program in started:
+        program.end()
+
+
+@pytest.fixture
 def start_swapping(environment: dict[str, str], libraries: Libraries) -> Iterator[Callable[..., ControlledProgram]]:
     """Starts ``programs/swap_loop.py`` on a simulated device, with memory that swaps."""
     started: list[ControlledProgram] = []

@@ -11,7 +11,6 @@ import pytest
 from nvshare import paths
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, hung_up, silent
 from tests.shim.lock_server import Peer
@@ -24,21 +23,6 @@ def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
     """Listens where the program looks."""
     with FakeScheduler(run_dir.client_socket) as fake:
         yield fake
-
-
-@pytest.fixture
-def start(children: Children) -> Iterator[Start]:
-    """Starts programs with the counting driver and native memory."""
-    started: list[ControlledProgram] = []
-
-    def begin(**variables: str) -> ControlledProgram:
-        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
-        started.append(program)
-        return program
-
-    yield begin
-    for program in started:
-        program.end()
 
 
 def reach_idle(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from nvshare import paths, terms_texts
 from nvshare.protocol import wire
-from tests.shim.children import ROOT, Children
+from tests.shim.children import ROOT
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
 
@@ -17,21 +17,6 @@ Start = Callable[..., ControlledProgram]
 
 SIZE = "a size such as 512M or 2GiB"
 CONTAINER = "1 to 47 letters, digits, dots, - and _"
-
-
-@pytest.fixture
-def start(children: Children) -> Iterator[Start]:
-    """Starts programs with the counting driver."""
-    started: list[ControlledProgram] = []
-
-    def begin(**variables: str) -> ControlledProgram:
-        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
-        started.append(program)
-        return program
-
-    yield begin
-    for program in started:
-        program.end()
 
 
 def told(program: ControlledProgram, fake: FakeScheduler) -> wire.Terms:

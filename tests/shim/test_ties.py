@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
-from tests.shim.children import Children
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, silent
 from tests.shim.nccl_programs import joins, use
@@ -26,21 +25,6 @@ GIVE = f"symbol cuIpcGetMemHandle *{','.join(WORDS)} {ADDRESS}"
 FREE = f"symbol cuMemFree_v2 {ADDRESS}"
 OPEN = f"open_handle cuIpcOpenMemHandle_v2 {ADDRESS}"
 CLOSE = f"symbol cuIpcCloseMemHandle {ADDRESS}"
-
-
-@pytest.fixture
-def start(children: Children) -> Iterator[Start]:
-    """Starts programs with the counting driver and native memory."""
-    started: list[ControlledProgram] = []
-
-    def begin(**variables: str) -> ControlledProgram:
-        program = ControlledProgram(children.environment | {paths.MEMORY: "native"} | variables)
-        started.append(program)
-        return program
-
-    yield begin
-    for program in started:
-        program.end()
 
 
 @pytest.fixture
