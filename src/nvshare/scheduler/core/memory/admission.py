@@ -291,12 +291,12 @@ def _is_unheard(client: Swap) -> bool:
 
 def _wanted(swap: Swap) -> int:
     """The most that host memory can be of use to a client, a growth included that waits and is possible."""
-    growth = None if swap.in_doubt else swap.growth
+    growth = None if swap.doubted else swap.growth
     return _useful(swap) if growth is None else max(_useful(swap), growth.footprint_bytes)
 
 
 def _wanted_fixed(swap: Swap) -> int:
-    return 0 if swap.growth is None or swap.in_doubt else _more_fixed(swap, swap.growth)
+    return 0 if swap.growth is None or swap.doubted else _more_fixed(swap, swap.growth)
 
 
 def _useful(swap: Swap) -> int:

@@ -21,10 +21,6 @@ CONTEXT_SECONDS: Final = 3.0
 """How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
 at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
 
-ANSWER_SECONDS: Final = 0.1
-"""How long an answer is awaited that decides whether another client is refused. The thread that gives it never waits,
-so it takes some milliseconds on a busy machine; who takes longer is stopped."""
-
 
 @dataclass(slots=True, eq=False)
 class Swap:
@@ -64,8 +60,6 @@ class Swap:
     """Not answered yet."""
     doubted: tuple[int, float] | None = None
     """It is not possible by this measurement of the device; and until when another one is awaited."""
-    asked_until: float | None = None
-    """It passes its container's limit by what others said, and they were asked again; until when that is awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
@@ -121,13 +115,13 @@ class Swap:
         return Allot(self.number, self.order, allotted_bytes, self.admitted_bytes, capacity_bytes, request)
 
     def evict(self, allotted_bytes: int, now: float) -> Evict:
-        """Tells it that no more than so much may be resident, not more than before; it answers with what it has."""
+        """Tells it that no more than so much may be resident, which is less than before."""
         self._tell(allotted_bytes, now)
         return Evict(self.number, self.order, allotted_bytes)
 
     def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
         """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
-        self.decide(None)
+        self.growth = self.doubted = None
         context_bytes = 0 if self.has_context else self.account.pinned_bytes
         if not self.has_context:
             self.has_context, self.context_at = True, now
@@ -136,20 +130,6 @@ class Swap:
         self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1
         return context_bytes
-
-    def decide(self, growth: GrowthRequested | None) -> None:
-        """It asked for so much, which is not looked at yet; None: it has its answer."""
-        self.growth = growth
-        self.doubted = self.asked_until = None
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a growth does not seem to be possible, but soon may."""
-        return self.doubted is not None or self.asked_until is not None
-
-    def may_answer(self, now: float) -> bool:
-        """Whether it has been told something, so lately that its answer may be on the way."""
-        return self.going_by < self.order and now < self.progress_at + ANSWER_SECONDS
 
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""
