@@ -4,16 +4,13 @@
  * before it tells, and read before the next look is asked for. A forked child has no worker, and
  * its clients' records are filled anew.
  */
-#define _GNU_SOURCE
 #include "client/worker.h"
 
-#include <linux/futex.h>
 #include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "gate/drain.h"
 #include "gate/marks.h"
+#include "process/futex.h"
 #include "process/thread.h"
 
 /*
@@ -56,7 +53,7 @@ static void *run(void *argument)
 
 	for (;;) {
 		if (!atomic_load(&worker->jobs))
-			syscall(SYS_futex, &worker->jobs, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+			nvs_futex_sleep(&worker->jobs, 0, UINT64_MAX);
 		do_jobs(worker);
 	}
 	return NULL;
@@ -73,7 +70,7 @@ void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
 {
 	atomic_fetch_or(&worker->jobs, job);
 	if (start_thread(worker))
-		syscall(SYS_futex, &worker->jobs, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		nvs_futex_wake(&worker->jobs, 1);
 	else
 		do_jobs(worker);
 }

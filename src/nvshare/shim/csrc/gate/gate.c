@@ -6,14 +6,10 @@
  * drains, otherwise by the client thread (and in a forked child). Waiting threads sleep on
  * gate.wakeups.
  */
-#define _GNU_SOURCE
 #include "gate/gate.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "gate/capture.h"
 #include "gate/contexts.h"
@@ -22,6 +18,7 @@
 #include "gate/pass.h"
 #include "gate/python.h"
 #include "gate/streams.h"
+#include "process/futex.h"
 
 static bool passes(struct nvs_pass *pass, int state)
 {
@@ -99,9 +96,7 @@ static bool wait_at(struct nvs_device *device, int seen)
 	 */
 	wakeups = atomic_load(&gate->wakeups);
 	if (atomic_load(&gate->state) == seen && !may_step(device))
-		interrupted = syscall(SYS_futex, &gate->wakeups, FUTEX_WAIT_PRIVATE, wakeups, NULL,
-				      NULL, 0) < 0 &&
-			      errno == EINTR;
+		interrupted = nvs_futex_sleep(&gate->wakeups, wakeups, UINT64_MAX) == EINTR;
 	atomic_fetch_sub(&gate->waiting, 1);
 	return !interrupted || !nvs_python_interrupts();
 }
@@ -264,11 +259,8 @@ void nvs_gate_leave_slowly(struct nvs_pass *pass)
 
 static void wake(struct nvs_gate *gate)
 {
-	int saved = errno;
-
 	atomic_fetch_add(&gate->wakeups, 1);
-	syscall(SYS_futex, &gate->wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-	errno = saved;
+	nvs_futex_wake(&gate->wakeups, INT_MAX);
 }
 
 void nvs_gate_set(struct nvs_device *device, int state)

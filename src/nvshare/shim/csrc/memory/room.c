@@ -14,6 +14,7 @@
 #include "gate/python.h"
 #include "memory/limit.h"
 #include "memory/room_lock.h"
+#include "process/futex.h"
 #include "process/log.h"
 #include "process/report.h"
 #include "process/thread.h"
@@ -82,7 +83,7 @@ static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
 	bool over = false, told = false;
 
 	while (!over && !atomic_load(&waiter->served)) {
-		int error = nvs_room_sleep(&waiter->served, 0, PATIENCE_NS);
+		int error = nvs_futex_sleep(&waiter->served, 0, PATIENCE_NS);
 
 		if (error == EINTR)
 			over = interrupted(device, waiter);

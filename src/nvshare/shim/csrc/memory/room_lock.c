@@ -5,20 +5,15 @@
  * no more than that: neither the driver nor the listener is called with it held. A thread that
  * waits sleeps on a word of its own, the mover on the room's count of changes.
  */
-#define _GNU_SOURCE
 #include "memory/room_lock.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "memory/limit.h"
+#include "process/futex.h"
 #include "process/report.h"
 #include "process/thread.h"
 
@@ -28,22 +23,8 @@ static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
 
 static void wake(_Atomic uint32_t *word, int sleepers)
 {
-	int saved = errno;
-
 	atomic_fetch_add(word, 1);
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
-	errno = saved;
-}
-
-int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
-{
-	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000),
-				    .tv_nsec = (long)(timeout_ns % 1000000000) };
-
-	return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen,
-		       timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0) < 0
-		       ? errno
-		       : 0;
+	nvs_futex_wake(word, sleepers);
 }
 
 struct nvs_room_record *nvs_room_lock(const struct nvs_device *device)

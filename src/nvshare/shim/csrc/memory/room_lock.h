@@ -60,8 +60,6 @@ void nvs_room_answer(struct nvs_room_waiter **place, int answer);
  * asked sees to that itself, and knows better what others have.
  */
 bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes);
-/* Sleeps while the word is what was seen; the errno, 0: woken. */
-int nvs_room_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 
 /* In a forked child. */
 void nvs_rooms_forked(void);

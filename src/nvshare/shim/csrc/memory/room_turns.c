@@ -9,6 +9,7 @@
 #include "memory/limit.h"
 #include "memory/room.h"
 #include "memory/room_lock.h"
+#include "process/futex.h"
 #include "process/log.h"
 
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
@@ -145,7 +146,7 @@ void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout
 	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_unlock_same(room);
-	nvs_room_sleep(&room->changes, changes, timeout_ns);
+	nvs_futex_sleep(&room->changes, changes, timeout_ns);
 }
 
 void nvs_room_changed(struct nvs_device *device)

@@ -5,23 +5,21 @@
  * the scheduler answers for each client by itself, so nobody waits here for another thread or
  * process but those that serve the lock.
  */
-#define _GNU_SOURCE
 #include "ties/ties.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "gate/device.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/digest.h"
+#include "process/futex.h"
 #include "process/report.h"
 #include "process/thread.h"
 #include "ties/tie_list.h"
@@ -110,16 +108,13 @@ void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTE
 
 	for (;;) {
 		uint32_t seen = atomic_load(&changes);
-		struct timespec left;
 
 		if (!is_open(device, key, tie))
 			break;
 		now = nvs_now_ns();
 		if (now >= deadline)
 			break;
-		left.tv_sec = (time_t)((deadline - now) / 1000000000);
-		left.tv_nsec = (long)((deadline - now) % 1000000000);
-		syscall(SYS_futex, &changes, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
+		nvs_futex_sleep(&changes, seen, deadline - now);
 	}
 	errno = saved;
 }
@@ -196,7 +191,7 @@ void nvs_ties_forked(void)
 static void wake(void)
 {
 	atomic_fetch_add(&changes, 1);
-	syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	nvs_futex_wake(&changes, INT_MAX);
 }
 
 void nvs_ties_link(struct nvs_device *device, enum nvs_ties_link link)

@@ -4,21 +4,18 @@
  * descriptors are noted and closed with nvs_files_lock held. A request's `state` is written with
  * the lock held, and is the futex word of its thread.
  */
-#define _GNU_SOURCE
 #include "memory/swap/parts.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "gate/device.h"
 #include "memory/swap/shared.h"
 #include "process/clock.h"
 #include "process/files.h"
+#include "process/futex.h"
 #include "process/log.h"
 #include "process/thread.h"
 
@@ -72,7 +69,7 @@ void nvs_part_close(struct nvs_part *part)
 static void finish(struct request *request, enum request_state state)
 {
 	atomic_store(&request->state, state);
-	syscall(SYS_futex, &request->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	nvs_futex_wake(&request->state, 1);
 }
 
 static bool is_over(const struct request *request)
@@ -84,13 +81,10 @@ static bool is_over(const struct request *request)
 static void await(struct request *request)
 {
 	uint64_t end = nvs_now_ns() + PATIENCE_NS, now;
-	struct timespec left;
 	uint32_t state;
 
 	while ((state = atomic_load(&request->state)) <= ASKED && (now = nvs_now_ns()) < end) {
-		left = (struct timespec){ .tv_sec = (time_t)((end - now) / 1000000000),
-					  .tv_nsec = (long)((end - now) % 1000000000) };
-		syscall(SYS_futex, &request->state, FUTEX_WAIT_PRIVATE, state, &left, NULL, 0);
+		nvs_futex_sleep(&request->state, state, end - now);
 	}
 }
 
