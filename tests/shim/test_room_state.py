@@ -327,9 +327,18 @@ def test_fixed_memory_of_each_step_is_not_asked_for_again() -> None:
 def test_fixed_memory_that_is_kept_is_told_with_the_rest() -> None:
     """What there is to say of other memory meanwhile does not give it back."""
     room = fixed_of_ten()
-    assert room.evict(2, 0)
+    assert room.allot(2, 0, 0)
     assert [frame.memory.fixed_bytes for frame in room.says()] == [10]
     assert room.take(FIXED, 9) == IN
+
+
+def test_fixed_memory_is_not_kept_from_others() -> None:
+    """Who is asked to make room, or only what it has, says at once what there is, and has to ask for more again."""
+    room = fixed_of_ten()
+    assert room.evict(2, room.state.allotted_bytes)
+    assert [frame.memory.fixed_bytes for frame in room.says()] == [1]
+    assert room.try_(FIXED, 9) == WAIT
+    assert lib.nvs_room_state_deadline(room.state) == NEVER
 
 
 def test_fixed_memory_that_was_given_back_is_told_in_the_end() -> None:

@@ -95,7 +95,7 @@ class Device:
     def grow(self, client: Client, swap: Swap, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
-        swap.growth, swap.doubted = event, None
+        swap.decide(event)
         # The first context comes before anything else.
         swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self.residency.growing[client.number] = client

@@ -14,6 +14,7 @@ from nvshare.scheduler.core.events import (
     FootprintChanged,
     GrowthRequested,
     MemoryFreed,
+    ResidencyReported,
     TermsSet,
 )
 from nvshare.scheduler.core.terms import Terms
@@ -56,7 +57,9 @@ def test_what_fits_is_admitted_without_slack() -> None:
 def test_the_sum_counts() -> None:
     """B's GiB is a part of the 4 that both may have: 3.5 more for A are refused, with all three numbers."""
     table = two(0, 1)
-    [refusal] = table.core.handle(GrowthRequested(ord("A"), 1, int(3.5 * GIB), 0), 0.0)
+    assert table.feed(GrowthRequested(ord("A"), 1, int(3.5 * GIB), 0)) == ["evict B 1"]
+    report = ResidencyReported(ord("B"), table.orders["B"], GIB, GIB, admitted_bytes=GIB)
+    [refusal] = table.core.handle(report, 0.0)
     assert isinstance(refusal, RefuseGrowth)
     assert refusal.reason == (
         "the container's limit is 4096 MiB: others have 1024 MiB, and with 3584 MiB requested here it would be passed"
@@ -69,7 +72,8 @@ def test_unmovable_memory_counts() -> None:
     table = two(1, 1)
     assert is_granted(table.grows("A", 1, fixed=2), "A", 1)
     table.has("A", 1, 1, fixed=2)
-    assert "refuse B 1" in table.grows("B", 1.5)
+    assert table.grows("B", 1.5) == ["evict A 1"]
+    assert "refuse B 1" in table.has("A", 1, 1, fixed=2)
     table.has("A", 1, 1, fixed=0)
     assert is_granted(table.grows("B", 1.5), "B", 2)
 
@@ -85,10 +89,11 @@ def test_others_are_not_limited() -> None:
 
 
 def test_a_grant_that_is_not_used_yet_counts() -> None:
-    """A was granted 3 GiB and has not said that it has them: B waits, and is refused once A has."""
+    """A was granted 3 GiB and has not said that it has them: B waits, and is refused once A has, and says so again."""
     table = two(1, 1)
     table.grows("A", 3)
     assert table.grows("B", 1.5) == []
+    assert "evict A 3" in table.has("A", 3, 1)
     assert "refuse B 1" in table.has("A", 3, 1)
 
 
@@ -140,7 +145,8 @@ def test_a_lower_limit_takes_nothing_away() -> None:
     table = two(3, 0)
     assert table.feed(TermsSet("c", limited(2))) == ["limit A 2 beside 0", "limit B 2 beside 3"]
     assert "refuse A 1" in table.grows("A", 3.25)
-    assert "refuse B 1" in table.grows("B", 0.25)
+    assert table.grows("B", 0.25) == ["evict A 3"]
+    assert "refuse B 1" in table.has("A", 3, 3)
     table.has("A", 0, 0)
     assert is_granted(table.grows("A", 2), "A", 2)
 
@@ -169,7 +175,8 @@ def test_each_hears_what_the_others_have() -> None:
     assert enters(table, "N") == ["limit A 4 beside 2", "limit B 4 beside 2", "limit N 4 beside 2"]
     assert table.feed(FootprintChanged(ord("N"), GIB)) == []
     assert table.feed(FootprintChanged(ord("N"), 0)) == ["limit A 4 beside 1", "limit B 4 beside 1"]
-    assert "refuse A 1" in table.grows("A", 3.5)
+    table.grows("A", 3.5)
+    assert "refuse A 1" in table.has("B", 1, 1)
 
 
 @pytest.mark.parametrize("freed", [False, True])
@@ -182,4 +189,115 @@ def test_who_is_gone_may_come_back(freed: bool) -> None:
         assert is_granted(table.feed(MemoryFreed(ord("B"))), "A", 1)
     else:
         table.comes("B", 1)
-        assert "refuse A 1" in enters(table, "B")
+        assert "evict B 1" in enters(table, "B")
+        assert "refuse A 1" in table.has("B", 1, 1)
+
+
+def test_who_freed_and_did_not_say_so_is_asked() -> None:
+    """B has none of the 2 GiB any more that it told of: what A wants is there, and A gets it with B's answer."""
+    table = two(1, 0)
+    table.grows("B", 0, fixed=2)
+    table.has("B", 0, 0, fixed=2)
+    assert table.grows("A", 3.5) == ["evict B 0"]
+    assert is_granted(table.has("B", 0, 0), "A", 1)
+
+
+def test_an_answer_from_before_the_question_decides_nothing() -> None:
+    """What B said when it had not read the question may be older than what it freed."""
+    table = two(1, 0)
+    table.grows("B", 0, fixed=2)
+    table.has("B", 0, 0, fixed=2)
+    before = table.orders["B"]
+    table.grows("A", 3.5)
+    assert table.has("B", 0, 0, fixed=2, order=before) == []
+    assert "refuse A 1" in table.has("B", 0, 0, fixed=2)
+
+
+def test_all_are_asked_and_each_has_its_say() -> None:
+    """B still has what it had, and C has less: A is not refused before both have said so."""
+    table = two(0, 1)
+    table.comes("C", 2)
+    enters(table, "C")
+    assert table.grows("A", 2.5) == ["evict B 1", "evict C 2"]
+    assert table.has("B", 1, 1) == []
+    assert is_granted(table.has("C", 0.5, 0.5), "A", 1)
+
+
+def test_nobody_is_asked_in_vain() -> None:
+    """Who wants more than the limit is refused at once, and who has nothing is not asked."""
+    table = two(1, 1)
+    assert "refuse A 1" in table.grows("A", 4.25)
+    table.comes("C", 0)
+    enters(table, "C")
+    assert table.grows("A", 3.5) == ["evict B 1"]
+
+
+def test_who_does_not_answer_is_awaited_for_a_moment() -> None:
+    """B is stopped: A is refused a tenth of a second later, and from then on at once, until B says something."""
+    table = two(1, 1)
+    assert table.grows("A", 3.5) == ["evict B 1"]
+    assert "refuse A 1" in table.timer()
+    assert table.now == pytest.approx(0.1)
+    assert "refuse A 2" in (said := table.grows("A", 3.5))
+    assert not any(line.startswith("evict") for line in said)
+    table.has("B", 1, 1)
+    assert table.grows("A", 3.5) == ["evict B 1"]
+
+
+def test_who_says_other_things_is_not_awaited_for_longer() -> None:
+    """B tells of its memory while it can't go by what it was told: A is refused after the same time."""
+    table = two(1, 1)
+    before = table.orders.get("B", 0)
+    table.grows("A", 3.5)
+    table.now = 0.06
+    assert table.has("B", 1, 1, order=before) == []
+    assert "refuse A 1" in table.timer()
+    assert table.now == pytest.approx(0.1)
+
+
+def test_each_growth_is_a_question_of_its_own() -> None:
+    """What was answered before A got the one does not count for the next."""
+    table = two(1, 0)
+    table.grows("B", 0, fixed=2)
+    table.has("B", 0, 0, fixed=2)
+    table.grows("A", 2.5)
+    table.has("B", 0, 0, fixed=1)
+    table.has("A", 2.5, 2.5)
+    assert table.grows("A", 3.5) == ["evict B 0"]
+
+
+def test_who_goes_while_it_is_asked() -> None:
+    """B is killed before it answers: A waits until its memory is known to be free, and gets it."""
+    table = two(1, 1)
+    assert table.grows("A", 3.5) == ["evict B 1"]
+    table.feed(ClientGone(ord("B")))
+    assert is_granted(table.feed(MemoryFreed(ord("B"))), "A", 1)
+
+
+def test_two_that_wait_keep_nothing_from_each_other() -> None:
+    """Both want more, and freed some meanwhile: what they were admitted before they lose, so one of them goes on."""
+    table = two(2, 2)
+    table.grows("A", 2.5)
+    table.grows("B", 2.5)
+    assert "allot A 0.5" in table.has("A", 0.5, 0.5, slack=1.5)
+    assert "allot B 0.5" in table.has("B", 0.5, 0.5, slack=1.5)
+    table.has("A", 0.5, 0.5)
+    assert is_granted(table.has("B", 0.5, 0.5), "A", 1)
+
+
+def test_what_was_granted_and_not_told_counts_for_the_next_growth() -> None:
+    """A was granted 2 GiB of arrays and may have them: 3 that move are too many until it has said that it has not."""
+    table = two(0, 0)
+    assert is_granted(table.grows("A", 0, fixed=2), "A", 1)
+    assert table.grows("A", 3) == []
+    assert is_granted(table.has("A", 0, 0), "A", 2)
+
+
+def test_what_was_granted_and_not_used_is_free_though_more_was_granted_since() -> None:
+    """A says that it has none of its 2 GiB of arrays when it has not heard yet of what it was granted then."""
+    table = two(0, 0)
+    table.grows("A", 0, fixed=2)
+    first = table.orders["A"]
+    assert is_granted(table.grows("A", 1), "A", 2)
+    table.has("A", 0, 0, order=first)
+    assert is_granted(table.grows("B", 3), "B", 1)

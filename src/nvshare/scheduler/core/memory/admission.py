@@ -147,10 +147,11 @@ class Admission:
         What it was given on top of what it asked for is taken back where others need it, once it went by the last
         growth that was granted.
         """
-        asked = max(swap.footprint_bytes, 0 if swap.growth is None else swap.growth.footprint_bytes)
         pressed = self._limits.is_pressed(swap.number) or self._requests.is_pressed(swap.number)
         if swap.going_by >= swap.grown_order and pressed:
-            return asked
+            # Not for its own growth either: another may wait for that, as it waits for what the other keeps for its.
+            return swap.footprint_bytes
+        asked = max(swap.footprint_bytes, 0 if swap.growth is None else swap.growth.footprint_bytes)
         return max(asked, left_bytes)
 
     def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
@@ -291,12 +292,12 @@ def _is_unheard(client: Swap) -> bool:
 
 def _wanted(swap: Swap) -> int:
     """The most that host memory can be of use to a client, a growth included that waits and is possible."""
-    growth = None if swap.doubted else swap.growth
+    growth = None if swap.in_doubt else swap.growth
     return _useful(swap) if growth is None else max(_useful(swap), growth.footprint_bytes)
 
 
 def _wanted_fixed(swap: Swap) -> int:
-    return 0 if swap.growth is None or swap.doubted else _more_fixed(swap, swap.growth)
+    return 0 if swap.growth is None or swap.in_doubt else _more_fixed(swap, swap.growth)
 
 
 def _useful(swap: Swap) -> int:

@@ -64,17 +64,14 @@ class Residency:
         self.estates = Estates(ledger, host)
         self.limits = Limits(self.estates)
         self.requests = Requests(ledger, self.estates, self.clients)
-        self._device, self._ledger, self._host = device, ledger, host
+        self._device, self._ledger, self._host, self._grace_seconds = device, ledger, host, grace_seconds
         self._kept = False
         """What room there is, is for a growth."""
-        self._grace_seconds = grace_seconds
         self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits, self.requests)
         # Of one plan.
         self._actions: list[Action] = []
         self._waiting: Sequence[Client] = ()
-        self._now = 0.0
-        self._room = 0
-        self._paging_bytes = 0
+        self._now, self._room, self._paging_bytes = 0.0, 0, 0
         self._pending = 0
         """What is about to leave."""
         self._mover: Client | None = None
@@ -85,10 +82,9 @@ class Residency:
 
         ``paging_bytes``: the movable memory of holders that do not swap.
         """
-        self._actions = []
+        self._actions, self.resized, self._kept = [], [], False
         self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
         self.short = self.deadline = None
-        self.resized, self._kept = [], False
         if self.growing or self._ledger.departed_bytes:
             self.traffic.held_up()
         if not self.awaited:
@@ -204,8 +200,7 @@ class Residency:
             outran = client.state is ClientState.HOLDING and client.swap is not None and client.swap.moves_out
             if client.swap is not None and (client.swap.goes_by_others or outran):
                 self._allot(client, client.swap.resident_bytes)
-        lacking = -self._room
-        if lacking > 0:
+        if (lacking := -self._room) > 0:
             movers = self._movers(None)
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting) and not self._paging_bytes:
                 lacking -= self._ledger.reserve_bytes
@@ -244,10 +239,10 @@ class Residency:
             if not self._is_in_doubt(swap):
                 self._refuse(client, reason)
             return True
-        if swap.doubted is not None and client.state is ClientState.HOLDING:
+        if swap.in_doubt and client.state is ClientState.HOLDING:
             swap.growing_bytes = growth.footprint_bytes
             self.resized.append(client)
-        swap.doubted = None
+        swap.decide(growth)
         if not self._admission.is_ready(swap, growth, self._swaps(), self._now):
             if (changes_at := self._admission.changes_at(self._swaps(), self._now)) is not None:
                 self._wake_at(changes_at)
@@ -273,7 +268,12 @@ class Residency:
 
     def _is_in_doubt(self, swap: Swap) -> bool:
         """Whether it may turn out soon that a growth is possible which does not seem to be."""
-        if not self._ledger.total_measured or self._admission.limit_refusal(swap, self._now):
+        if self._admission.limit_refusal(swap, self._now):
+            self._actions += self.limits.ask_others(swap, self._now)
+            if swap.asked_until is not None:
+                self._wake_at(swap.asked_until)
+            return swap.asked_until is not None
+        if not self._ledger.total_measured:
             return False
         if swap.doubted is None:
             swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
@@ -289,7 +289,7 @@ class Residency:
         assert swap is not None
         assert swap.growth is not None
         self._actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        swap.growth = swap.doubted = None
+        swap.decide(None)
         swap.growing_bytes = 0
         if not swap.has_context:
             self._ledger.pin(client.account, 0, measured=False)

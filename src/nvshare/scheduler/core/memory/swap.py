@@ -21,6 +21,10 @@ CONTEXT_SECONDS: Final = 3.0
 """How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
 at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
 
+ANSWER_SECONDS: Final = 0.1
+"""How long an answer is awaited that decides whether another client is refused. The thread that gives it never waits,
+so it takes some milliseconds on a busy machine; who takes longer is stopped."""
+
 
 @dataclass(slots=True, eq=False)
 class Swap:
@@ -60,6 +64,8 @@ class Swap:
     """Not answered yet."""
     doubted: tuple[int, float] | None = None
     """It is not possible by this measurement of the device; and until when another one is awaited."""
+    asked_until: float | None = None
+    """It passes its container's limit by what others said, and they were asked again; until when that is awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
@@ -75,6 +81,8 @@ class Swap:
     """How large its footprint may become without asking, by what it may still go by."""
     _told: deque[tuple[int, int, int]] = field(default_factory=deque)
     """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
+    _granted: deque[tuple[int, int]] = field(default_factory=deque)
+    """Orders that it does not go by yet which granted a growth, each with the fixed memory that it may have by that."""
 
     def __post_init__(self) -> None:
         self._told.append((self.order, self.allotted_bytes, self.admitted_bytes))
@@ -101,12 +109,12 @@ class Swap:
         else:
             self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
         self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
-        if event.order >= self.grown_order:
-            self.growing_bytes = 0 if self.growth is None else self.growing_bytes
-            # What was granted and is not there it has not taken, or given back: it asks again for that.
-            self.fixed_bytes = event.fixed_bytes
-        else:
-            self.fixed_bytes = max(self.fixed_bytes, event.fixed_bytes)
+        if event.order >= self.grown_order and self.growth is None:
+            self.growing_bytes = 0
+        while self._granted and self._granted[0][0] <= event.order:
+            self._granted.popleft()
+        # What was granted and is not there it has not taken, or given back: it asks again for that.
+        self.fixed_bytes = max([event.fixed_bytes, *(fixed_bytes for _, fixed_bytes in self._granted)])
         self._charge()
 
     def allot(self, allotted_bytes: int, capacity_bytes: int, now: float, request: int = 0) -> Allot:
@@ -115,13 +123,13 @@ class Swap:
         return Allot(self.number, self.order, allotted_bytes, self.admitted_bytes, capacity_bytes, request)
 
     def evict(self, allotted_bytes: int, now: float) -> Evict:
-        """Tells it that no more than so much may be resident, which is less than before."""
+        """Tells it that no more than so much may be resident, not more than before; it answers with what it has."""
         self._tell(allotted_bytes, now)
         return Evict(self.number, self.order, allotted_bytes)
 
     def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
         """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
-        self.growth = self.doubted = None
+        self.decide(None)
         context_bytes = 0 if self.has_context else self.account.pinned_bytes
         if not self.has_context:
             self.has_context, self.context_at = True, now
@@ -129,7 +137,22 @@ class Swap:
         # What was granted before may be in use until it goes by this.
         self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1
+        self._granted.append((self.grown_order, fixed_bytes))
         return context_bytes
+
+    def decide(self, growth: GrowthRequested | None) -> None:
+        """It asked for so much, which is not looked at yet; None: it has its answer."""
+        self.growth = growth
+        self.doubted = self.asked_until = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a growth does not seem to be possible, but soon may."""
+        return self.doubted is not None or self.asked_until is not None
+
+    def may_answer(self, now: float) -> bool:
+        """Whether it has been told something, so lately that its answer may be on the way."""
+        return self.going_by < self.order and now < self.progress_at + ANSWER_SECONDS
 
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""

@@ -99,6 +99,9 @@ bool nvs_room_state_allot(struct nvs_room_state *state, const struct nvs_frame *
 	}
 	if (memory->allotted_bytes < state->resident_bytes)
 		state->urgent = true;
+	/* Others want room, or to know what there is: none of it is kept. */
+	if (frame->type == NVS_EVICT)
+		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
 	settle(state);
 	return true;
 }
