@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -135,6 +136,36 @@ def test_two_processes_count_together(scheduler: Scheduler, start: Start, backen
     calls(second, "cuCtxSetCurrent primary0")
     poll_until(lambda: seen(second)[0] == 120 * MIB, "it is free again", 20)
     assert allocates(second, "e", 120 * MIB) == "0"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["plain", "in stream order"])
+def test_what_one_freed_another_may_have_at_once(scheduler: Scheduler, start: Start, backend: str, kind: str) -> None:
+    """Not only when the scheduler has heard of it: the library tells that late, and keeps what can't move."""
+    first, second = start(**{paths.MEMORY: backend}), start(**{paths.MEMORY: backend})
+    for program in (first, second):
+        is_in(scheduler, program)
+    make, unmake = KINDS[kind]
+    make = make.replace(str(32 * MIB), str(160 * MIB))
+    for _ in range(20):
+        calls(first, make.format("p"), unmake.format("p"), "cuCtxSynchronize")
+        calls(second, make.format("p"), unmake.format("p"), "cuCtxSynchronize")
+
+
+def test_a_stopped_process_does_not_keep_others_waiting(scheduler: Scheduler, start: Start) -> None:
+    """It can't say what it has: what it said last counts, and when it goes on and frees that there is room."""
+    first, second = start(), start()
+    for program in (first, second):
+        is_in(scheduler, program)
+    calls(first, f"cuMemAllocAsync &a {160 * MIB} 0", "cuCtxSynchronize")
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        assert allocates(second, "b", 160 * MIB) == OUT_OF_MEMORY
+        assert allocates(second, "b", 160 * MIB) == OUT_OF_MEMORY
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    calls(first, "cuMemFreeAsync a 0", "cuCtxSynchronize")
+    assert allocates(second, "b", 160 * MIB) == "0"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -13,7 +13,14 @@
 #include "gate/marks.h"
 #include "memory/limit.h"
 #include "memory/room.h"
+#include "process/clock.h"
 #include "process/report.h"
+
+/*
+ * How long a free of another process of the container may be on the way: it is told after 10 ms at
+ * the latest, by threads that may have to wait for a processor.
+ */
+#define FREED_NS 100000000ull
 
 struct sums {
 	pthread_mutex_t lock;
@@ -61,18 +68,25 @@ bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t a
 {
 	struct sums *sum = &sums[device->ordinal];
 	struct nvs_limit limit;
-	uint64_t used;
+	uint64_t used, deadline = 0;
+	uint32_t news;
 	bool allowed, fits;
 
 	if (sum->asks)
 		return nvs_footprint_possible(device, bytes) && nvs_room_ask_fixed(device, bytes);
-	limit = nvs_limit_of(device->ordinal);
-	pthread_mutex_lock(&sum->lock);
-	used = atomic_load(&device->footprint_bytes) + sum->reserved;
-	allowed = bytes <= nvs_limit_left(&limit, used);
-	fits = allowed && used <= allocatable && bytes <= allocatable - used;
-	sum->reserved += fits ? bytes : 0;
-	pthread_mutex_unlock(&sum->lock);
+	do {
+		news = nvs_limit_news();
+		limit = nvs_limit_of(device->ordinal);
+		pthread_mutex_lock(&sum->lock);
+		used = atomic_load(&device->footprint_bytes) + sum->reserved;
+		allowed = bytes <= nvs_limit_left(&limit, used);
+		fits = allowed && used <= allocatable && bytes <= allocatable - used;
+		sum->reserved += fits ? bytes : 0;
+		pthread_mutex_unlock(&sum->lock);
+		if (!allowed && !deadline)
+			deadline = nvs_now_ns() + FREED_NS;
+	} while (!allowed && nvs_limit_may_soon(&limit, used, bytes) &&
+		 nvs_limit_wait(news, deadline));
 	if (!fits && first_refused(sum))
 		nvs_limit_say(device->ordinal, allowed ? allocatable : limit.bytes,
 			      allowed ? used : used + limit.others_bytes, bytes,

@@ -5,11 +5,14 @@
  */
 #include "memory/limit.h"
 
+#include <limits.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "gate/device.h"
+#include "process/clock.h"
+#include "process/futex.h"
 #include "process/log.h"
 #include "process/terms.h"
 #include "process/thread.h"
@@ -19,6 +22,8 @@ static struct {
 	bool heard;
 	struct nvs_limit limit;
 } known[NVS_MAX_DEVICES];
+
+static _Atomic uint32_t news; /* futex word; changes after what is known */
 
 static uint64_t or_none(uint64_t bytes)
 {
@@ -47,6 +52,23 @@ void nvs_limit_heard(int ordinal, uint64_t limit_bytes, uint64_t others_bytes)
 	known[ordinal].limit =
 		(struct nvs_limit){ .bytes = or_none(limit_bytes), .others_bytes = others_bytes };
 	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&news, 1);
+	nvs_futex_wake(&news, INT_MAX);
+}
+
+uint32_t nvs_limit_news(void)
+{
+	return atomic_load(&news);
+}
+
+bool nvs_limit_wait(uint32_t seen, uint64_t deadline_ns)
+{
+	uint64_t now = nvs_now_ns();
+
+	if (now >= deadline_ns)
+		return false;
+	nvs_futex_sleep(&news, seen, deadline_ns - now);
+	return true;
 }
 
 void nvs_limit_say(int ordinal, uint64_t limit, uint64_t used, uint64_t asked, const char *reason)

@@ -2,11 +2,12 @@
 /*
  * What the memory limit of this process's container is on each device, and what its other processes
  * have allocated of it: as the environment says until the scheduler has said it. Any thread may
- * call; nothing waits.
+ * call; nothing waits but nvs_limit_wait().
  */
 #ifndef NVSHARE_LIMIT_H
 #define NVSHARE_LIMIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct nvs_limit {
@@ -24,6 +25,23 @@ static inline uint64_t nvs_limit_left(const struct nvs_limit *limit, uint64_t ow
 	left = left > limit->others_bytes ? left - limit->others_bytes : 0;
 	return left > own_bytes ? left - own_bytes : 0;
 }
+/*
+ * Whether so much more could be had if the others had less: they may have freed memory that the
+ * scheduler has not heard of yet.
+ */
+static inline bool nvs_limit_may_soon(const struct nvs_limit *limit, uint64_t own_bytes,
+				      uint64_t bytes)
+{
+	return limit->others_bytes && own_bytes <= limit->bytes &&
+	       bytes <= limit->bytes - own_bytes;
+}
+/* How often the scheduler has said something of the limits. */
+uint32_t nvs_limit_news(void);
+/*
+ * Waits for more news than these, no longer than until the deadline, in nanoseconds of
+ * CLOCK_MONOTONIC; false: it is over.
+ */
+bool nvs_limit_wait(uint32_t news, uint64_t deadline_ns);
 /* The scheduler has said it. */
 void nvs_limit_heard(int ordinal, uint64_t limit_bytes, uint64_t others_bytes);
 /* Says that memory was refused; `reason`: why, empty if the numbers say all. */
