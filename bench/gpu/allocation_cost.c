@@ -4,8 +4,9 @@
  * process: rounds of both, alternating.
  *
  *   gcc -O2 -o allocation_cost bench/gpu/allocation_cost.c -ldl
- *   NVSHARE_MEMORY=swap nvshare-ctl run -- ./allocation_cost
+ *   NVSHARE_MEMORY=swap nvshare-ctl run -- ./allocation_cost [peer]
  *
+ * `peer`: a second GPU and the first one have access to each other's memory, which ties them.
  * The hooks are what dlsym gives; the driver's own functions are found in libcuda's symbol table.
  * Prints the medians in nanoseconds: all allocations and then all frees, and pairs of both; beside
  * the driver's own, and their ratio. Rows "of a pool" are stream-ordered.
@@ -182,7 +183,24 @@ static void compare(const struct functions *hooks, const struct functions *own,
 	}
 }
 
-int main(void)
+/* The first device and the second have access to each other's memory; the first stays current. */
+static void enable_peers(void *library, void *first)
+{
+	int (*retain)(void **, int) =
+		(int (*)(void **, int))dlsym(library, "cuDevicePrimaryCtxRetain");
+	int (*set_current)(void *) = (int (*)(void *))dlsym(library, "cuCtxSetCurrent");
+	int (*enable)(void *, unsigned) =
+		(int (*)(void *, unsigned))dlsym(library, "cuCtxEnablePeerAccess");
+	void *second;
+
+	must(retain(&second, 1), "cuDevicePrimaryCtxRetain");
+	must(enable(second, 0), "cuCtxEnablePeerAccess");
+	must(set_current(second), "cuCtxSetCurrent");
+	must(enable(first, 0), "cuCtxEnablePeerAccess");
+	must(set_current(first), "cuCtxSetCurrent");
+}
+
+int main(int argc, char **argv)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW), *context;
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
@@ -207,6 +225,8 @@ int main(void)
 	must(init(0), "cuInit");
 	must(retain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(set_current(context), "cuCtxSetCurrent");
+	if (argc > 1 && !strcmp(argv[1], "peer"))
+		enable_peers(library, context);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		compare(&hooks, &own, &sizes[i]);
 	for (size_t i = 0; i < sizeof(pool_sizes) / sizeof(pool_sizes[0]); i++)
