@@ -68,6 +68,21 @@ def takes_again(scheduler: Scheduler, neighbour: ControlledProgram, program: Con
     poll_until(lambda: out_bytes(scheduler, program) >= PLAIN_BYTES + MAPPED_BYTES - 2 * MIB, "it is out", 20)
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_what_one_freed_another_may_have_at_once(scheduler: Scheduler, start_calling: Start, holds: bool) -> None:
+    """Of pools, which the library keeps counting for the next step of a program that computes."""
+    first, second = start_calling(), start_calling()
+    for program in (first, second):
+        opens(program)
+        allocates(program, "own", MIB, 1)
+        program.do("describe 0")
+    for _ in range(10):
+        for program in (first, second):
+            if holds:
+                calls(program, f"stamp own {MIB} 2", "cuCtxSynchronize")
+            calls(program, f"cuMemAllocAsync &p {300 * MIB} 0", "cuMemFreeAsync p 0", "cuCtxSynchronize")
+
+
 QUESTIONS: dict[str, dict[str, int | str]] = {
     "cuMemGetAddressRange_v2 &start &size plain+70000000": {"start": "plain", "size": PLAIN_BYTES},
     "cuMemGetAddressRange_v2 &start &size small": {"start": "small", "size": 1024},

@@ -11,6 +11,7 @@ from tests.shim.room_state_model import (
     CONTEXT,
     DOWN,
     FIXED,
+    HOLDER_KEEP_US,
     HUGE,
     IN,
     KEEP_US,
@@ -322,6 +323,20 @@ def test_fixed_memory_of_each_step_is_not_asked_for_again() -> None:
         assert room.take(FIXED, 9) == IN
         assert lib.nvs_room_state_deadline(room.state) == NEVER
         lib.nvs_room_state_count_fixed(room.state, -9)
+
+
+def test_a_holder_keeps_fixed_memory_for_its_next_step() -> None:
+    """However long a step takes, up to a second; who gives the lock back keeps nothing, and says so."""
+    room = fixed_of_ten()
+    lib.nvs_room_state_hold(room.state)
+    for _ in range(5):
+        room.now += HOLDER_KEEP_US - 1
+        assert not room.says()
+        assert room.take(FIXED, 9) == IN
+        lib.nvs_room_state_count_fixed(room.state, -9)
+    lib.nvs_room_state_release(room.state)
+    assert [frame.memory.fixed_bytes for frame in room.says(True)] == [1]
+    assert room.try_(FIXED, 9) == WAIT
 
 
 def test_fixed_memory_that_is_kept_is_told_with_the_rest() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.actions import RefuseGrowth
 from nvshare.scheduler.core.events import (
     ContainerFound,
-    DeviceSeen,
     GrowthRequested,
 )
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 MOST = 13.5
 """GiB that clients may be admitted."""
@@ -39,7 +37,5 @@ def is_granted(said: list[str], name: str, request: int) -> bool:
 
 def reason(table: Table, name: str, size: float, fixed: float = 0) -> str:
     """Why a growth is refused."""
-    asked = GrowthRequested(ord(name), 99, int(size * GIB), int(fixed * GIB))
-    # What does not fit is refused when the device was measured anew.
-    actions = [action for event in (asked, DeviceSeen(DEVICE, TOTAL * GIB)) for action in table.core.handle(event, 0.0)]
-    return next(action.reason for action in actions if isinstance(action, RefuseGrowth))
+    assert f"refuse {name} 99" in table.feed(GrowthRequested(ord(name), 99, int(size * GIB), int(fixed * GIB)))
+    return table.reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nvshare.scheduler.core.actions import (
     Action,
     Allot,
@@ -68,15 +70,24 @@ class Table:
         self.requests: dict[str, int] = {}
         self.grants: dict[str, int] = {}
         self.arenas: dict[str, int] = {}
+        self.reason = ""
+        """Of the last refusal."""
+        self.answers = True
+        """Who is asked what it has says at once what it said last."""
         self.measures = True
         """A measurement that is asked for is made at once, and shows what the last one did."""
         self._seen = DeviceSeen(DEVICE, TOTAL * GIB)
+        self._had: dict[int, ResidencyReported] = {}
+        self._allotted: dict[int, int] = {}
         self.feed(self._seen)
 
     def feed(self, event: Event) -> list[str]:
         """What the core answers, in words; messages that are not of interest here are left out."""
         if isinstance(event, DeviceSeen):
             self._seen = event
+        if isinstance(event, ResidencyReported):
+            self._had[event.client] = event
+            self._allotted.setdefault(event.client, event.footprint_bytes)
         return self._say(self.core.handle(event, self.now))
 
     def timer(self) -> list[str]:
@@ -145,7 +156,10 @@ class Table:
     def _say(self, actions: list[Action]) -> list[str]:
         said: list[str] = []
         for action in actions:
-            if not isinstance(action, Measure):
+            if isinstance(action, Evict) and self.answers and action.allotted_bytes == self._allotted[action.client]:
+                self.orders[chr(action.client)] = action.order
+                said += self.feed(replace(self._had[action.client], order=action.order))
+            elif not isinstance(action, Measure):
                 said += [text] if (text := self._text(action)) else []
             elif self.measures:
                 said += self.feed(self._seen)
@@ -162,12 +176,13 @@ class Table:
             case Revoke():
                 return f"revoke {name}"
             case Allot(_, order, allotted_bytes, _, _, request):
-                self.orders[name] = order
+                self.orders[name], self._allotted[action.client] = order, allotted_bytes
                 return f"allot {name} {allotted_bytes / GIB:g}" + (f" as {request}" if request else "")
             case Evict(_, order, allotted_bytes):
-                self.orders[name] = order
+                self.orders[name], self._allotted[action.client] = order, allotted_bytes
                 return f"evict {name} {allotted_bytes / GIB:g}"
-            case RefuseGrowth(_, request, _):
+            case RefuseGrowth(_, request, reason):
+                self.reason = reason
                 return f"refuse {name} {request}"
             case GrowArena(_, segment_bytes):
                 return f"arena {name} {segment_bytes / GIB:g}"

@@ -206,3 +206,31 @@ def test_slack_is_taken_back_for_unmovable_memory() -> None:
     assert table.grows("C", 0, fixed=2.5) == ["allot A 12.5"]
     assert table.orders["A"] > before
     assert table.core.snapshot(0.0)[0].clients[0].swap.admitted_bytes == int(12.5 * GIB)  # type: ignore[union-attr]
+
+
+def test_who_freed_and_did_not_say_so_is_asked_before_a_growth_is_refused() -> None:
+    """A has none of the 10 GiB of pools any more that it told of, and B what moves of its 4: C may have both."""
+    table = Table()
+    table.comes("A")
+    table.grows("A", 0, fixed=10)
+    table.has("A", 0, 0, fixed=10)
+    table.comes("B", 4)
+    table.comes("C")
+    table.answers = False
+    assert table.grows("C", 0, fixed=14) == ["evict A 0", "evict B 4"]
+    assert table.has("A", 0, 0) == []
+    assert table.has("B", 0, 0) == ["evict B 1"]
+    assert "allot C 0 as 1" in table.has("B", 0, 0)
+
+
+def test_who_has_what_it_said_is_in_the_way() -> None:
+    """A answers that it has its 10 GiB: C is refused. A new growth is a new question."""
+    table = Table()
+    table.comes("A")
+    table.grows("A", 0, fixed=10)
+    table.has("A", 0, 0, fixed=10)
+    table.comes("C")
+    table.answers = False
+    for request in (1, 2):
+        assert table.grows("C", 0, fixed=14) == ["evict A 0"]
+        assert f"refuse C {request}" in table.has("A", 0, 0, fixed=10)

@@ -37,8 +37,9 @@ def is_granted(said: list[str], name: str, request: int) -> bool:
 
 
 def two(size_a: float = 1, size_b: float = 1, limit: float = 4) -> Table:
-    """A and B are in one container."""
+    """A and B are in one container; who is asked what it has answers when a test says so."""
     table = Table()
+    table.answers = False
     for name, size in (("A", size_a), ("B", size_b)):
         table.comes(name, size)
         enters(table, name, size=limit)

@@ -90,6 +90,12 @@ class Admission:
             return None
         return self._limits.refusal(swap, growth, lambda other: self._is_stuck(other, now))
 
+    def in_the_way(self, swap: Swap, clients: Collection[Swap], now: float) -> list[Swap]:
+        """Whose memory may be why a growth is not possible."""
+        if self.limit_refusal(swap, now) is None or swap.growth is None:
+            return [other for other in clients if other is not swap]
+        return self._limits.in_the_way(swap, swap.growth)
+
     def is_ready(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> bool:
         """Whether a growth that is possible is so by what is measured, free, and there of host memory already."""
         if _is_had(swap, growth):

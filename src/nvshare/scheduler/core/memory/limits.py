@@ -3,20 +3,19 @@
 What counts is what the processes allocated; their contexts don't. A client that swaps may allocate what it was admitted
 without asking, so that is *claimed* whether it is *used* or not. No claim is admitted beyond the limit, and so that
 none is refused for what others claim without use, they lose that when it is needed. What a client claimed that is gone
-is waited for: its process may live and come back with it, until it is known to be free. What a client used it may have
-freed and not said yet, or keep for its next step: before another one is refused because of that, it is asked.
+is waited for: its process may live and come back with it, until it is known to be free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nvshare.scheduler.core.actions import Evict, TellLimit
+from nvshare.scheduler.core.actions import TellLimit
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.memory.estates import Estates
-from nvshare.scheduler.core.memory.swap import ANSWER_SECONDS, Swap
+from nvshare.scheduler.core.memory.swap import Swap
 
 MIB = 1 << 20
 
@@ -70,23 +69,12 @@ class Limits:
             f"and with {-(-wanted // MIB)} MiB requested here it would be passed"
         )
 
-    def ask_others(self, swap: Swap, now: float) -> list[Evict]:
-        """Asks those whose answer may leave room for a growth that would be refused, once, and sets until when their
-        answers are awaited; None: there is nothing to be awaited."""
-        container, growth = self._of.get(swap.number), swap.growth
-        if container is None or growth is None or growth.footprint_bytes + growth.fixed_bytes > self._limit(container):
-            swap.asked_until = None
+    def in_the_way(self, swap: Swap, growth: GrowthRequested) -> list[Swap]:
+        """Whose memory is why a growth passes the limit; none where it would alone."""
+        container = self._of.get(swap.number)
+        if container is None or growth.footprint_bytes + growth.fixed_bytes > self._limit(container):
             return []
-        others = [other.swap for other in self._others(swap.number, container) if other.swap and used_bytes(other)]
-        asked: list[Evict] = []
-        if swap.asked_until is None:
-            swap.asked_until = now + ANSWER_SECONDS
-            # Who has not answered the last time is not asked for ever.
-            heard = (other for other in others if other.going_by == other.order or other.may_answer(now))
-            asked = [other.evict(other.allotted_bytes, now) for other in heard]
-        if now >= swap.asked_until or not any(other.may_answer(now) for other in others):
-            swap.asked_until = None
-        return asked
+        return [other.swap for other in self._others(swap.number, container) if other.swap]
 
     def is_left(self, swap: Swap, growth: GrowthRequested) -> bool:
         """Whether what others claim leaves a growth, and what its client claims itself."""

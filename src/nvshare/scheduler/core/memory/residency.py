@@ -32,6 +32,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Host
+from nvshare.scheduler.core.memory.asking import ask_others
 from nvshare.scheduler.core.memory.estates import Estate, Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
@@ -268,14 +269,13 @@ class Residency:
 
     def _is_in_doubt(self, swap: Swap) -> bool:
         """Whether it may turn out soon that a growth is possible which does not seem to be."""
-        if self._admission.limit_refusal(swap, self._now):
-            self._actions += self.limits.ask_others(swap, self._now)
+        if swap.doubted is None:
+            self._actions += ask_others(swap, self._admission.in_the_way(swap, self._swaps(), self._now), self._now)
             if swap.asked_until is not None:
                 self._wake_at(swap.asked_until)
-            return swap.asked_until is not None
-        if not self._ledger.total_measured:
-            return False
-        if swap.doubted is None:
+                return True
+            if not self._ledger.total_measured or self._admission.limit_refusal(swap, self._now):
+                return False
             swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
             self._actions.append(Measure(self._device))
         measurement, end = swap.doubted

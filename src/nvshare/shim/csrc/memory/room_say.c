@@ -6,7 +6,12 @@
 
 #define SAY_US 10000u  /* the least time between two RESIDENT that are not urgent */
 #define GROW_US 10000u /* before the same is asked for again that was granted, and did not do */
-#define KEEP_US 10000u /* fixed memory that is given back counts for so long, at most for twice */
+/*
+ * Fixed memory that is given back counts for so long, at most for twice. A holder takes the same
+ * again in its next step, and would ask for each allocation of it anew.
+ */
+#define KEEP_US 10000u
+#define HOLDER_KEEP_US 1000000u
 #define LEAST_SLACK_BYTES (64ull << 20)
 
 static uint64_t slack(uint64_t footprint)
@@ -36,10 +41,15 @@ static uint64_t kept(const struct nvs_room_state *state)
 								   : state->fixed_before_bytes;
 }
 
+static uint64_t keep_us(const struct nvs_room_state *state)
+{
+	return state->held ? HOLDER_KEEP_US : KEEP_US;
+}
+
 /* What was kept for long enough is not any more. */
 static void keep(struct nvs_room_state *state, uint64_t now)
 {
-	if (now - state->kept_from < KEEP_US)
+	if (now - state->kept_from < keep_us(state))
 		return;
 	state->fixed_before_bytes = state->fixed_most_bytes;
 	state->fixed_most_bytes = state->fixed_bytes;
@@ -48,7 +58,8 @@ static void keep(struct nvs_room_state *state, uint64_t now)
 
 static uint64_t keep_deadline(const struct nvs_room_state *state)
 {
-	return kept(state) > state->fixed_bytes ? state->kept_from + KEEP_US : NVS_ROOM_NEVER;
+	return kept(state) > state->fixed_bytes ? state->kept_from + keep_us(state)
+						: NVS_ROOM_NEVER;
 }
 
 static uint64_t grow_fixed(const struct nvs_room_state *state)

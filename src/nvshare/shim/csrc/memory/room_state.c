@@ -44,6 +44,12 @@ static void settle(struct nvs_room_state *state)
 	state->urgent = true;
 }
 
+/* Fixed memory that was given back does not count any more. */
+static void keep_none(struct nvs_room_state *state)
+{
+	state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
+}
+
 void nvs_room_state_init(struct nvs_room_state *state)
 {
 	memset(state, 0, sizeof(*state));
@@ -70,7 +76,7 @@ void nvs_room_state_link(struct nvs_room_state *state, int link)
 	state->order = state->next_order = state->heard_order = 0;
 	state->admitted_bytes = state->footprint_bytes;
 	state->fixed_admitted_bytes = state->fixed_bytes;
-	state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
+	keep_none(state);
 	state->urgent = true;
 }
 
@@ -99,9 +105,9 @@ bool nvs_room_state_allot(struct nvs_room_state *state, const struct nvs_frame *
 	}
 	if (memory->allotted_bytes < state->resident_bytes)
 		state->urgent = true;
-	/* Others want room, or to know what there is: none of it is kept. */
+	/* Others want room, or to know what there is. */
 	if (frame->type == NVS_EVICT)
-		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
+		keep_none(state);
 	settle(state);
 	return true;
 }
@@ -241,7 +247,7 @@ void nvs_room_state_pin(struct nvs_room_state *state, int64_t bytes)
 		state->admitted_bytes -= less;
 	nvs_room_state_count_fixed(state, bytes);
 	if (bytes < 0)
-		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
+		keep_none(state);
 	state->urgent = true;
 	settle(state);
 }
@@ -260,6 +266,7 @@ void nvs_room_state_hold(struct nvs_room_state *state)
 void nvs_room_state_release(struct nvs_room_state *state)
 {
 	state->held = false;
+	keep_none(state);
 	settle(state);
 }
 

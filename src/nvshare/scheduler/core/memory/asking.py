@@ -1,0 +1,29 @@
+"""Before a growth is refused because of what others have, they are asked what that is.
+
+What a client freed it says a little later, and what can't move it keeps a while for its next step. So it is told what
+it was told before, which it answers by what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nvshare.scheduler.core.actions import Evict
+from nvshare.scheduler.core.memory.swap import ANSWER_SECONDS, Swap
+
+
+def ask_others(swap: Swap, others: Iterable[Swap], now: float) -> list[Evict]:
+    """Asks those who have something, once for each growth, and sets until when their answers are awaited.
+
+    None: nothing is to be awaited any more.
+    """
+    having = [other for other in others if other.footprint_bytes + other.fixed_bytes > 0]
+    asked: list[Evict] = []
+    if swap.asked_until is None:
+        swap.asked_until = now + ANSWER_SECONDS
+        # Who has not answered the last time is not asked for ever.
+        heard = (other for other in having if other.going_by == other.order or other.may_answer(now))
+        asked = [other.evict(other.allotted_bytes, now) for other in heard]
+    if now >= swap.asked_until or not any(other.may_answer(now) for other in having):
+        swap.asked_until = None
+    return asked
