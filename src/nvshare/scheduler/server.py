@@ -221,7 +221,7 @@ class _Running:
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
         }
         self._memory = MemoryWatch(
-            loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.awaited
+            loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.returning
         )
         self._swapping.measure_soon = self._memory.ask_soon
         self._idle = (

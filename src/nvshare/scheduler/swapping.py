@@ -55,7 +55,7 @@ class Swapping:
         self._host_budget = host_budget
         self._had_bytes = 0
         """Of host memory, by those of the former scheduler that are back."""
-        self._returning = Returning(former, loop, log, self._settled)
+        self.returning = Returning(former, loop, log, is_measured, self._measure, self._settled)
         self.departed = Departed(loop, is_measured, self._measure, self._freed)
         self.measure_soon: Callable[[], None] | None = None
 
@@ -89,7 +89,7 @@ class Swapping:
 
         ``host_bytes``: its host memory, which was in use when the budget was made if it is of the former scheduler.
         """
-        if host_bytes and self._returning.awaits(_process(client)):
+        if host_bytes and self.returning.awaits(_process(client)):
             self._had_bytes += host_bytes
             self._arenas.set_budget(self._host_budget.bytes(self._had_bytes))
         self._back(client)
@@ -105,19 +105,15 @@ class Swapping:
         if not self._swappers[client.device]:
             del self._swappers[client.device]
 
-    def awaited(self, device: str) -> set[int]:
-        """The pids of the former scheduler's clients on a device that may come back."""
-        return self._returning.pids(device)
-
     def stop(self) -> None:
         """Begins nothing more, and watches nobody any more."""
         self._arenas.stop()
-        self._returning.stop()
+        self.returning.stop()
         self.departed.stop()
 
     def _back(self, client: RegisteredClient) -> None:
         """Whatever the client's process had before is the client's."""
-        self._returning.back(_process(client))
+        self.returning.back(_process(client))
         self.departed.back(_process(client))
 
     def _measure(self) -> None:

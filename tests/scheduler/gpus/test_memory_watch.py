@@ -11,7 +11,14 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from nvshare.nvml_state import InitErrors
-from nvshare.scheduler.core.events import DeviceSeen, MemoryFreed, PinnedAssumed, PinnedMeasured, Policy
+from nvshare.scheduler.core.events import (
+    DeviceSeen,
+    MemoryFreed,
+    PinnedAssumed,
+    PinnedMeasured,
+    Policy,
+    ResidentSettled,
+)
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot, Totals
 from nvshare.scheduler.gpus import memory_watch, queries
 from nvshare.scheduler.gpus.memory import Usage
@@ -19,8 +26,10 @@ from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
+from nvshare.scheduler.recovery import swappers
 from nvshare.scheduler.recovery.awaited import Process
-from nvshare.scheduler.recovery.swappers import Departed
+from nvshare.scheduler.recovery.record import Recorded
+from nvshare.scheduler.recovery.swappers import Departed, Returning
 from nvshare.scheduler.registered_client import RegisteredClient
 from tests.polling import until
 
@@ -30,8 +39,10 @@ GIB = 1 << 30
 PID = 10
 DEAD = 1 << 22
 """No process has this pid."""
+STOPPED = 11
+"""Of a client of the scheduler before, which does not come back."""
 
-Event = DeviceSeen | PinnedMeasured | PinnedAssumed | MemoryFreed
+Event = DeviceSeen | PinnedMeasured | PinnedAssumed | MemoryFreed | ResidentSettled
 
 
 class Machine:
@@ -77,6 +88,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not come back is given up soon."""
+    monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.05)
+
+
+@pytest.fixture
 async def watching(machine: Machine) -> AsyncIterator[tuple[MemoryWatch, Departed]]:
     """Measures the machine."""
     loop = asyncio.get_running_loop()
@@ -85,10 +102,19 @@ async def watching(machine: Machine) -> AsyncIterator[tuple[MemoryWatch, Departe
         loop, lambda _: True, lambda: watch[0].ask_soon(), lambda number: machine.feed(MemoryFreed(number))
     )
     nvml = NvmlWatch(loop, machine.log, InitErrors(False))
-    watch.append(MemoryWatch(loop, nvml, machine, {DEVICE: None}, departed, lambda _: set()))  # type: ignore[arg-type]
+    absent = Returning(
+        [Recorded(DEVICE, 5, STOPPED, 0, "")],
+        loop,
+        machine.log,
+        lambda _: True,
+        lambda: watch[0].ask_soon(),
+        lambda number: machine.feed(ResidentSettled(number)),
+    )
+    watch.append(MemoryWatch(loop, nvml, machine, {DEVICE: None}, departed, absent))  # type: ignore[arg-type]
     yield watch[0], departed
     watch[0].stop()
     departed.stop()
+    absent.stop()
 
 
 Watching = tuple[MemoryWatch, Departed]
@@ -106,6 +132,16 @@ async def test_what_did_not_move_is_measured(machine: Machine, watching: Watchin
     """What it pins is what its process has beyond what it says."""
     await until(lambda: machine.heard, "it is measured")
     assert machine.heard == [PinnedMeasured(1, 500 * MIB), DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB)]
+
+
+@pytest.mark.usefixtures("impatient", "watching")
+async def test_memory_of_one_that_does_not_come_back(machine: Machine) -> None:
+    """It is nobody's while that one is awaited; then others', and the core hears that before it gives anything."""
+    machine.usage = Usage(16 * GIB, 7 * GIB, {PID: GIB + 500 * MIB, STOPPED: 5 * GIB})
+    await until(lambda: ResidentSettled(5) in machine.heard, "it is given up")
+    foreign = [event.foreign_bytes for event in machine.heard if isinstance(event, DeviceSeen)]
+    assert foreign[-1] == 5 * GIB + 512 * MIB + 12 * MIB
+    assert machine.heard[-1] == ResidentSettled(5)
 
 
 async def test_what_moved_is_measured_again(machine: Machine, watching: Watching) -> None:

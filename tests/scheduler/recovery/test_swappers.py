@@ -42,9 +42,13 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def returning(told: list[int]) -> MakeReturning:
-    """Awaits these."""
+    """Awaits these, with these devices measured, and what is called to have them measured soon."""
     log = structlog.wrap_logger(structlog.testing.CapturingLogger())
-    return lambda *former: Returning(former, asyncio.get_running_loop(), log, told.append)
+
+    def make(*former: Recorded, measured: tuple[str, ...] = (), soon: Callable[[], None] = lambda: None) -> Returning:
+        return Returning(former, asyncio.get_running_loop(), log, measured.__contains__, soon, told.append)
+
+    return make
 
 
 @pytest.fixture
@@ -75,7 +79,8 @@ async def test_who_is_back_or_dead_is_awaited_no_longer(
     """On its device, and as the process that it was."""
     hidden = Recorded(DEVICE, 6, 0, 0, "")
     awaited = returning(recorded(3, ME.pid), recorded(4, ME.pid, OTHER), recorded(5, process.pid), hidden)
-    assert (awaited.pids(DEVICE), awaited.pids(OTHER)) == ({ME.pid, process.pid, 0}, {ME.pid})
+    assert (awaited.pids(DEVICE, now()), awaited.pids(OTHER, now())) == ({ME.pid, process.pid, 0}, {ME.pid})
+    assert awaited.devices == {DEVICE, OTHER}
     awaited.back(Process(DEVICE, ME.pid, ME.started + 1))
     awaited.back(Process(DEVICE, 0, 0))
     assert told == []
@@ -105,6 +110,40 @@ async def test_nobody_is_awaited_for_long(
     monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.01)
     returning(recorded(3, ME.pid), Recorded(DEVICE, 4, 0, 0, ""))
     await until(lambda: told == [3, 4], "both are given up")
+
+
+async def test_what_one_has_that_is_given_up_is_measured_first(
+    returning: MakeReturning, told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is foreign in a measurement that begins afterwards, and counts as awaited until that is done."""
+    monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.01)
+    asked: list[float] = []
+    before = now()
+    awaited = returning(recorded(3, ME.pid), measured=(DEVICE,), soon=lambda: asked.append(now()))
+    await until(lambda: asked, "it is given up")
+    assert awaited.pids(DEVICE, before) == {ME.pid}
+    awaited.measured(DEVICE, before)
+    awaited.measured(OTHER, now())
+    assert told == []
+    assert awaited.devices == {DEVICE}
+    assert awaited.pids(DEVICE, now()) == set()
+    awaited.measured(DEVICE, now())
+    assert told == [3]
+    assert not awaited.devices
+
+
+async def test_who_comes_back_late_is_back_at_once(
+    returning: MakeReturning, told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it was given up, and nobody has measured anything yet."""
+    monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.01)
+    asked: list[float] = []
+    awaited = returning(recorded(3, ME.pid), measured=(DEVICE,), soon=lambda: asked.append(now()))
+    await until(lambda: asked, "it is given up")
+    awaited.back(ME)
+    assert told == [3]
+    awaited.measured(DEVICE, now())
+    assert told == [3]
 
 
 async def test_a_pid_that_is_used_again_is_another_process(returning: MakeReturning, told: list[int]) -> None:

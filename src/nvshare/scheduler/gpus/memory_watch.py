@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
@@ -18,7 +18,7 @@ from nvshare.scheduler.gpus import memory, queries
 from nvshare.scheduler.gpus.memory import Usage
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Unmeasured
-from nvshare.scheduler.recovery.swappers import Departed
+from nvshare.scheduler.recovery.swappers import Departed, Returning
 
 _INTERVAL_SECONDS = 2.0
 _UNUSED_EVERY = 5
@@ -43,18 +43,15 @@ class MemoryWatch:
         dispatcher: Dispatcher,
         known: Mapping[str, object],
         departed: Departed,
-        awaited: Callable[[str], set[int]],
+        returning: Returning,
     ) -> None:
-        """``known``: the devices that NVML knows; there may be more later.
-
-        ``awaited``: the pids of those on a device whose memory is not foreign, though they are no clients yet.
-        """
+        """``known``: the devices that NVML knows; there may be more later."""
         self._loop = loop
         self._nvml = nvml
         self._dispatcher = dispatcher
         self._known = known
         self._departed = departed
-        self._awaited = awaited
+        self._returning = returning
         self._asking = False
         """A round is on its way."""
         self._again = False
@@ -79,7 +76,8 @@ class MemoryWatch:
             self._timer = self._loop.call_soon(self._ask)
 
     def _ask(self) -> None:
-        used = {client.device for client in self._dispatcher.clients.values()} | self._departed.devices
+        used = {client.device for client in self._dispatcher.clients.values()}
+        used |= self._departed.devices | self._returning.devices
         known = self._known.keys()
         devices = sorted(known if self._round % _UNUSED_EVERY == 0 else used & known)
         self._round += 1
@@ -114,10 +112,11 @@ class MemoryWatch:
                 continue
             del self._tries[device]
             usage = usages[device]
-            gone = self._departed.pids(device, asked) | self._awaited(device)
+            gone = self._departed.pids(device, asked) | self._returning.pids(device, asked)
             for event in memory.measured(snapshot, processes, usage, moved, gone) if usage is not None else ():
                 self._dispatcher.feed(event)
             self._departed.measured(device, asked)
+            self._returning.measured(device, asked)
         self._asking = False
         self._ask_later()
 

@@ -1,7 +1,7 @@
 """Processes with memory that swaps and without a connection: of the scheduler before this one, and of this one.
 
-The memory of the first may be anywhere on the device, so that nobody gets any there before they are back or gone. The
-memory of the others counts until the driver shows it free.
+The memory of the first may be anywhere on the device, so that nobody gets any there before they are back or gone, or
+what they have was measured as others'. The memory of those of this one counts until the driver shows it free.
 """
 
 from __future__ import annotations
@@ -26,11 +26,25 @@ class Returning:
     """Those of the scheduler before this one that are neither back, nor dead, nor awaited long enough."""
 
     def __init__(
-        self, former: Iterable[Recorded], loop: asyncio.AbstractEventLoop, log: Log, settled: Callable[[int], None]
+        self,
+        former: Iterable[Recorded],
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        is_measured: Callable[[str], bool],
+        measure_soon: Callable[[], None],
+        settled: Callable[[int], None],
     ) -> None:
-        """``settled`` is called with the number in the record of each that is awaited no longer."""
+        """``is_measured``: whether somebody measures a device and says so to ``measured``, soon if that is asked for.
+
+        ``settled`` is called with the number in the record of each that is awaited no longer.
+        """
+        self._loop = loop
         self._log = log
+        self._is_measured = is_measured
+        self._measure_soon = measure_soon
         self._settled = settled
+        self._given_up: dict[int, float] = {}
+        """When those were that still count as awaited: until what they have was measured after that."""
         self._awaited = {each.number: each for each in former}
         self._ends = {
             each.number: ProcessEnd(loop, each.pid, each.started, partial(self._settle, each.number))
@@ -48,9 +62,21 @@ class Returning:
         for number in self._numbers(process):
             self._settle(number)
 
-    def pids(self, device: str) -> set[int]:
-        """Whose bytes on a device are not foreign, though they are no clients yet."""
-        return {each.pid for each in self._awaited.values() if each.device == device}
+    @property
+    def devices(self) -> set[str]:
+        """Those where memory of such processes may be."""
+        return {each.device for each in self._awaited.values()}
+
+    def pids(self, device: str, asked: float) -> set[int]:
+        """Whose bytes on a device are not foreign for a measurement that began at ``asked``, though no client's yet."""
+        here = (each for each in self._awaited.values() if each.device == device)
+        return {each.pid for each in here if not self._is_foreign(each.number, asked)}
+
+    def measured(self, device: str, asked: float) -> None:
+        """A measurement of a device that began at ``asked`` is done, and what others have there is told."""
+        for each in list(self._awaited.values()):
+            if each.device == device and self._is_foreign(each.number, asked):
+                self._settle(each.number)
 
     def stop(self) -> None:
         """Awaits nobody any more."""
@@ -72,10 +98,19 @@ class Returning:
                 command=each.command,
                 device=each.device,
             )
-            self._settle(each.number)
+            self._given_up[each.number] = self._loop.time()
+            if not self._is_measured(each.device):
+                self._settle(each.number)
+        if self._given_up:
+            self._measure_soon()
+
+    def _is_foreign(self, number: int, asked: float) -> bool:
+        """Whether it was given up before a measurement that began at ``asked``."""
+        return self._given_up.get(number, float("inf")) <= asked
 
     def _settle(self, number: int) -> None:
         del self._awaited[number]
+        self._given_up.pop(number, None)
         end = self._ends.pop(number, None)
         if end is not None:
             end.stop()
