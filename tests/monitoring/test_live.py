@@ -167,9 +167,11 @@ def test_alerts_are_understood(stack: Stack) -> None:
 
     poll_until(lambda: all(rule["health"] == "ok" for rule in rules()), "all were computed", 60, interval=0.2)
     assert {rule["name"] for rule in rules()} == RULES.keys()
-    poll_until(lambda: begun() >= DOES.keys(), "the alerts begin", 60, interval=0.2)
-    # How much time is lost to swapping, on a busy machine with tiny GPUs, is not the point here.
-    assert begun() - {"NvshareThrashing"} == DOES.keys()
+    # On a busy machine with tiny GPUs time is lost to swapping, which is not the point here; and a scrape that took too
+    # long makes what was scraped look absent until the next one.
+    poll_until(
+        lambda: begun() - {"NvshareThrashing"} == DOES.keys(), "the alerts begin, and no others last", 60, interval=0.2
+    )
 
 
 def test_page_names_what_is_exported(stack: Stack) -> None:
