@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -202,6 +203,13 @@ static void enable_peers(void *library, void *first)
 
 int main(int argc, char **argv)
 {
+	bool peer = argc == 2 && !strcmp(argv[1], "peer");
+
+	if (argc > 1 && !peer) {
+		fprintf(stderr, "%s: the only argument is `peer`\n", argv[1]);
+		return 2;
+	}
+
 	void *library = dlopen("libcuda.so.1", RTLD_NOW), *context;
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
 	int (*retain)(void **, int) =
@@ -225,7 +233,7 @@ int main(int argc, char **argv)
 	must(init(0), "cuInit");
 	must(retain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(set_current(context), "cuCtxSetCurrent");
-	if (argc > 1 && !strcmp(argv[1], "peer"))
+	if (peer)
 		enable_peers(library, context);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		compare(&hooks, &own, &sizes[i]);
