@@ -19,8 +19,10 @@ from nvshare.scheduler.recovery.record import Recorded
 RETURN_SECONDS = 2.0
 """How long one has to come back. A client connects again after a second at the latest."""
 MEASURED_SECONDS = 2.0
-"""How long a measurement is awaited before somebody who was given up is awaited no longer: it takes up to ten tries, some
-0.13 s each, while memory moves; NVML may not answer at all."""
+"""How long a measurement is awaited that decides what those had who were given up.
+
+While memory moves it takes up to ten tries, some 0.13 s each; where NVML hangs it never comes.
+"""
 _FREEING_SECONDS = 0.1
 """After a process has ended its memory is free, as far as one can say where nobody says it."""
 

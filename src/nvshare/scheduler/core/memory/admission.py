@@ -150,8 +150,7 @@ class Admission:
     def most_admitted_bytes(self, swap: Swap, left_bytes: int) -> int:
         """What a client may stay admitted where ``left_bytes`` are left for it beside what comes.
 
-        What it was given on top of what it asked for is taken back where others need it, once it went by the last
-        growth that was granted.
+        Where others need it all that it does not use is taken back, once it went by the last growth that was granted.
         """
         pressed = self._limits.is_pressed(swap.number) or self._requests.is_pressed(swap.number)
         if swap.going_by >= swap.grown_order and pressed:

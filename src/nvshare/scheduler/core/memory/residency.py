@@ -16,8 +16,8 @@ for the clients whose memory swaps:
 - One client at a time comes in.
 - A client beside which no other can leave any more may use the reserve: it is alone but for what the host has no memory
   for.
-- No growth is refused for what is only assumed, or was true a while ago: who comes back has memory that counted as
-  foreign, and a context is taken for larger than it is. The device is measured anew before.
+- No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
+  has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
 - Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
   does not come in is granted the lock anyhow. Its gate stays closed until it is in, but it has its turn and no more.
 """

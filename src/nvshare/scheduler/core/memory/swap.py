@@ -65,7 +65,7 @@ class Swap:
     doubted: tuple[int, float] | None = None
     """It is not possible by this measurement of the device; and until when another one is awaited."""
     asked_until: float | None = None
-    """It passes its container's limit by what others said, and they were asked again; until when that is awaited."""
+    """It is not possible by what others said, and they were asked again; until when their answers are awaited."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
