@@ -115,6 +115,7 @@ struct sim_globals {
 	struct CUctx_st *primary[SIM_MAX_DEVICES]; /* active ones */
 	struct CUctx_st *ended;			   /* the last one */
 	unsigned int primary_flags[SIM_MAX_DEVICES];
+	_Atomic int died[SIM_MAX_DEVICES]; /* the error of a context: no other one begins */
 	uint64_t last_id;
 };
 
@@ -147,6 +148,8 @@ bool sim_is_locked(const void *object, enum sim_type type);
  * The calling thread's context, with its sticky error: CUDA_ERROR_INVALID_CONTEXT if there is none.
  */
 CUresult sim_current(struct CUctx_st **context);
+/* A fault of what runs in it: it answers this to everything, and this process has no other one. */
+void sim_context_fail(struct CUctx_st *context, int error);
 struct CUctx_st *sim_current_locked(void);
 /* A number of the calling thread that no other thread has or had. */
 uint64_t sim_thread_id(void);

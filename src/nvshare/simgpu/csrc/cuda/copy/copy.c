@@ -131,6 +131,8 @@ static void copy_over_bus(int device, const struct sim_copy *copy)
 
 CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 {
+	struct CUctx_st *reader = copy->src.context ? copy->src.context : context;
+	struct CUctx_st *writer = copy->dst.context ? copy->dst.context : context;
 	struct sim_copy source = *copy;
 	uint64_t src_extent, dst_extent;
 	CUresult result;
@@ -142,17 +144,17 @@ CUresult sim_copy_run(struct CUctx_st *context, const struct sim_copy *copy)
 	src_extent = extent(&source.src, copy);
 	dst_extent = extent(&source.dst, copy);
 	/* a copy that finds its memory gone fails otherwise than a kernel does */
-	result = sim_pin(context, source.src.address, src_extent, SIM_READ, copy->src.host, true);
+	result = sim_pin(reader, source.src.address, src_extent, SIM_READ, copy->src.host, true);
 	if (result != CUDA_SUCCESS)
 		return CUDA_ERROR_LAUNCH_FAILED;
-	result = sim_pin(context, source.dst.address, dst_extent, SIM_WRITE, copy->dst.host, true);
+	result = sim_pin(writer, source.dst.address, dst_extent, SIM_WRITE, copy->dst.host, true);
 	if (result == CUDA_SUCCESS) {
 		if (copy->route == SIM_ROUTE_NO_BUS)
 			copy_rows(&source, NULL);
 		else
 			copy_over_bus(context->device, &source);
-		sim_unpin(context, source.dst.address, dst_extent);
+		sim_unpin(writer, source.dst.address, dst_extent);
 	}
-	sim_unpin(context, source.src.address, src_extent);
+	sim_unpin(reader, source.src.address, src_extent);
 	return result == CUDA_ERROR_ILLEGAL_ADDRESS ? CUDA_ERROR_LAUNCH_FAILED : result;
 }

@@ -16,7 +16,8 @@ enum sim_home {
 
 /* Notes in a copy which way it goes. */
 void sim_copy_route(struct sim_copy *copy, enum sim_home dst, enum sim_home src);
-enum sim_home sim_home_of(uint64_t address, uint64_t bytes);
+/* For the device of a context; NULL: of the current one. */
+enum sim_home sim_home_of(uint64_t address, uint64_t bytes, const struct CUctx_st *context);
 /*
  * Submits a copy. Where the program may change or read its host memory after the call, the copy's
  * source is taken at the call, or the call waits until the copy is done.

@@ -16,11 +16,17 @@ enum side {
 	ANY
 };
 
-/* Whether any rights were given to the current device. */
-static bool is_accessible_locked(const struct sim_range *range)
-{
-	const struct CUctx_st *context = sim_current_locked();
+struct end {
+	uint64_t address;
+	enum side side;
+	struct CUctx_st *context; /* as in struct sim_place */
+};
 
+/* Whether any rights were given to the device. */
+static bool is_accessible_locked(const struct sim_range *range, const struct CUctx_st *context)
+{
+	if (!context)
+		context = sim_current_locked();
 	return context && range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
@@ -32,7 +38,7 @@ static bool crosses_locked(const struct sim_range *range, uint64_t address, uint
 	return behind && behind->start < address + bytes;
 }
 
-enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
+enum sim_home sim_home_of(uint64_t address, uint64_t bytes, const struct CUctx_st *context)
 {
 	enum sim_home home = SIM_HOME_DEVICE;
 	const struct sim_range *range;
@@ -43,7 +49,7 @@ enum sim_home sim_home_of(uint64_t address, uint64_t bytes)
 		home = sim_window_contains(address) ? SIM_HOME_BEYOND : SIM_HOME_PAGEABLE;
 	else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED)
 		home = crosses_locked(range, address, bytes) ? SIM_HOME_BEYOND : SIM_HOME_PINNED;
-	else if (range->kind == SIM_RANGE_MAPPED && !is_accessible_locked(range))
+	else if (range->kind == SIM_RANGE_MAPPED && !is_accessible_locked(range, context))
 		home = SIM_HOME_BEYOND;
 	else if (range->kind != SIM_RANGE_MAPPED && bytes > range->start + range->bytes - address)
 		home = SIM_HOME_BEYOND;
@@ -108,8 +114,8 @@ CUresult sim_copy_submit(struct sim_op *op, CUstream stream, bool asynchronous, 
 	return result;
 }
 
-static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum side src_side,
-			    size_t bytes, CUstream stream, bool asynchronous)
+static CUresult copy_ends(const struct end *dst, const struct end *src, size_t bytes,
+			  CUstream stream, bool asynchronous)
 {
 	struct sim_op op = { .kind = SIM_OP_COPY };
 	struct CUctx_st *context;
@@ -118,17 +124,20 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 
 	if (result != CUDA_SUCCESS || bytes == 0)
 		return result;
-	dst_home = sim_home_of(dst, bytes);
-	src_home = sim_home_of(src, bytes);
-	if (!dst || !src || !fits(dst_side, dst_home) || !fits(src_side, src_home))
+	dst_home = sim_home_of(dst->address, bytes, dst->context);
+	src_home = sim_home_of(src->address, bytes, src->context);
+	if (!dst->address || !src->address || !fits(dst->side, dst_home) ||
+	    !fits(src->side, src_home))
 		return CUDA_ERROR_INVALID_VALUE;
 	op.context = context;
 	op.u.copy = (struct sim_copy){
-		.src = { .address = src,
+		.src = { .address = src->address,
+			 .context = src->context,
 			 .pitch = bytes,
 			 .slice = bytes,
 			 .host = src_home == SIM_HOME_PAGEABLE },
-		.dst = { .address = dst,
+		.dst = { .address = dst->address,
+			 .context = dst->context,
 			 .pitch = bytes,
 			 .slice = bytes,
 			 .host = dst_home == SIM_HOME_PAGEABLE },
@@ -138,6 +147,13 @@ static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum
 	};
 	sim_copy_route(&op.u.copy, dst_home, src_home);
 	return sim_copy_submit(&op, stream, asynchronous, dst_home, src_home);
+}
+
+static CUresult copy_linear(uint64_t dst, enum side dst_side, uint64_t src, enum side src_side,
+			    size_t bytes, CUstream stream, bool asynchronous)
+{
+	return copy_ends(&(struct end){ dst, dst_side, NULL }, &(struct end){ src, src_side, NULL },
+			 bytes, stream, asynchronous);
 }
 
 static uint64_t host(const void *pointer)
@@ -208,7 +224,9 @@ CUresult sim_cuMemcpyPeer(CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdevi
 {
 	if (!are_contexts(dstContext, srcContext))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, null_stream, false);
+	return copy_ends(&(struct end){ dstDevice, DEVICE, dstContext },
+			 &(struct end){ srcDevice, DEVICE, srcContext }, ByteCount, null_stream,
+			 false);
 }
 
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr_v2 dstDevice, CUcontext dstContext,
@@ -217,7 +235,8 @@ CUresult sim_cuMemcpyPeerAsync(CUdeviceptr_v2 dstDevice, CUcontext dstContext,
 {
 	if (!are_contexts(dstContext, srcContext))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_linear(dstDevice, DEVICE, srcDevice, DEVICE, ByteCount, hStream, true);
+	return copy_ends(&(struct end){ dstDevice, DEVICE, dstContext },
+			 &(struct end){ srcDevice, DEVICE, srcContext }, ByteCount, hStream, true);
 }
 
 CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t size,

@@ -72,7 +72,7 @@ static CUresult make_place(const struct side *side, const CUDA_MEMCPY3D_v2 *copy
 	result = place_in_memory(side, copy, place);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*home = sim_home_of(place->address, copy->width_bytes);
+	*home = sim_home_of(place->address, copy->width_bytes, NULL);
 	place->host = *home == SIM_HOME_PAGEABLE;
 	if (*home == SIM_HOME_BEYOND ||
 	    (side->type == CU_MEMORYTYPE_DEVICE && *home == SIM_HOME_PAGEABLE))

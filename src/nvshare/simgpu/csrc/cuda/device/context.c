@@ -43,6 +43,12 @@ CUresult sim_current(struct CUctx_st **context)
 	return *context ? atomic_load(&(*context)->error) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+void sim_context_fail(struct CUctx_st *context, int error)
+{
+	atomic_store(&context->error, error);
+	atomic_store(&sim.died[context->device], error);
+}
+
 static void set_defaults(struct CUctx_st *context)
 {
 	static const size_t limits[SIM_LIMITS] = { 1024, SIM_MIB(1), SIM_MIB(8), 2, 2048, 128,
@@ -55,7 +61,10 @@ static void set_defaults(struct CUctx_st *context)
 static CUresult create_locked(int device, unsigned int flags, struct CUctx_st **out)
 {
 	struct CUctx_st *context;
+	int died = atomic_load(&sim.died[device]);
 
+	if (died != CUDA_SUCCESS)
+		return died;
 	if (!sim_state_join(&sim.state) ||
 	    !sim_state_charge(&sim.state, device,
 			      sim_state_device(&sim.state, device)->context_bytes))

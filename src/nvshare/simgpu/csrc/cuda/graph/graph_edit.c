@@ -233,8 +233,12 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	struct sim_node_content content = { .type = CU_GRAPH_NODE_TYPE_MEM_FREE,
 					    .op = { .kind = SIM_OP_FREE } };
+	bool of_graph;
 
-	if (dptr == 0)
+	sim_lock();
+	of_graph = sim_graph_memory_is_locked(dptr);
+	sim_unlock();
+	if (!of_graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	content.op.u.memory.address = dptr;
 	return add(phGraphNode, hGraph, dependencies, numDependencies, CUDA_SUCCESS, &content);

@@ -21,8 +21,15 @@ uint64_t sim_graph_memory_reserve_locked(uint64_t bytes)
 	uint64_t start = sim_window_take_locked(span, SIM_GRANULARITY, 0);
 
 	if (start != 0)
-		sim_reservation_add_locked(start, span);
+		sim_reservation_add_locked(start, span)->of_graph = true;
 	return start;
+}
+
+bool sim_graph_memory_is_locked(uint64_t address)
+{
+	const struct sim_range *reservation = sim_reservation_find_locked(address);
+
+	return reservation && reservation->of_graph && reservation->start == address;
 }
 
 void sim_graph_memory_count_locked(int device, uint64_t bytes, bool more)

@@ -12,6 +12,8 @@ CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int d
 CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct CUctx_st *context);
 /* A fresh address for an allocation node. */
 uint64_t sim_graph_memory_reserve_locked(uint64_t bytes);
+/* Whether a node may free it: an allocation node has that address. */
+bool sim_graph_memory_is_locked(uint64_t address);
 void sim_graph_memory_count_locked(int device, uint64_t bytes, bool more);
 
 #endif

@@ -3,18 +3,25 @@
 #include "device/bus.h"
 #include "memory/range.h"
 
-static CUresult check_access(const CUmemAccessDesc_v1 *desc)
+static bool is_device(const CUmemAccessDesc_v1 *desc)
+{
+	return desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+/* The processor may be allowed to use memory of the host. */
+static CUresult check_access(const CUmemAccessDesc_v1 *desc, bool host_memory)
 {
 	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (host_memory && (desc->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+			    desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA))
+		return CUDA_SUCCESS;
 	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-			       sim_device_exists(desc->location.id)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+	return is_device(desc) && sim_device_exists(desc->location.id) ? CUDA_SUCCESS
+								       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /*
@@ -37,13 +44,32 @@ static void change_locked(struct sim_range *range, const CUmemAccessDesc_v1 *des
 	for (size_t i = 0; i < count; i++) {
 		unsigned char flags = (unsigned char)desc[i].flags;
 
-		range->lost |= range->pins > 0 && range->access[desc[i].location.id] & ~flags;
+		if (is_device(&desc[i]))
+			range->lost |=
+				range->pins > 0 && range->access[desc[i].location.id] & ~flags;
 	}
 	while (range->pins > 0)
 		pthread_cond_wait(&sim.changed, &sim.lock);
 	range->lost = false;
 	for (size_t i = 0; i < count; i++)
-		range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
+		if (is_device(&desc[i]))
+			range->access[desc[i].location.id] = (unsigned char)desc[i].flags;
+		else
+			sim_file_show(range->start, range->span, range->physical->file,
+				      range->physical->offset,
+				      desc[i].flags & CU_MEM_ACCESS_FLAGS_PROT_READ,
+				      desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+/* Whether all that is mapped in [start, end) is memory of the host. */
+static bool is_of_host_locked(uint64_t start, uint64_t end)
+{
+	const struct sim_range *range = sim_range_next_locked(start);
+
+	while (range && range->start < end && range->kind == SIM_RANGE_MAPPED &&
+	       range->physical->device < 0)
+		range = sim_range_next_locked(range->start + range->span);
+	return !range || range->start >= end;
 }
 
 CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
@@ -55,14 +81,14 @@ CUresult sim_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDe
 
 	if (!desc || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check_access(&desc[i]);
-	if (result != CUDA_SUCCESS)
-		return result;
 	sim_lock();
-	if (!bounds_mappings_locked(ptr, size)) {
+	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = check_access(&desc[i], is_of_host_locked(ptr, ptr + size));
+	if (result == CUDA_SUCCESS && !bounds_mappings_locked(ptr, size))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS) {
 		sim_unlock();
-		return CUDA_ERROR_INVALID_VALUE;
+		return result;
 	}
 	for (struct sim_range *range = sim_range_next_locked(ptr);
 	     range && range->start < ptr + size;

@@ -80,7 +80,8 @@ static struct answer refuse(size_t bytes)
 
 static bool is_host(const struct sim_range *range)
 {
-	return range && (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED);
+	return range && (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_REGISTERED ||
+			 (range->kind == SIM_RANGE_MAPPED && range->physical->device < 0));
 }
 
 static struct answer host_pointer(const struct sim_range *range, uint64_t address)

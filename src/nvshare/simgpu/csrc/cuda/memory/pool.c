@@ -318,7 +318,8 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 	if (result == CUDA_SUCCESS)
 		result = sim_capture_check_submit_locked(stream);
 	if (result == CUDA_SUCCESS && stream->capture)
-		result = sim_capture_op_locked(stream, &op);
+		result = sim_graph_memory_is_locked(dptr) ? sim_capture_op_locked(stream, &op)
+							  : CUDA_ERROR_INVALID_VALUE;
 	else if (result == CUDA_SUCCESS && (!range || range->start != dptr ||
 					    range->kind != SIM_RANGE_DEVICE || range->free_queued))
 		result = CUDA_ERROR_INVALID_VALUE;

@@ -176,6 +176,8 @@ void sim_range_drop_locked(struct sim_range *range)
 		break;
 	case SIM_RANGE_MAPPED:
 		sim_file_unmap(range->start, range->span);
+		if (range->physical->device < 0)
+			sim_file_hide(range->start, range->span);
 		sim_physical_unref_locked(range->physical);
 		break;
 	case SIM_RANGE_REGISTERED:
@@ -238,7 +240,7 @@ static void unpin_locked(struct CUctx_st *context, uint64_t address, uint64_t en
 	     range = sim_range_next_locked(range->start + range->span)) {
 		range->pins--;
 		if (range->lost)
-			atomic_store(&context->error, CUDA_ERROR_ILLEGAL_ADDRESS);
+			sim_context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS);
 	}
 	pthread_cond_broadcast(&sim.changed);
 }

@@ -51,7 +51,7 @@ struct sim_range {
 	bool going;	  /* being freed, once nobody has it pinned */
 	bool lost;	  /* mapped memory: unmapped, or its rights gone, while it was pinned */
 	bool free_queued; /* a stream will free it */
-	bool of_graph;	  /* an allocation node's */
+	bool of_graph;	  /* an allocation node's, or reserved for one */
 	enum sim_range_kind kind;
 	int device;
 	struct CUctx_st *context;
@@ -92,6 +92,10 @@ void sim_file_give_locked(uint64_t offset, uint64_t bytes);
 /* Maps a part of a file, -1 meaning the memory file, at addresses of the window. */
 bool sim_file_map(uint64_t address, uint64_t bytes, int from, uint64_t offset);
 void sim_file_unmap(uint64_t address, uint64_t bytes);
+/* The same in the window of the program, which then reads and writes host memory there itself. */
+bool sim_file_show(uint64_t address, uint64_t bytes, int from, uint64_t offset, bool readable,
+		   bool writable);
+void sim_file_hide(uint64_t address, uint64_t bytes);
 
 struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
 				       uint64_t span);

@@ -195,6 +195,22 @@ void sim_file_unmap(uint64_t address, uint64_t bytes)
 	(void)sim_file_map(address, bytes, -1, address - program_window);
 }
 
+bool sim_file_show(uint64_t address, uint64_t bytes, int from, uint64_t offset, bool readable,
+		   bool writable)
+{
+	int rights = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
+
+	return mmap((void *)(uintptr_t)address, bytes, rights,
+		    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, from < 0 ? file : from,
+		    (off_t)offset) != MAP_FAILED;
+}
+
+void sim_file_hide(uint64_t address, uint64_t bytes)
+{
+	(void)mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
 /*
  * In which file the byte at an address is and where, and how many bytes from there on lie beside
  * each other. The file stays open while the memory is pinned.

@@ -45,6 +45,7 @@ struct sim_place {
 	uint64_t slice;
 	bool host; /* the caller said that it is host memory */
 	bool array;
+	struct CUctx_st *context; /* whose device must have access; NULL: the operation's */
 };
 
 struct sim_copy {

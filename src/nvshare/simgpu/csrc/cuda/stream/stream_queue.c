@@ -54,7 +54,7 @@ static void carry_out(struct sim_op *op)
 	if (error == CUDA_SUCCESS) {
 		error = sim_execute(op);
 		if (error != CUDA_SUCCESS)
-			atomic_store(&op->context->error, error);
+			sim_context_fail(op->context, error);
 	} else {
 		sim_fail(op, error);
 	}
