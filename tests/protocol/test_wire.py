@@ -66,6 +66,7 @@ FRAMES = st.one_of(
         priority=st.sampled_from(wire.Priority),
         memory_limit_bytes=U64,
         memory_request_bytes=U64,
+        when_full=st.sampled_from(wire.WhenFull),
         compute_limit_thousandths=U32,
         container=text(wire.CONTAINER_BYTES),
     ),

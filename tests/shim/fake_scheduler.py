@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nvshare.protocol import wire
+from tests.shim.controlled_program import ControlledProgram
 from tests.shim.lock_server import TIMEOUT, Peer, readable
 
 
@@ -50,7 +51,14 @@ class FakeScheduler:
         """The next client, registered."""
         peer = self.accept()
         peer.send(wire.SchedOn(client_id=1, epoch=epoch))
-        peer.expect_terms()
+        peer.send(wire.Limit(peer.expect_terms().memory_limit_bytes))
+        return peer
+
+    def serve(self, program: ControlledProgram, command: str = "use") -> Peer:
+        """Registers a program that makes its first context, which waits to hear of its container's limit."""
+        program.begin(command)
+        peer = self.register()
+        assert program.answer() == "0"
         return peer
 
     def die(self) -> None:

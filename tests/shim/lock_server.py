@@ -110,5 +110,5 @@ class LockServer:
         peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
         peer.register = peer.expect(wire.Register)
         peer.send(wire.SchedOn(client_id=1, epoch=1))
-        peer.expect_terms()
+        peer.send(wire.Limit(peer.expect_terms().memory_limit_bytes))
         return peer

@@ -59,6 +59,7 @@ class Event(IntEnum):
     LOOKED = lib.NVS_EVENT_LOOKED
     TIMER = lib.NVS_EVENT_TIMER
     GANG = lib.NVS_EVENT_GANG
+    LOST = lib.NVS_EVENT_LOST
 
 
 class Action(IntEnum):
@@ -82,6 +83,7 @@ class Action(IntEnum):
     SEND_ASK_REASON = lib.NVS_ACTION_SEND_ASK_REASON
     WARN_WAITING = lib.NVS_ACTION_WARN_WAITING
     SEND_IDLE = lib.NVS_ACTION_SEND_IDLE
+    LOSE_GATE = lib.NVS_ACTION_LOSE_GATE
 
 
 @dataclass(frozen=True, slots=True)

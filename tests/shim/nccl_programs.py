@@ -59,5 +59,4 @@ def joins(program: ControlledProgram, peer: Peer, command: str) -> tuple[wire.Jo
 
 def use(program: ControlledProgram, scheduler: FakeScheduler, ordinal: int = 0) -> Peer:
     """Makes a context, and registers the client that this makes."""
-    assert program.do(f"use {ordinal}") == "0"
-    return scheduler.register()
+    return scheduler.serve(program, f"use {ordinal}")

@@ -43,6 +43,7 @@ class SwapClient:
         """Answers until the connection ends."""
         with self.lock:
             self.peer.send(wire.SchedOn(client_id=1, epoch=1))
+            self.peer.send(wire.Limit(0))
             self._send_arena()
             if self.peer.register.state is wire.State.WAITING:
                 self._want()

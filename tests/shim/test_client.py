@@ -27,8 +27,7 @@ def scheduler(run_dir: paths.RunDir) -> Iterator[FakeScheduler]:
 
 def reach_idle(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """Registered, with nothing to do."""
-    assert program.do("use") == "0"
-    return scheduler.register()
+    return scheduler.serve(program)
 
 
 def reach_waiting(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
@@ -50,8 +49,7 @@ def reach_holding(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
 def test_a_turn(start: Start, scheduler: FakeScheduler) -> None:
     """Says who it is, asks when it launches, runs when it may, and gives the lock back when asked."""
     program = start()
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     assert peer.register.pid == program.pid
     assert peer.register.device_uuid == b"a" * 16
     assert peer.register.total_bytes == 16 << 30

@@ -49,8 +49,7 @@ def forked(program: ControlledProgram) -> Iterator[list[int]]:
 
 def reach_holding(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """A launch has been let through."""
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     program.begin("launch")
     peer.expect(wire.ReqLock)
     peer.grant()
@@ -165,16 +164,16 @@ def test_forked_child_that_uses_nothing(
     forked.append(int(program.do("fork idle")))
     assert len(list(Path(f"/proc/{forked[0]}/task").iterdir())) == 1
     poll_until(lambda: not ours(forked[0]), "the child has closed what it inherited")
-    assert len(ours(program.pid)) == 2
+    assert len(ours(program.pid)) == 3
 
 
 def ours(pid: int) -> list[str]:
-    """The process's sockets and event files."""
+    """The process's sockets."""
     links = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed since it was listed
             links.append(str(path.readlink()))
-    return [link for link in links if link.startswith(("socket:", "anon_inode:[eventfd"))]
+    return [link for link in links if link.startswith("socket:")]
 
 
 def test_exec_ends_the_client(program: ControlledProgram, scheduler: FakeScheduler) -> None:

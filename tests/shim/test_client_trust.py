@@ -120,8 +120,7 @@ def test_ones_own_folder(start: Start, public: Path) -> None:
     root.mkdir(mode=0o755)
     with FakeScheduler(root / "client" / "scheduler.sock") as scheduler:
         program = start(root)
-        assert program.do("use") == "0"
-        scheduler.register()
+        scheduler.serve(program)
 
 
 def test_only_the_original_is_there(start: Start, run_dir: paths.RunDir) -> None:
@@ -140,5 +139,6 @@ def test_only_the_original_is_there(start: Start, run_dir: paths.RunDir) -> None
         with FakeScheduler(run_dir.client_socket) as scheduler:
             peer = scheduler.accept()
             peer.send(wire.SchedOn(client_id=1, epoch=1))
+            peer.send(wire.Limit(0))
             peer.grant()
             assert program.answer() == "0"

@@ -24,8 +24,7 @@ def program(children: Children) -> Iterator[ControlledProgram]:
 def test_reason_of_the_scheduler(program: ControlledProgram, run_dir: paths.RunDir) -> None:
     """The scheduler is asked why, and its answer is shown, without what would be an order to the terminal."""
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        program.do("use")
-        peer = scheduler.register()
+        peer = scheduler.serve(program)
         program.said("SCHED_ON: link up")
         program.begin("launch")
         peer.expect(wire.ReqLock)

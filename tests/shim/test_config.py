@@ -39,8 +39,7 @@ def start(children: Children) -> Iterator[Start]:
 def registered(program: ControlledProgram, run_dir: paths.RunDir) -> wire.Register:
     """What the program says to a scheduler in the run directory."""
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        assert program.do("use") == "0"
-        return scheduler.register().register
+        return scheduler.serve(program).register
 
 
 def test_names_are_those_of_paths() -> None:
@@ -74,8 +73,7 @@ def test_switches(start: Start, run_dir: paths.RunDir, word: str) -> None:
     """The words of switches.py, whatever their case, say on or off; whatever else is set is on, as in the original."""
     program = start(**{paths.MEMORY: "native", paths.DEBUG: word})
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        assert program.do("use") == "0"
-        scheduler.register()
+        scheduler.serve(program)
         program.end()
     debug, complaint = switches.read(paths.DEBUG, {paths.DEBUG: word})
     assert any("link" in line for line in program.errors) is debug
@@ -96,8 +94,7 @@ def test_empty_means_unset(start: Start, run_dir: paths.RunDir) -> None:
     """A variable with nothing in it is as good as none."""
     program = start(**{paths.ON_MISSING: "", paths.DEBUG: "", paths.MEMORY: "native"})
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        assert program.do("use") == "0"
-        scheduler.register()
+        scheduler.serve(program)
         program.end()  # before the scheduler, whose loss it would report; all that it said is read then
     assert program.errors == []
 
@@ -113,8 +110,7 @@ def test_debug_tells_state_changes(start: Start, run_dir: paths.RunDir) -> None:
     """NVSHARE_DEBUG=1 logs what happens to the lock and the connection, and never a launch."""
     program = start(NVSHARE_DEBUG="1", NVSHARE_MEMORY="native")
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        assert program.do("use") == "0"
-        peer = scheduler.register()
+        peer = scheduler.serve(program)
         program.said("SCHED_ON: link up")
         program.begin("launch")
         peer.expect(wire.ReqLock)
@@ -174,8 +170,7 @@ def test_system_scheduler_comes_first(start: Start, system: paths.RunDir, own: p
     """A user's program goes to the system's scheduler though one of the user's own answers; a third has no say."""
     with FakeScheduler(system.client_socket) as theirs, FakeScheduler(own.client_socket) as ours:
         program = as_somebody(start, system, own)
-        assert program.do("use") == "0"
-        peer = theirs.register()
+        peer = theirs.serve(program)
         program.begin("launch")
         peer.expect(wire.ReqLock)
         peer.grant()
@@ -202,15 +197,14 @@ def test_whichever_scheduler_there_is(
         if not late:
             assert program.do("use") == "0"
         scheduler.register()
-        assert paths.run_dirs({"XDG_RUNTIME_DIR": str(own.root.parent)}, UID)[1] == own
+        assert paths.run_dirs({"XDG_RUNTIME_DIR": str(own.root.parent)}, UID)[-1] == own
 
 
 def test_client_stays_and_then_finds_the_other(start: Start, system: paths.RunDir, own: paths.RunDir) -> None:
     """A client of the user's own scheduler stays when the system's begins, and goes there when its own is gone."""
     with FakeScheduler(own.client_socket) as ours:
         program = as_somebody(start, system, own)
-        assert program.do("use") == "0"
-        peer = ours.register()
+        peer = ours.serve(program)
         with FakeScheduler(system.client_socket) as theirs:
             program.begin("launch")
             peer.expect(wire.ReqLock)

@@ -30,8 +30,9 @@ class Step:
     def choose(self, state: LockState) -> Event:
         """Mostly an event that can happen, seldom a loss, sometimes anything."""
         if self.pick % 8 == 0:
-            return list(Event)[self.pick % len(Event)]
-        possible = [kind for kind in Event if is_possible(state, kind) and (kind not in LOSSES or self.pick % 5 == 0)]
+            return list(Event)[self.pick // 8 % len(Event)]
+        rare = {**dict.fromkeys(LOSSES, 5), Event.LOST: 61}
+        possible = [kind for kind in Event if is_possible(state, kind) and self.pick % rare.get(kind, 1) == 0]
         return possible[self.pick % len(possible)]
 
     @property
@@ -46,6 +47,7 @@ class Step:
             "waiting": self.flag,
             "epoch": 1 + self.grant,
             "level": self.waiters,
+            "final": self.pick % 29 == 0,
         }
 
 
@@ -104,9 +106,10 @@ class World:
                 assert self.gate == "closed"
                 self.told = wire.State.WAITING
             case Action.SEND_LOCK_RELEASED:
-                assert self.told in HOLDERS
-                assert self.gate == "closed"
-                self.told = wire.State.IDLE
+                # Of a lost device it is given back within this process alone when nobody hears it.
+                assert self.told in HOLDERS or (state.raw.lost and not self.connected)
+                assert self.gate in ("closed", "lost")
+                self.told = wire.State.IDLE if self.connected else None
             case Action.SEND_DRAIN_REPORT:
                 assert state.link is Link.UP
                 assert state.raw.level >= 1
@@ -124,6 +127,10 @@ class World:
             case Action.CLOSE_GATE:
                 assert self.gate == "failing"
                 self.gate = "closed"
+            case Action.LOSE_GATE:
+                assert state.raw.lost
+                assert self.gate != "open"
+                self.gate = "lost"
             case Action.SEND_ASK_REASON:
                 assert self.told is wire.State.WAITING
                 assert state.raw.level >= 1
@@ -145,7 +152,7 @@ class World:
     def check(self, state: LockState) -> None:
         """The state and the world agree."""
         expected = {
-            Lock.IDLE: ("closed", "failing"),
+            Lock.IDLE: ("lost",) if state.raw.lost else ("closed", "failing"),
             Lock.WAITING: ("closed",),
             Lock.HOLDING: ("open",),
             Lock.DRAINING: ("closed",) if state.raw.drained else ("draining",),
@@ -207,7 +214,10 @@ def test_always_on_the_way_back(history: list[Step], on_missing: OnMissing) -> N
         state.now += step.elapsed
         with contextlib.suppress(IllegalEventError):
             state.handle(step.choose(state), **step.fields)
-        if state.link is Link.DOWN:
+        if state.raw.sent_away:
+            assert (state.link, state.raw.retry_at) == (Link.DOWN, NEVER)
+            assert state.lock is not Lock.HOLDING or state.deadline <= state.now + 30_000_000
+        elif state.link is Link.DOWN:
             assert state.deadline <= state.now + 10_000_000
         if state.link is Link.UP and state.lock is Lock.IDLE:
             assert state.deadline == NEVER

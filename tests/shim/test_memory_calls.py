@@ -61,8 +61,7 @@ def test_old_and_rare_calls(
 ) -> None:
     """Each is charged with what it takes, and its free gives that back."""
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        program.do("use")
-        peer = scheduler.register()
+        peer = scheduler.serve(program)
         assert program.do(f"symbol {name} {arguments}") == "0"
         assert peer.receive() == wire.Footprint(size)
         assert program.do(f"symbol {free}") == "0"
@@ -72,8 +71,7 @@ def test_old_and_rare_calls(
 def test_sparse_array_takes_nothing(program: ControlledProgram, run_dir: paths.RunDir) -> None:
     """Its memory comes from cuMemCreate and is charged there."""
     with FakeScheduler(run_dir.client_socket) as scheduler:
-        program.do("use")
-        peer = scheduler.register()
+        peer = scheduler.serve(program)
         assert program.do(f"symbol cuArray3DCreate_v2 {HANDLE} {array3d(64, 64, 0, FLOAT, 1, SPARSE)}") == "0"
         assert program.do("allocate 7") == "0"
         assert peer.receive() == wire.Footprint(7)

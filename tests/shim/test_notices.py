@@ -37,8 +37,7 @@ def enable_peer_access(program: ControlledProgram) -> None:
 
 def test_said_again_to_the_next_scheduler(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """The first scheduler hears it when it happens, the next one when it registers the client; stderr has it once."""
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     enable_peer_access(program)
     assert peer.expect(wire.Notice) == PEER_ACCESS
     enable_peer_access(program)
@@ -64,8 +63,7 @@ def test_not_said_to_an_older_scheduler(program: ControlledProgram, scheduler: F
 def test_not_said_in_a_gang(start: Start, scheduler: FakeScheduler) -> None:
     """Whose GPU is held together with those of others reaches no GPU without its lock."""
     program = start(**{paths.GANG: "trainers"})
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     join = peer.expect(wire.Join)
     peer.send(wire.Joined(join.request))
     enable_peer_access(program)
@@ -86,8 +84,7 @@ def test_said_in_a_gang_without_a_scheduler_for_it(start: Start, scheduler: Fake
 
 def test_a_forked_child_says_what_it_does_itself(program: ControlledProgram, scheduler: FakeScheduler) -> None:
     """What its parent did is not said of a child."""
-    assert program.do("use") == "0"
-    parent = scheduler.register()
+    parent = scheduler.serve(program)
     enable_peer_access(program)
     assert parent.expect(wire.Notice) == PEER_ACCESS
     pid = int(program.do("fork use"))
@@ -105,8 +102,7 @@ def test_a_forked_child_says_what_it_does_itself(program: ControlledProgram, sch
 )
 def test_access_to_pools(program: ControlledProgram, scheduler: FakeScheduler, access: str, said: bool) -> None:
     """Another device may use a pool's memory: that is the same. Its own may, the host may, or no more: that is not."""
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     assert program.do(f"symbol cuMemPoolSetAccess 5 *{access} {access.count(',') // 2}") == "0"
     if said:
         assert peer.expect(wire.Notice) == PEER_ACCESS

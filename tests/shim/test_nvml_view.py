@@ -119,8 +119,7 @@ def test_memory_that_swaps_counts(limited: Start, start_scheduler: Callable[...,
 def test_what_the_scheduler_says_counts(start: Start, fake_scheduler: FakeScheduler) -> None:
     """Its limit holds without one in the environment, what others of the container have is used, and it may end."""
     program = start(NVSHARE_MEMORY="native")
-    assert program.do("use 0") == "0"
-    peer = fake_scheduler.register()
+    peer = fake_scheduler.serve(program, "use 0")
     assert numbers(program.do("memory 0"))[0] == TOTAL
     peer.send(wire.Limit(limit_bytes=2 * GIB, others_bytes=GIB))
     poll_until(lambda: numbers(program.do("memory 0")) == [2 * GIB, GIB, GIB], "the limit counts")

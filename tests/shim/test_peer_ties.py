@@ -135,8 +135,7 @@ def test_memory_that_stays_ties_nobody(start: Start, fake_scheduler: FakeSchedul
     assert program.do("cuInit 0") == "0"
     peers = []
     for ordinal in range(2):
-        assert program.do(f"cuDevicePrimaryCtxRetain &primary{ordinal} {ordinal}") == "0"
-        peers.append(MemoryPeer(fake_scheduler.register()))
+        peers.append(MemoryPeer(fake_scheduler.serve(program, f"cuDevicePrimaryCtxRetain &primary{ordinal} {ordinal}")))
     assert not reaches(program, 0, 1, [])
     assert all(joins_nobody(peer) for peer in peers)
     program.said(PEER_ACCESS.text)

@@ -35,8 +35,7 @@ def program(children: Children) -> Iterator[ControlledProgram]:
 
 def reach_waiting(program: ControlledProgram, scheduler: FakeScheduler) -> Peer:
     """A launch waits."""
-    assert program.do("use") == "0"
-    peer = scheduler.register()
+    peer = scheduler.serve(program)
     program.begin("launch")
     peer.expect(wire.ReqLock)
     return peer

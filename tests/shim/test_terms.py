@@ -21,8 +21,7 @@ CONTAINER = "1 to 47 letters, digits, dots, - and _"
 
 def told(program: ControlledProgram, fake: FakeScheduler) -> wire.Terms:
     """What it says to a scheduler right after that has registered it."""
-    assert program.do("use") == "0"
-    terms = fake.register().terms
+    terms = fake.serve(program).terms
     assert terms is not None
     return terms
 
@@ -37,6 +36,7 @@ def test_names_are_those_of_paths() -> None:
         paths.COMPUTE_LIMIT,
         paths.MEMORY_LIMIT,
         paths.MEMORY_REQUEST,
+        paths.WHEN_FULL,
         paths.CONTAINER,
     }
 
@@ -57,6 +57,7 @@ def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
             paths.COMPUTE_LIMIT: "12.5%",
             paths.MEMORY_LIMIT: "2GiB",
             paths.MEMORY_REQUEST: "512M",
+            paths.WHEN_FULL: "wait",
             paths.CONTAINER: "train-1",
         }
     )
@@ -65,6 +66,7 @@ def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
         priority=wire.Priority.HIGH,
         memory_limit_bytes=2 << 30,
         memory_request_bytes=512 << 20,
+        when_full=wire.WhenFull.WAIT,
         compute_limit_thousandths=125,
         container="train-1",
     )
@@ -108,6 +110,7 @@ def test_older_schedulers_hear_nothing_of_it(start: Start, fake_scheduler: FakeS
         (paths.MEMORY_LIMIT, "1025T", SIZE),
         (paths.MEMORY_REQUEST, "half", SIZE),
         (paths.MEMORY_REQUEST, "99999999999999999999999", SIZE),
+        (paths.WHEN_FULL, "Wait", "one of wait, refuse"),
         (paths.CONTAINER, "a b", CONTAINER),
         (paths.CONTAINER, "a@0", CONTAINER),
         (paths.CONTAINER, "x" * 48, CONTAINER),

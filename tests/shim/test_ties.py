@@ -184,6 +184,7 @@ def test_ties_are_told_before_the_lock_is_asked_for(start: Start, fake_scheduler
     program.begin("launch")
     program.waits()
     peer.send(wire.SchedOn(client_id=1, epoch=1))
+    peer.send(wire.Limit(0))
     peer.expect(wire.Join)
     peer.expect(wire.ReqLock)
 
@@ -239,12 +240,10 @@ def test_an_answer_ends_the_wait(start: Start, fake_scheduler: FakeScheduler, an
     if answer == "joined":
         assert joins(second, use(second, fake_scheduler), OPEN)[1] == "0"
     else:
-        assert second.do("use") == "0"
-        peer = fake_scheduler.accept()
-        second.begin(OPEN)
-        second.waits()
-        peer.send(wire.SchedOn(client_id=1, epoch=1, level=2))
+        second.begin("use")
+        fake_scheduler.accept().send(wire.SchedOn(client_id=1, epoch=1, level=2))
         assert second.answer() == "0"
+        assert second.do(OPEN) == "0"
     assert not first.answered()
 
 

@@ -15,11 +15,11 @@ from tests.shim.children import PROGRAMS, ROOT, Children
 from tests.shim.swap_scheduler import MIB, SwapScheduler
 
 CASES = {
-    "virtual_memory.py": ("grows", "segments", "twice", "wrong", "questions", "exported"),
-    "memory_uses.py": ("managed", "pooled", "graphs"),
+    "virtual_memory.py": ("grows", "segments", "twice", "wrong", "questions", "exported", "on_the_host"),
+    "memory_uses.py": ("managed", "pooled", "graphs", "captured_free"),
 }
 PROGRAM_OF = {case: program for program, cases in CASES.items() for case in cases}
-PROGRAM_OF |= dict.fromkeys(("looks", "shared", "peers"), "memory_uses.py")
+PROGRAM_OF |= dict.fromkeys(("looks", "shared", "peers", "copied"), "memory_uses.py")
 EVERY_CASE = [case for cases in CASES.values() for case in cases]
 
 
@@ -156,14 +156,15 @@ def test_cuda_ipc(bare: dict[str, str], libraries: Libraries, scheduler: SwapSch
     assert any("stays on the GPU" in notice for notice in scheduler.client.notices)
 
 
-def test_other_devices(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler) -> None:
-    """Kernels of one GPU use another one's memory, plain and mapped, before and after it was taken away."""
-    expected = lines_of(Children(bare).run_python(PROGRAM_OF["peers"], "peers"))
+@pytest.mark.parametrize("case", ["peers", "copied"])
+def test_other_devices(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler, case: str) -> None:
+    """One GPU's work uses another one's memory, plain and mapped, before and after it was taken away."""
+    expected = lines_of(Children(bare).run_python(PROGRAM_OF[case], case))
     environment = bare | {paths.LD_PRELOAD: str(libraries.shim), paths.MEMORY: "swap"}
 
     def take_away() -> None:
         scheduler.evict()
         scheduler.open()
 
-    assert run_stepping(environment, "peers", take_away) == expected
+    assert run_stepping(environment, case, take_away) == expected
     assert len(scheduler.clients) == 2

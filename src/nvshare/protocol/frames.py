@@ -54,6 +54,14 @@ class Priority(IntEnum):
     HIGH = lib.NVS_PRIORITY_HIGH
 
 
+class WhenFull(IntEnum):
+    """What becomes of memory asked for that only others' ends could free."""
+
+    UNSAID = lib.NVS_WHEN_FULL_UNSAID
+    WAIT = lib.NVS_WHEN_FULL_WAIT
+    REFUSE = lib.NVS_WHEN_FULL_REFUSE
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """Client: who I am, on which device, in which state. ``pid``, ``command`` and ``name_hint`` are hints."""
@@ -129,6 +137,8 @@ class Refused:
     """Scheduler: not registered, because of ``text``; the connection ends."""
 
     text: str
+    final: bool = False
+    """It would never be registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +158,17 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class AskReason:
-    """Client: I still wait; why?"""
+    """Client: I still wait; why? ``memory``: for that, and not for the lock."""
+
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Scheduler: you wait because of ``text``; empty: you don't wait."""
+    """Scheduler: you wait because of ``text``; empty: you don't wait. ``memory``: for that, and not for the lock."""
 
     text: str
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +227,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class RefuseGrowth:
-    """Scheduler: Grow ``request`` is not granted, because of ``text``."""
+    """Scheduler: Grow ``request`` is not granted, because of ``text``; 0: nothing is, before Limit comes."""
 
     request: int
     text: str
@@ -242,6 +255,7 @@ class Terms:
     """Of a device's time, at the most."""
     container: str = ""
     """What the processes are called that count as one container, outside of any."""
+    when_full: WhenFull = WhenFull.UNSAID
 
 
 @dataclass(frozen=True, slots=True)

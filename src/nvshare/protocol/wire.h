@@ -43,8 +43,12 @@ enum nvs_wire_type {
 	NVS_GROW = 16,	/* client: let me have footprint_bytes and fixed_bytes, as `request` */
 	NVS_ALLOT = 17, /* scheduler: so much may be yours; as `order` */
 	NVS_EVICT = 18, /* scheduler: bring what is resident down to allotted_bytes; as `order` */
-	NVS_RESIDENT = 19,	/* client: my memory now; `order` is the last that I go by */
-	NVS_REFUSE_GROWTH = 20, /* scheduler: `request` is not granted, because of `text` */
+	NVS_RESIDENT = 19, /* client: my memory now; `order` is the last that I go by */
+	/*
+	 * scheduler: `request` is not granted, because of `text`; from level 4 on 0: whatever is
+	 * asked for before LIMIT comes
+	 */
+	NVS_REFUSE_GROWTH = 20,
 	/* scheduler, with a descriptor: segment_bytes more of host memory to swap into */
 	NVS_ARENA = 21,
 	/* Level 3: what a client is a part of, and what it may have. */
@@ -71,10 +75,14 @@ enum nvs_wire_type {
 	/* both, with a descriptor: the part that `request` asked for */
 	NVS_SHARED = 35,
 	NVS_NOT_SHARED = 36 /* both: `request` has no such part to come, because of `text` */
+			    /*
+			     * Level 4: LIMIT comes to every client that says it, once it is known what its container
+			     * may have; it allocates nothing before. ASK_REASON and REASON may be of memory.
+			     */
 };
 
 /* Which of the later frames a scheduler knows. */
-#define NVS_WIRE_LEVEL 3
+#define NVS_WIRE_LEVEL 4
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
@@ -109,6 +117,13 @@ enum nvs_wire_priority {
 	NVS_PRIORITY_HIGH = 3
 };
 
+/* What becomes of memory asked for that only others' ends could free. */
+enum nvs_wire_when_full {
+	NVS_WHEN_FULL_UNSAID = 0,
+	NVS_WHEN_FULL_WAIT = 1,
+	NVS_WHEN_FULL_REFUSE = 2
+};
+
 /* Bytes of a client whose memory swaps. What a frame does not name is zero. */
 struct nvs_wire_memory {
 	uint64_t order;		 /* no bytes: ALLOT, EVICT: counts up over both; RESIDENT */
@@ -136,6 +151,7 @@ struct nvs_wire_terms {
 	uint32_t priority;		    /* enum nvs_wire_priority */
 	/* what the processes are called that count as one container, outside of any */
 	char container[NVS_WIRE_CONTAINER_BYTES];
+	uint32_t when_full; /* enum nvs_wire_when_full; who does not know it reads nothing here */
 };
 
 struct nvs_wire_gang {
@@ -185,7 +201,7 @@ struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
 	uint8_t type;	 /* enum nvs_wire_type */
-	uint8_t state;	 /* REGISTER: enum nvs_wire_state */
+	uint8_t state;	 /* REGISTER: enum nvs_wire_state; REFUSED: 1: for good */
 	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
 	/* SCHED_ON, REGISTER: NVS_WIRE_LEVEL of the one that sends it; from 3 on TERMS follows */
 	uint8_t level;
@@ -198,7 +214,8 @@ struct nvs_frame {
 	uint32_t idle_microseconds;
 	/*
 	 * GROW, JOIN, OPEN_SHARED, ASK_SHARED: counts up, for each; ALLOT: the newest that it
-	 * grants, 0 for none; REFUSE_GROWTH, JOINED, SHARED, NOT_SHARED
+	 * grants, 0 for none; REFUSE_GROWTH, JOINED, SHARED, NOT_SHARED; ASK_REASON, REASON: 1 of
+	 * memory, 0 of the lock
 	 */
 	uint32_t request;
 	uint64_t client_id; /* SCHED_ON */

@@ -49,6 +49,7 @@ from nvshare.protocol.frames import (
     Tie,
     Waiters,
     Watch,
+    WhenFull,
 )
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
 
@@ -106,6 +107,7 @@ __all__ = [
     "VersionError",
     "Waiters",
     "Watch",
+    "WhenFull",
     "WireError",
     "decode",
     "encode",
@@ -160,16 +162,16 @@ def encode(frame: Frame) -> bytes:
             raw.type, raw.footprint_bytes = FrameType.FOOTPRINT, footprint_bytes
         case Waiters(waiters, idle_microseconds):
             raw.type, raw.waiters, raw.idle_microseconds = FrameType.WAITERS, waiters, idle_microseconds
-        case Refused(text):
-            raw.type, raw.text = FrameType.REFUSED, _to_field(text, TEXT_BYTES)
+        case Refused(text, final):
+            raw.type, raw.text, raw.state = FrameType.REFUSED, _to_field(text, TEXT_BYTES), final
         case DrainReport(grant, drain):
             raw.type, raw.grant, raw.drain = FrameType.DRAIN_REPORT, grant, drain
         case Notice(text):
             raw.type, raw.text = FrameType.NOTICE, _to_field(text, TEXT_BYTES)
-        case AskReason():
-            raw.type = FrameType.ASK_REASON
-        case Reason(text):
-            raw.type, raw.text = FrameType.REASON, _to_field(text, TEXT_BYTES)
+        case AskReason(memory):
+            raw.type, raw.request = FrameType.ASK_REASON, memory
+        case Reason(text, memory):
+            raw.type, raw.request, raw.text = FrameType.REASON, memory, _to_field(text, TEXT_BYTES)
         case RefuseGrowth(request, text):
             raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, _to_field(text, TEXT_BYTES)
         case Idle():
@@ -212,15 +214,15 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
         case FrameType.WAITERS:
             return Waiters(raw.waiters, raw.idle_microseconds)
         case FrameType.REFUSED:
-            return Refused(_from_field(raw.text))
+            return Refused(_from_field(raw.text), bool(raw.state))
         case FrameType.DRAIN_REPORT:
             return _decode_drain_report(raw)
         case FrameType.NOTICE:
             return Notice(_from_field(raw.text))
         case FrameType.ASK_REASON:
-            return AskReason()
+            return AskReason(raw.request)
         case FrameType.REASON:
-            return Reason(_from_field(raw.text))
+            return Reason(_from_field(raw.text), raw.request)
         case FrameType.REFUSE_GROWTH:
             return RefuseGrowth(raw.request, _from_field(raw.text))
         case FrameType.NOT_SHARED:
@@ -359,6 +361,13 @@ def _decode_priority(value: int) -> Priority:
         raise WireError(f"priority {value} is unknown") from None
 
 
+def _decode_when_full(value: int) -> WhenFull:
+    try:
+        return WhenFull(value)
+    except ValueError:
+        raise WireError(f"{value} is unknown as what to do where memory is full") from None
+
+
 def _decode_drain_report(raw: Any) -> DrainReport:
     try:
         return DrainReport(raw.grant, Drain(raw.drain))
@@ -381,6 +390,7 @@ _DECODED: dict[str, Callable[[Any], Any]] = {
     "key": lambda field: bytes(ffi.buffer(field)),
     "tie": _decode_tie,
     "priority": _decode_priority,
+    "when_full": _decode_when_full,
     "container": _from_field,
     "was_complete": bool,
 }

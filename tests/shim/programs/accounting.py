@@ -83,7 +83,14 @@ class Array3D(ctypes.Structure):
     )
 
 
+class AccessDesc(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = (("location", Location), ("flags", c_int))
+
+
 FLOAT = 0x20
+HOST_NUMA = 3
 DEVICE_PROP = AllocationProp(type=1, location=Location(1, 0))
 
 
@@ -182,6 +189,19 @@ def from_pool(alloc: str, free: str) -> Callable[[], Iterator[None]]:
     return steps
 
 
+def captured_free() -> Iterator[None]:
+    """While a stream is captured the driver frees memory of graphs only."""
+    pointer, stream, made = c_ulonglong(), c_void_p(), c_void_p()
+    call("cuStreamCreate", byref(stream), 1)
+    call("cuMemAllocAsync", byref(pointer), c_size_t(MIB), stream)
+    call("cuStreamSynchronize", stream)
+    call("cuStreamBeginCapture_v2", stream, 0)
+    assert DRIVER.cuMemFreeAsync(pointer, stream) == 1
+    call("cuStreamEndCapture", stream, byref(made))
+    yield
+    call("cuMemFreeAsync", pointer, stream)
+
+
 def pool_that_keeps() -> Iterator[None]:
     pool, pointer, threshold = c_void_p(), c_ulonglong(), c_ulonglong(2**64 - 1)
     call("cuMemPoolCreate", byref(pool), byref(PoolProps(type=1, location=Location(1, 0))))
@@ -219,12 +239,18 @@ def created() -> Iterator[None]:
     call("cuMemRelease", handle)
 
 
-def created_and_mapped() -> Iterator[None]:
-    """Memory lives as long as a handle or a mapping does."""
+def mapped(prop: AllocationProp) -> tuple[c_ulonglong, c_ulonglong]:
+    """A handle, and where it is mapped."""
     handle, address = c_ulonglong(), c_ulonglong()
-    call("cuMemCreate", byref(handle), c_size_t(GRANULE), byref(DEVICE_PROP), c_ulonglong(0))
+    call("cuMemCreate", byref(handle), c_size_t(GRANULE), byref(prop), c_ulonglong(0))
     call("cuMemAddressReserve", byref(address), c_size_t(GRANULE), c_size_t(0), c_ulonglong(0), c_ulonglong(0))
     call("cuMemMap", address, c_size_t(GRANULE), c_size_t(0), handle, c_ulonglong(0))
+    return handle, address
+
+
+def created_and_mapped() -> Iterator[None]:
+    """Memory lives as long as a handle or a mapping does."""
+    handle, address = mapped(DEVICE_PROP)
     yield
     call("cuMemRelease", handle)
     yield
@@ -232,12 +258,21 @@ def created_and_mapped() -> Iterator[None]:
     call("cuMemAddressFree", address, c_size_t(GRANULE))
 
 
+def created_on_the_host() -> Iterator[None]:
+    """As NCCL makes memory for its proxies: of a node of the host, for the processor and the device."""
+    handle, address = mapped(AllocationProp(type=1, handle_types=1, location=Location(HOST_NUMA, 0)))
+    users = (AccessDesc * 2)(AccessDesc(Location(HOST_NUMA, 0), 3), AccessDesc(Location(1, 0), 3))
+    call("cuMemSetAccess", address, c_size_t(GRANULE), users, c_size_t(2))
+    yield
+    call("cuMemUnmap", address, c_size_t(GRANULE))
+    call("cuMemRelease", handle)
+    call("cuMemAddressFree", address, c_size_t(GRANULE))
+
+
 def retained() -> Iterator[None]:
     """A handle that was retained counts until it is released as often."""
-    handle, again, address = c_ulonglong(), c_ulonglong(), c_ulonglong()
-    call("cuMemCreate", byref(handle), c_size_t(GRANULE), byref(DEVICE_PROP), c_ulonglong(0))
-    call("cuMemAddressReserve", byref(address), c_size_t(GRANULE), c_size_t(0), c_ulonglong(0), c_ulonglong(0))
-    call("cuMemMap", address, c_size_t(GRANULE), c_size_t(0), handle, c_ulonglong(0))
+    again = c_ulonglong()
+    handle, address = mapped(DEVICE_PROP)
     call("cuMemRetainAllocationHandle", byref(again), c_void_p(address.value))
     call("cuMemUnmap", address, c_size_t(GRANULE))
     call("cuMemRelease", handle)
@@ -253,8 +288,7 @@ def two_at_once() -> Iterator[None]:
     for offset in (0, GRANULE):
         handle = c_ulonglong()
         call("cuMemCreate", byref(handle), c_size_t(GRANULE), byref(DEVICE_PROP), c_ulonglong(0))
-        place = c_ulonglong(address.value + offset)
-        call("cuMemMap", place, c_size_t(GRANULE), c_size_t(0), handle, c_ulonglong(0))
+        call("cuMemMap", c_ulonglong(address.value + offset), c_size_t(GRANULE), c_size_t(0), handle, c_ulonglong(0))
         call("cuMemRelease", handle)
     yield
     call("cuMemUnmap", address, c_size_t(2 * GRANULE))
@@ -270,6 +304,16 @@ def context() -> Iterator[None]:
     yield
     call("cuCtxDestroy_v2", made)
     call("cuCtxSetCurrent", before)
+
+
+def context_retained_twice() -> Iterator[None]:
+    """What was allocated in a primary context stays until the last who retained it has released it."""
+    again, pointer = c_void_p(), c_ulonglong()
+    call("cuDevicePrimaryCtxRetain", byref(again), 0)
+    call("cuMemAlloc_v2", byref(pointer), c_size_t(MIB))
+    call("cuDevicePrimaryCtxRelease_v2", 0)
+    yield
+    call("cuMemFree_v2", pointer)
 
 
 def wrong_free() -> Iterator[None]:
@@ -314,13 +358,16 @@ CASES: dict[str, Callable[[], Iterator[None]]] = {
     "cuMemAllocFromPoolAsync": from_pool("cuMemAllocFromPoolAsync", "cuMemFreeAsync"),
     "cuMemAllocFromPoolAsync_ptsz": from_pool("cuMemAllocFromPoolAsync_ptsz", "cuMemFreeAsync_ptsz"),
     "freed_plainly": freed_plainly,
+    "captured_free": captured_free,
     "pool_that_keeps": pool_that_keeps,
     "graph": graph,
     "cuMemCreate": created,
     "created_and_mapped": created_and_mapped,
+    "created_on_the_host": created_on_the_host,
     "retained": retained,
     "two_at_once": two_at_once,
     "context": context,
+    "context_retained_twice": context_retained_twice,
     "wrong_free": wrong_free,
     "refused": refused,
     "on_the_host": on_the_host,

@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from nvshare.simgpu import KERNELS_PTX
 
@@ -21,6 +22,8 @@ FUNCTIONS: dict[tuple[int | None, str], ctypes.c_void_p] = {}
 """By context."""
 WRONG = ctypes.c_void_p()
 """Where kernels count; on the host, so that it is no device memory of the program's."""
+BESIDE: list[Future[int]] = []
+"""Calls in threads of their own."""
 HOST = mmap.mmap(-1, 1 << 26)
 """What copies from and to the host use: the variable ``host`` is its address."""
 ODD, WORD = 0x9E3779B97F4A7C15, 0xFFFFFFFFFFFFFFFF
@@ -141,6 +144,23 @@ def let(name: str, word: str) -> None:
     variable(name).value = number(word)
 
 
+def beside(function: str, *words: str) -> int:
+    """Makes a call in a thread of its own, in the primary context; ``joined`` has its result."""
+    context = variable("primary0").value
+
+    def run() -> int:
+        right(DRIVER.cuCtxSetCurrent(ctypes.c_uint64(context)))
+        return call(function, *words)
+
+    BESIDE.append(ThreadPoolExecutor(1).submit(run))
+    return 0
+
+
+def joined() -> int:
+    """Waits for it."""
+    return BESIDE.pop().result()
+
+
 def fork(does: str) -> int:
     """Forks a child that uses no GPU, and waits for its end; its exit status."""
     if not (child := os.fork()):
@@ -153,7 +173,8 @@ def fork(does: str) -> int:
 
 
 COMMANDS: dict[str, Callable[..., object]] = {
-    command.__name__: command for command in (forget, spin, stamp, wrong, stamped, held, describe, value, let, fork)
+    command.__name__: command
+    for command in (forget, spin, stamp, wrong, stamped, held, describe, value, let, beside, joined, fork)
 }
 
 

@@ -7,9 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from tests.closing import CLOSERS, OwnFile, numbers
+
 ARGUMENTS = (1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+BESIDE: list[Future[object]] = []
+OWN: list[OwnFile] = []
 
 
 def driver() -> ctypes.CDLL:
@@ -84,6 +89,56 @@ def fork(what: str) -> int:
     os._exit(0)
 
 
+def fork_daemon(way: str) -> int:
+    """Forks twice, as daemons do; the last one closes what it does not know and uses the device."""
+    reading, writing = os.pipe()
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return int(os.read(reading, 16))
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.write(writing, str(os.getpid()).encode())
+    CLOSERS[way]()
+    use()
+    CLOSERS[way]()
+    launch()
+    signal.pause()
+    os._exit(0)
+
+
+def close_all(way: str) -> str:
+    """Closes what it does not know; how many descriptors that were."""
+    known = numbers()
+    CLOSERS[way]()
+    return str(len(known))
+
+
+def take_places(first: str) -> str:
+    """Puts its own files where descriptors are that it does not know."""
+    OWN.append(OwnFile.take(numbers(), socket_first=first == "socket"))
+    return str(len(OWN[-1].places))
+
+
+def altered() -> str:
+    """What somebody did to its own files, which it closes then."""
+    found = [own.altered() for own in OWN]
+    while OWN:
+        OWN.pop().close()
+    return "; ".join(found)
+
+
+def beside(name: str, *arguments: str) -> int:
+    """Does a command in a thread of its own; ``joined`` has its answer."""
+    BESIDE.append(ThreadPoolExecutor(1).submit(COMMANDS[name], *arguments))
+    return 0
+
+
+def joined() -> object:
+    """Waits for it."""
+    return BESIDE.pop().result()
+
+
 def execute() -> None:
     """Replaces the process by one that waits."""
     os.execv(sys.executable, [sys.executable, "-c", "import signal; print('replaced', flush=True); signal.pause()"])
@@ -120,6 +175,12 @@ COMMANDS: dict[str, Callable[..., object]] = {
         execute,
         threads,
         end_by_sigpipe,
+        fork_daemon,
+        close_all,
+        take_places,
+        altered,
+        beside,
+        joined,
     )
 }
 

@@ -34,7 +34,7 @@ def a_turn_between_the_wish_and_the_sleep(server: LockServer) -> None:
     peer = use_device(server)
 
     def launch_slowly() -> int:
-        DELAYS.delay_behind_write()
+        DELAYS.delay_behind_wake()
         return launch(STREAM)
 
     launched = start(launch_slowly)

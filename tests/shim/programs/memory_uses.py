@@ -97,6 +97,17 @@ def graphs() -> None:
     call("cuMemFree", plain)
 
 
+def captured_free() -> None:
+    """Plain memory that is freed in a captured stream is not freed. No step while the capture goes on."""
+    stream, plain = call("cuStreamCreate", 0), int(call("cuMemAlloc", 70 * MIB))
+    write(plain, 6.0)
+    driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    print(driver.cuMemFreeAsync(plain, stream)[0].name, flush=True)
+    call("cuStreamEndCapture", stream)
+    check(plain, 6.0)
+    call("cuMemFree", plain)
+
+
 def look(function: str, *arguments: Any) -> None:
     """Prints what a call answers that waits for the lock."""
     print("look", flush=True)
@@ -161,5 +172,20 @@ def peers() -> None:
     show("cuCtxSynchronize")
 
 
+def copied() -> None:
+    """Memory of two devices, neither of which may use the other one's, copied from one to the other."""
+    first = driver.cuCtxGetCurrent()[1]
+    near = int(call("cuMemAlloc", 70 * MIB))
+    second = call("cuDevicePrimaryCtxRetain", 1)
+    call("cuCtxSetCurrent", second)
+    far = int(call("cuMemAlloc", 70 * MIB))
+    call("cuCtxSetCurrent", first)
+    write(near + 66 * MIB, 7.0)
+    call("cuMemcpyPeer", far, second, near + 66 * MIB, first, 4 * FLOATS)
+    call("cuMemcpyPeerAsync", near, first, far, second, 4 * FLOATS, 0)
+    call("cuCtxSynchronize")
+    check(near, 7.0)
+
+
 if __name__ == "__main__":
-    run(sys.argv[1], managed, pooled, graphs, looks, shared, peers)
+    run(sys.argv[1], managed, pooled, graphs, captured_free, looks, shared, peers, copied)

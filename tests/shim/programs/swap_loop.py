@@ -58,6 +58,12 @@ def alloc_beside(name: str, size: str) -> None:
     THREADS[name] = EXECUTOR.submit(lambda: DRIVER.cuCtxSetCurrent(CONTEXTS[0]) or alloc(name, size))
 
 
+def write_beside(name: str, seed: str) -> None:
+    """Fills it in a thread of its own; ``join`` has its answer."""
+    context = CONTEXTS[0]
+    THREADS[name] = EXECUTOR.submit(lambda: DRIVER.cuCtxSetCurrent(context) or write(name, seed))
+
+
 def join(name: str) -> int:
     """Waits for the thread."""
     return int(THREADS.pop(name).result())
@@ -68,6 +74,13 @@ def create(name: str, size: str) -> int:
     POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
     pinned_on_device = (ctypes.c_int * 8)(1, 0, 1)
     return int(DRIVER.cuMemCreate(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size)), pinned_on_device, 0))
+
+
+def create_exported(name: str, size: str) -> int:
+    """The same of memory that may be exported, of which the driver is asked whether it makes such."""
+    POINTERS[name], SIZES[name] = ctypes.c_ulonglong(), int(size)
+    exported = (ctypes.c_int * 8)(1, 1, 1)
+    return int(DRIVER.cuMemCreate(ctypes.byref(POINTERS[name]), ctypes.c_size_t(int(size)), exported, 0))
 
 
 def alloc_array(name: str, size: str) -> int:
@@ -113,14 +126,14 @@ def check(name: str, seed: str) -> str:
     return str(result) if result else "right" if data.raw == contents(seed, SIZES[name]) else "wrong"
 
 
-def capture(name: str, value: str) -> int:
-    """Begins to capture a graph that fills the memory with a byte."""
+def capture(name: str, value: str, mode: str = "0") -> int:
+    """Begins to capture a graph that fills the memory with a byte; ``mode``: CUstreamCaptureMode."""
     stream = ctypes.c_void_p()
     size = ctypes.c_size_t(SIZES[name])
     return int(
         DRIVER.cuStreamCreate(ctypes.byref(stream), 1)
         or STREAMS.append(stream)
-        or DRIVER.cuStreamBeginCapture_v2(stream, 0)
+        or DRIVER.cuStreamBeginCapture_v2(stream, int(mode))
         or DRIVER.cuMemsetD8Async(POINTERS[name], ctypes.c_ubyte(int(value)), size, stream)
     )
 
@@ -187,7 +200,22 @@ def stop() -> None:
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
     for command in (
-        *(use, release, alloc, alloc_beside, join, create, alloc_array, alloc_by, address, free, write, check),
+        *(
+            use,
+            release,
+            alloc,
+            alloc_beside,
+            write_beside,
+            join,
+            create,
+            create_exported,
+            alloc_array,
+            alloc_by,
+            address,
+            free,
+            write,
+            check,
+        ),
         *(capture, end_capture, replay, fail, churn, fork, stop),
     )
 }

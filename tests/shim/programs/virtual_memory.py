@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 from cuda.bindings import driver  # type: ignore[import-untyped]
 
-from tests.shim.programs.stepping import FLOATS, MIB, POSIX_FD, access, call, check, create, run, show, step, write
+from tests.shim.programs.stepping import (
+    FLOATS,
+    MIB,
+    POSIX_FD,
+    access,
+    call,
+    check,
+    create,
+    opened,
+    properties,
+    run,
+    show,
+    step,
+    write,
+)
 
 
 def grows() -> None:
@@ -117,6 +132,7 @@ def wrong() -> None:
     show("cuMemUnmap", plain, 2 * MIB)
     show("cuMemAddressFree", base, 512 * MIB)
     show("cuMemAddressFree", plain, 2 * MIB)
+    show("cuMemAddressFree", plain, 4 * MIB)
     show("cuMemRetainAllocationHandle", base + 256 * MIB)
     show("cuMemRetainAllocationHandle", plain)
     show("cuMemFree", base)
@@ -149,6 +165,7 @@ def questions() -> None:
             result, value = driver.cuPointerGetAttribute(getattr(attributes, f"CU_POINTER_ATTRIBUTE_{name}"), place)
             print(name, result.name, value if int(result) == 0 else None, flush=True)
             step()
+    show("cuMemAddressFree", base, 512 * MIB)
     got = call("cuMemGetAllocationPropertiesFromHandle", handle)
     print(int(got.type), int(got.location.type), got.location.id, int(got.requestedHandleTypes), flush=True)
     call("cuMemUnmap", base + 2 * MIB, size)
@@ -178,5 +195,31 @@ def exported() -> None:
     call("cuMemAddressFree", base, 256 * MIB)
 
 
+def on_the_host() -> None:
+    """Memory of the host, which NCCL makes by the same calls; the device copies to it from memory that moves."""
+    base, size = int(call("cuMemAddressReserve", 64 * MIB, 0, 0, 0)), 4 * MIB
+    plain = int(call("cuMemAlloc", 70 * MIB))
+    wanted, users = properties(POSIX_FD), access() + access()
+    for location in (wanted.location, users[0].location):
+        location.type, location.id = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_HOST_NUMA, 0
+    handle = call("cuMemCreate", size, wanted, 0)
+    call("cuMemMap", base, size, 0, handle, 0)
+    show("cuMemSetAccess", base, size, users, 2)
+    show("cuMemGetAccess", access()[0].location, base)
+    write(plain, 3.0)
+    call("cuMemcpyDtoD", base, plain, 4 * FLOATS)
+    call("cuCtxSynchronize")
+    print(ctypes.c_float.from_address(base).value, flush=True)
+    ctypes.c_float.from_address(base).value = 9.0
+    step()
+    print(opened().floats(base, 2), ctypes.c_float.from_address(base).value, flush=True)
+    show("cuPointerGetAttribute", driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base)
+    show("cuMemGetAllocationPropertiesFromHandle", handle)
+    call("cuMemUnmap", base, size)
+    call("cuMemRelease", handle)
+    call("cuMemFree", plain)
+    call("cuMemAddressFree", base, 64 * MIB)
+
+
 if __name__ == "__main__":
-    run(sys.argv[1], grows, segments, twice, wrong, questions, exported)
+    run(sys.argv[1], grows, segments, twice, wrong, questions, exported, on_the_host)

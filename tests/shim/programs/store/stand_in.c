@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in place of the client, the room and the mover. */
 #include <pthread.h>
+#include <stdio.h>
 
 #include "gate/capture.h"
 #include "gate/gate.h"
@@ -131,8 +132,23 @@ static void nobody_listens(struct nvs_device *asked)
 	(void)asked;
 }
 
-static const struct nvs_listener listener = { nobody_listens, nobody_listens, nobody_listens,
-					      nobody_listens, nobody_listens };
+static void nobody_else(struct nvs_device *asked, char *text, size_t size)
+{
+	(void)asked;
+	snprintf(text, size, "%s", "");
+}
+
+static const struct nvs_listener listener = {
+	.wanted = nobody_listens,
+	.footprint_changed = nobody_listens,
+	.room_changed = nobody_listens,
+	.ties_changed = nobody_listens,
+	.shared_changed = nobody_listens,
+	.name_other = nobody_else,
+	.memory_waits = nobody_listens,
+	.lost = nobody_listens,
+	.suspected = nobody_listens,
+};
 
 static void chunk_ended(struct nvs_chunk *chunk)
 {

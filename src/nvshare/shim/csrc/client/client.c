@@ -17,15 +17,17 @@
 #include "client/lock_state.h"
 #include "client/lock_words.h"
 #include "client/messages.h"
+#include "client/posts.h"
 #include "client/report_lock.h"
 #include "gate/device.h"
 #include "gate/gang_page.h"
 #include "gate/gate.h"
+#include "gate/lost.h"
 #include "process/clock.h"
 #include "process/log.h"
 #include "process/notices.h"
 
-#define TERMS_LEVEL 3
+#define UNWOKEN_US 100000 /* what nothing can wake looks as often */
 
 static bool feed(struct nvs_client *client, const struct nvs_lock_event *event);
 
@@ -55,17 +57,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 	if (client->memory.swaps)
 		nvs_pending_add(&client->pending, NVS_PENDING_FOOTPRINT);
 	client->notices_known = 0;
-	post(client, &frame);
-}
-
-/* Also where nothing was asked for. */
-static void post_terms(struct nvs_client *client)
-{
-	struct nvs_frame frame;
-
-	if (client->state.level < TERMS_LEVEL)
-		return;
-	nvs_message_terms(&frame);
+	client->lost_known = false;
 	post(client, &frame);
 }
 
@@ -99,23 +91,6 @@ static void post_progress(struct nvs_client *client)
 		post(client, &frame);
 }
 
-static void tell_others(struct nvs_client *client)
-{
-	const struct nvs_lock_state *state = &client->state;
-
-	nvs_device_tell_others(
-		client->device, state->waiters > 0 || state->lock == NVS_LOCK_DRAINING,
-		state->lock == NVS_LOCK_WAITING, client->progress.together, nvs_now_ns());
-}
-
-static void post_ties(struct nvs_client *client)
-{
-	struct nvs_frame frame;
-
-	while (nvs_join_next_frame(client->device, &frame))
-		post(client, &frame);
-}
-
 /* Feeds one frame; false: there is no whole one now, or no connection any more. */
 static bool read_frame(struct nvs_client *client)
 {
@@ -136,13 +111,13 @@ static bool read_frame(struct nvs_client *client)
 		if (heard == NVS_HEARD_OTHER &&
 		    nvs_progress_heard(&client->progress, &client->state, &client->connection.input,
 				       nvs_now_us())) {
-			tell_others(client);
+			nvs_tell_others(client);
 			return true;
 		}
 		event = nvs_lock_event_of(&client->connection.input);
 		if (heard == NVS_HEARD_WRONG || !feed(client, &event))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
-		return client->connection.socket >= 0;
+		return client->connection.socket.number >= 0;
 	case NVS_RECEIVED_NO_FRAME:
 		feed_kind(client, NVS_EVENT_BAD_FRAME);
 		return false;
@@ -219,6 +194,8 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		break;
 	case NVS_ACTION_SEND_LOCK_RELEASED:
 		nvs_memory_released(&client->memory);
+		if (client->state.link != NVS_LINK_UP)
+			break;
 		/* All that was submitted has completed. */
 		post_progress(client);
 		/* fall through */
@@ -238,6 +215,10 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		break;
 	case NVS_ACTION_FAIL_GATE:
 		nvs_gate_set(client->device, NVS_GATE_FAILING);
+		break;
+	case NVS_ACTION_LOSE_GATE:
+		nvs_memory_lose(&client->memory);
+		nvs_gate_set(client->device, NVS_GATE_LOST);
 		break;
 	case NVS_ACTION_CLOSE_GATE:
 		/* Nothing passed it, so there is nothing to drain. */
@@ -267,18 +248,20 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 		nvs_debug("device %d: %s: link %s, lock %s, grant %llu", client->device->ordinal,
 			  nvs_lock_event_name(event->kind), nvs_link_name(state->link),
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
+	if (state->sent_away)
+		nvs_lose(client->device, NVS_SENT_AWAY);
 	nvs_report_lock(client->device, state, lock);
 	nvs_memory_follow(&client->memory, state);
 	nvs_progress_follow(&client->progress, state);
 	nvs_gang_follow(client->device, state);
 	nvs_join_follow(client->device, state);
 	nvs_share_follow(&client->share, state);
-	tell_others(client);
+	nvs_tell_others(client);
 	/* Before a request for the lock: whether it is for a whole gang; the terms say that this is
 	 * all. */
 	if (state->link != link && state->link == NVS_LINK_UP) {
-		post_ties(client);
-		post_terms(client);
+		nvs_post_ties(client);
+		nvs_post_terms(client);
 	}
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
@@ -311,6 +294,13 @@ static void handle_reports(struct nvs_client *client)
 		feed_kind(client, NVS_EVENT_PUT_OFF);
 }
 
+/* Said before the lock is given back: a program that looks then knows why its calls fail. */
+static void lose(struct nvs_client *client)
+{
+	nvs_message_say_lost(client->device);
+	feed_kind(client, NVS_EVENT_LOST);
+}
+
 /*
  * All bits are looked at in every round, whatever woke the thread, so a wake-up that came early or
  * was swallowed costs nothing but a round.
@@ -323,9 +313,16 @@ static void handle_pending(struct nvs_client *client)
 	nvs_pending_take(&client->pending,
 			 NVS_PENDING_NOTICE | NVS_PENDING_ROOM | NVS_PENDING_SHARED);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_TIES))
-		post_ties(client);
+		nvs_post_ties(client);
+	/* A look asks the contexts; one that is due meanwhile is done with it. */
+	if (nvs_pending_take(&client->pending, NVS_PENDING_SUSPECTED))
+		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
+	if (nvs_pending_take(&client->pending, NVS_PENDING_LOST))
+		lose(client);
 	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
 		feed_kind(client, NVS_EVENT_WANTED);
+	if (nvs_pending_take(&client->pending, NVS_PENDING_REASON))
+		nvs_memory_waits(&client->memory, &client->state, &client->connection);
 	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
@@ -335,6 +332,8 @@ static void handle_pending(struct nvs_client *client)
 		post_memory(client, now, false);
 	if (now >= progress_deadline(client))
 		post_progress(client);
+	if (nvs_message_lost(&frame, client->device, &client->state, &client->lost_known))
+		post(client, &frame);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	nvs_share_say(&client->share, &client->connection);
@@ -356,11 +355,15 @@ static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 		deadline = memory;
 	if (progress < deadline)
 		deadline = progress;
+	fds[0] = (struct pollfd){ nvs_pending_number(&client->pending), POLLIN, 0 };
+	fds[1] = (struct pollfd){ nvs_file_number(&client->connection.socket), POLLIN, 0 };
+	if (nvs_connection_lost(&client->connection))
+		deadline = now;
+	else if (fds[0].fd < 0 && deadline > now + UNWOKEN_US)
+		deadline = now + UNWOKEN_US;
 	left = deadline > now ? deadline - now : 0;
 	timeout = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
 				     .tv_nsec = (long)(left % 1000000) * 1000 };
-	fds[0] = (struct pollfd){ .fd = client->pending.wake, .events = POLLIN };
-	fds[1] = (struct pollfd){ .fd = client->connection.socket, .events = POLLIN };
 	if (ppoll(fds, 2, deadline == NVS_LOCK_NEVER ? NULL : &timeout, NULL) <= 0)
 		fds[0].revents = fds[1].revents = 0;
 }
@@ -373,7 +376,7 @@ static void handle_files(struct nvs_client *client, const struct pollfd *fds)
 	 * than LOCK_OK is answered by it, and must not be taken for one that came after.
 	 */
 	handle_pending(client);
-	if (fds[1].revents && client->connection.socket == fds[1].fd)
+	if (fds[1].revents && client->connection.socket.number == fds[1].fd)
 		while (read_frame(client))
 			;
 }
@@ -384,6 +387,9 @@ void *nvs_client_run(void *argument)
 	struct pollfd fds[2];
 
 	for (;;) {
+		/* What the program has closed; before the bits, which it may have kept from us. */
+		nvs_pending_mend(&client->pending);
+		nvs_connection_lost(&client->connection);
 		handle_pending(client);
 		wait_for_something(client, fds);
 		handle_files(client, fds);

@@ -10,13 +10,17 @@
 #include "client/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/claims.h"
 #include "client/lock_state.h"
 #include "client/record.h"
 #include "gate/device.h"
 #include "gate/gate.h"
+#include "memory/limit.h"
+#include "memory/room.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/files.h"
@@ -37,7 +41,7 @@ static bool start_thread(struct nvs_client *client)
 {
 	if (atomic_exchange(&client->running, true))
 		return true;
-	if (client->pending.wake >= 0 && nvs_thread_create(nvs_client_run, client))
+	if (nvs_pending_mend(&client->pending) && nvs_thread_create(nvs_client_run, client))
 		return true;
 	atomic_store(&client->running, false);
 	return false;
@@ -48,6 +52,7 @@ static void do_without_thread(struct nvs_device *device)
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
 		device->ordinal);
 	nvs_ties_link(device, NVS_TIES_LINK_WITHOUT);
+	nvs_limit_expect(device->ordinal, false);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
 		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)
@@ -57,12 +62,11 @@ static void do_without_thread(struct nvs_device *device)
 void nvs_clients_forked(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
-		if (client->device && client->connection.socket >= 0)
-			close(client->connection.socket);
-		if (client->device && client->connection.descriptor >= 0)
-			close(client->connection.descriptor);
-		if (client->device)
-			nvs_pending_close(&client->pending);
+		if (!client->device)
+			continue;
+		nvs_file_close(&client->connection.socket);
+		nvs_file_close(&client->connection.descriptor);
+		nvs_pending_close(&client->pending);
 		client->device = NULL;
 	}
 }
@@ -98,6 +102,33 @@ static void shared_changed(struct nvs_device *device)
 	nvs_pending_add(&device->client->pending, NVS_PENDING_SHARED);
 }
 
+static void name_other(struct nvs_device *device, char *text, size_t size)
+{
+	uint32_t own = atomic_load(&device->client->connection.listener);
+	struct nvs_owner other;
+
+	*text = '\0';
+	if (nvs_claims_find(device->uuid, own, &other))
+		snprintf(text, size, "; another scheduler has this device%s: pid %u of user %u",
+			 own ? ", too" : "", other.pid, other.uid);
+}
+
+static void memory_waits(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_REASON);
+}
+
+static void lost(struct nvs_device *device)
+{
+	nvs_room_lose(device);
+	nvs_pending_add(&device->client->pending, NVS_PENDING_LOST);
+}
+
+static void suspected(struct nvs_device *device)
+{
+	nvs_pending_add(&device->client->pending, NVS_PENDING_SUSPECTED);
+}
+
 static void notice_said(void)
 {
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++)
@@ -111,6 +142,10 @@ static const struct nvs_listener listener = {
 	.room_changed = room_changed,
 	.ties_changed = ties_changed,
 	.shared_changed = shared_changed,
+	.name_other = name_other,
+	.memory_waits = memory_waits,
+	.lost = lost,
+	.suspected = suspected,
 };
 
 void nvs_client_start(struct nvs_device *device)
@@ -119,14 +154,13 @@ void nvs_client_start(struct nvs_device *device)
 	int saved = errno;
 
 	memset(client, 0, sizeof(*client));
-	client->connection.socket = client->connection.descriptor = -1;
+	client->connection.socket = client->connection.descriptor = NVS_NO_FILE;
+	client->pending.hears = client->pending.says = NVS_NO_FILE;
 	client->worker.device = client->memory.device = device;
 	client->progress.device = client->share.device = device;
 	client->worker.tell = hear;
-	nvs_files_lock();
-	nvs_pending_open(&client->pending);
 	client->device = device;
-	nvs_files_unlock();
+	nvs_pending_mend(&client->pending);
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
 			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
 	device->client = client;

@@ -17,51 +17,70 @@
 #include "process/config.h"
 #include "process/files.h"
 
-/* With nvs_files_lock held. */
-static void close_descriptor(struct nvs_connection *connection)
-{
-	if (connection->descriptor >= 0)
-		close(connection->descriptor);
-	connection->descriptor = -1;
-}
-
 void nvs_connection_close_descriptor(struct nvs_connection *connection)
 {
 	nvs_files_lock();
-	close_descriptor(connection);
+	nvs_file_close(&connection->descriptor);
 	nvs_files_unlock();
 }
 
 void nvs_connection_close(struct nvs_connection *connection)
 {
 	nvs_files_lock();
-	close_descriptor(connection);
-	if (connection->socket >= 0)
-		close(connection->socket);
-	connection->socket = -1;
+	nvs_file_close(&connection->descriptor);
+	nvs_file_close(&connection->socket);
 	nvs_files_unlock();
 	connection->received = 0;
 	connection->broken = false;
+	atomic_store(&connection->listener, 0);
+}
+
+bool nvs_connection_lost(struct nvs_connection *connection)
+{
+	if (!nvs_file_lost(&connection->socket))
+		return false;
+	connection->broken = connection->taken = true;
+	return true;
 }
 
 /* False: errno says why, and there is no connection. */
-static bool open_at(struct nvs_connection *connection, const char *path)
+static bool open_to(struct nvs_connection *connection, const struct sockaddr_un *address,
+		    socklen_t size)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int failure;
+	int failure, number;
 
-	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+	connection->taken = false;
 	nvs_files_lock();
 	connection->socket =
-		nvs_file_move(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+		nvs_file_of(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	nvs_files_unlock();
-	if (connection->socket >= 0 && address.sun_path[0] &&
-	    !connect(connection->socket, (struct sockaddr *)&address, sizeof(address)))
+	number = nvs_file_number(&connection->socket);
+	if (number >= 0 && !connect(number, (const struct sockaddr *)address, size))
 		return true;
 	failure = errno;
 	nvs_connection_close(connection);
 	errno = failure;
 	return false;
+}
+
+static bool open_at(struct nvs_connection *connection, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+	errno = ENOENT;
+	return address.sun_path[0] && open_to(connection, &address, sizeof(address));
+}
+
+static bool listens(const struct nvs_connection *connection, struct nvs_owner *owner)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(nvs_file_number(&connection->socket), SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return false;
+	*owner = (struct nvs_owner){ .pid = (uint32_t)peer.pid, .uid = peer.uid };
+	return true;
 }
 
 /*
@@ -71,8 +90,9 @@ static bool open_at(struct nvs_connection *connection, const char *path)
 bool nvs_connection_open(struct nvs_connection *connection)
 {
 	const struct nvs_config *config = nvs_config();
+	struct nvs_owner owner;
 
-	for (size_t i = 0; i < NVS_SOCKETS; i++) {
+	for (size_t i = 0; i < config->socket_count; i++) {
 		const char *path = config->sockets[i];
 
 		if (!*path || nvs_distrust(path))
@@ -80,8 +100,10 @@ bool nvs_connection_open(struct nvs_connection *connection)
 		if (!open_at(connection, path)) {
 			if (errno == EAGAIN)
 				return false;
-		} else if (nvs_trust_peer(path, connection->socket)) {
+		} else if (nvs_trust_peer(path, nvs_file_number(&connection->socket))) {
 			connection->path = path;
+			atomic_store(&connection->listener,
+				     listens(connection, &owner) ? owner.pid : 0);
 			return true;
 		} else {
 			nvs_connection_close(connection);
@@ -92,11 +114,28 @@ bool nvs_connection_open(struct nvs_connection *connection)
 
 bool nvs_connection_answers(const char *path)
 {
-	struct nvs_connection connection = { .socket = -1, .descriptor = -1 };
+	struct nvs_connection connection = { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE };
 	bool answers = open_at(&connection, path);
 
 	nvs_connection_close(&connection);
 	return answers;
+}
+
+bool nvs_connection_owner(const char *name, struct nvs_owner *owner)
+{
+	struct nvs_connection connection = { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t length = strlen(name);
+	bool found;
+
+	if (length >= sizeof(address.sun_path))
+		return false;
+	memcpy(address.sun_path + 1, name, length);
+	found = open_to(&connection, &address,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) &&
+		listens(&connection, owner);
+	nvs_connection_close(&connection);
+	return found;
 }
 
 /*
@@ -106,8 +145,9 @@ bool nvs_connection_answers(const char *path)
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame)
 {
 	/* NOSIGNAL: SIGPIPE would end a program that knows nothing of this socket. */
-	if (send(connection->socket, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-	    (ssize_t)sizeof(*frame))
+	if (nvs_connection_lost(connection) ||
+	    send(connection->socket.number, frame, sizeof(*frame), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+		    (ssize_t)sizeof(*frame))
 		connection->broken = true;
 }
 
@@ -129,8 +169,10 @@ bool nvs_connection_send_with(struct nvs_connection *connection, const struct nv
 	};
 	ssize_t went;
 
+	if (nvs_connection_lost(connection))
+		return true;
 	memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(int));
-	went = sendmsg(connection->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	went = sendmsg(connection->socket.number, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (went < 0 && errno == ETOOMANYREFS)
 		return false;
 	if (went != (ssize_t)sizeof(*frame))
@@ -151,8 +193,8 @@ static bool keep_descriptor(struct nvs_connection *connection, const struct msgh
 	count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	memcpy(received, CMSG_DATA(control), count * sizeof(int));
 	for (size_t i = 0; i < count; i++)
-		if (connection->descriptor < 0) {
-			connection->descriptor = nvs_file_move(received[i]);
+		if (connection->descriptor.number < 0) {
+			connection->descriptor = nvs_file_of(received[i]);
 		} else {
 			close(received[i]);
 			kept = false;
@@ -182,8 +224,10 @@ static ssize_t receive(struct nvs_connection *connection, bool *wrong)
 	};
 	ssize_t got;
 
+	if (nvs_connection_lost(connection))
+		return 0;
 	nvs_files_lock();
-	got = recvmsg(connection->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	got = recvmsg(connection->socket.number, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	*wrong = got > 0 && !keep_descriptor(connection, &message);
 	nvs_files_unlock();
 	return got;

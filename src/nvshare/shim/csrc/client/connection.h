@@ -6,18 +6,28 @@
 #ifndef NVSHARE_CONNECTION_H
 #define NVSHARE_CONNECTION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "process/files.h"
 #include "protocol/wire.h"
 
 struct nvs_connection {
-	int socket;	  /* -1: none */
+	struct nvs_file socket;
+	_Atomic uint32_t
+		listener; /* the pid of who listens; 0: not known. Any thread may read it */
 	const char *path; /* of the socket; after the end of the connection that of the last one */
-	int descriptor;	  /* that came with `input`; -1: none */
-	bool broken;	  /* writing failed: the connection is to be ended */
-	size_t received;  /* bytes in `input` */
+	struct nvs_file descriptor; /* that came with `input` */
+	bool broken;		    /* writing failed: the connection is to be ended */
+	bool taken;		    /* the program closed it; known until the next one is opened */
+	size_t received;	    /* bytes in `input` */
 	struct nvs_frame input;
+};
+
+struct nvs_owner {
+	uint32_t pid, uid;
 };
 
 enum nvs_received {
@@ -31,9 +41,14 @@ enum nvs_received {
 bool nvs_connection_open(struct nvs_connection *connection);
 /* Whether anybody listens at a path. */
 bool nvs_connection_answers(const char *path);
+/* Who listens at a socket without a file, as the kernel says it; false: nobody, or nobody accepts.
+ */
+bool nvs_connection_owner(const char *name, struct nvs_owner *owner);
 /* Closes `descriptor`, if there is one. */
 void nvs_connection_close_descriptor(struct nvs_connection *connection);
 void nvs_connection_close(struct nvs_connection *connection);
+/* Whether the program closed it under us: its end is to be taken note of. */
+bool nvs_connection_lost(struct nvs_connection *connection);
 /* Failing sets `broken`. */
 void nvs_connection_send(struct nvs_connection *connection, const struct nvs_frame *frame);
 /* With a descriptor, which stays the caller's. False: it can't go now; the frame did not either. */

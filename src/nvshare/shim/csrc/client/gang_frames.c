@@ -16,10 +16,10 @@ bool nvs_gang_heard(struct nvs_device *device, struct nvs_connection *connection
 	    frame->type != NVS_GANG)
 		return true;
 	if (!frame->gang.slots)
-		return connection->descriptor < 0;
-	right = connection->descriptor >= 0 &&
-		nvs_gang_enter(device, connection->descriptor, frame->gang.page_bytes,
-			       frame->gang.slot, frame->gang.slots);
+		return connection->descriptor.number < 0;
+	right = connection->descriptor.number >= 0 &&
+		nvs_gang_enter(device, nvs_file_number(&connection->descriptor),
+			       frame->gang.page_bytes, frame->gang.slot, frame->gang.slots);
 	nvs_connection_close_descriptor(connection);
 	return right;
 }

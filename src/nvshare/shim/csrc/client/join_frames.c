@@ -33,6 +33,6 @@ bool nvs_join_heard(struct nvs_device *device, const struct nvs_connection *conn
 	const struct nvs_frame *frame = &connection->input;
 
 	return frame->magic == NVS_WIRE_MAGIC && frame->version == NVS_WIRE_VERSION &&
-	       frame->type == NVS_JOINED && connection->descriptor < 0 &&
+	       frame->type == NVS_JOINED && connection->descriptor.number < 0 &&
 	       nvs_ties_heard(device, frame);
 }

@@ -40,6 +40,13 @@ static void link_down(struct nvs_lock_state *state, uint64_t now, struct nvs_loc
 	nvs_lock_do_without(state, out);
 }
 
+void nvs_lock_reconnect(struct nvs_lock_state *state, uint64_t now, struct nvs_lock_actions *out)
+{
+	nvs_lock_act(out, NVS_ACTION_DISCONNECT);
+	state->failures = 0;
+	link_down(state, now, out);
+}
+
 NVS_LOCK_RULE(nvs_lock_on_connected)
 {
 	static const int claims[] = { NVS_STATE_IDLE, NVS_STATE_WAITING, NVS_STATE_HOLDING,
@@ -88,7 +95,14 @@ NVS_LOCK_RULE(nvs_lock_on_refused)
 	if (!state->refused)
 		nvs_lock_act(out, NVS_ACTION_WARN_REFUSED);
 	state->refused = true;
+	state->lost |= event->final;
 	link_down(state, now, out);
+	if (event->final) {
+		state->sent_away = true;
+		state->in_gang = false;
+		state->retry_at = NVS_LOCK_NEVER;
+		nvs_lock_lose(state, out);
+	}
 	return true;
 }
 
@@ -101,13 +115,15 @@ NVS_LOCK_RULE(nvs_lock_on_sched_on)
 	state->missing = state->warned = state->refused = false;
 	state->numbered = false;
 	state->in_gang = false;
-	if (state->failing)
+	if (state->failing && !state->lost)
 		nvs_lock_act(out, NVS_ACTION_CLOSE_GATE);
 	state->failing = false;
 	if (state->lock == NVS_LOCK_WAITING && state->registered_as != NVS_STATE_WAITING)
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
 	if (state->lock == NVS_LOCK_DRAINING && state->drained)
 		nvs_lock_release(state, state->wanted_again, now, out);
+	else if (state->lock == NVS_LOCK_HOLDING && state->lost)
+		nvs_lock_drain(state, out);
 	else
 		nvs_lock_report(state, state->report, out);
 	return true;

@@ -8,6 +8,9 @@
 
 #include "client/lock_rules.h"
 
+/* Leaves the line, for which there is no other word, and registers anew. */
+void nvs_lock_reconnect(struct nvs_lock_state *state, uint64_t now, struct nvs_lock_actions *out);
+
 NVS_LOCK_RULE(nvs_lock_on_connected);
 NVS_LOCK_RULE(nvs_lock_on_connect_failed);
 NVS_LOCK_RULE(nvs_lock_on_disconnected);

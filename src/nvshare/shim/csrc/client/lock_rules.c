@@ -24,10 +24,39 @@ void nvs_lock_report(struct nvs_lock_state *state, int drain, struct nvs_lock_ac
 		};
 }
 
+void nvs_lock_drain(struct nvs_lock_state *state, struct nvs_lock_actions *out)
+{
+	state->lock = NVS_LOCK_DRAINING;
+	state->drained = state->wanted_again = state->looking = false;
+	state->report = 0;
+	state->drain_at = NVS_LOCK_NEVER;
+	nvs_lock_act(out, NVS_ACTION_DRAIN);
+}
+
+/*
+ * Of a gang the scheduler asks all together. Until then the gate stays open: the driver answers
+ * what is asked.
+ */
+void nvs_lock_lose(struct nvs_lock_state *state, struct nvs_lock_actions *out)
+{
+	state->lost = true;
+	if (state->lock == NVS_LOCK_HOLDING && !state->in_gang)
+		nvs_lock_drain(state, out);
+	if (state->lock >= NVS_LOCK_HOLDING)
+		return;
+	state->lock = NVS_LOCK_IDLE;
+	nvs_lock_wait_ends(state);
+	nvs_lock_act(out, NVS_ACTION_LOSE_GATE);
+}
+
 void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock_actions *out)
 {
-	state->lock = NVS_LOCK_HOLDING;
 	state->grant = grant;
+	if (state->lost) {
+		nvs_lock_release(state, false, 0, out);
+		return;
+	}
+	state->lock = NVS_LOCK_HOLDING;
 	state->numbered = true;
 	state->waiters = 0;
 	state->report = 0;
@@ -39,8 +68,11 @@ void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock
 void nvs_lock_release(struct nvs_lock_state *state, bool waiting, uint64_t now,
 		      struct nvs_lock_actions *out)
 {
+	waiting &= !state->lost;
 	state->lock = waiting ? NVS_LOCK_WAITING : NVS_LOCK_IDLE;
 	act_release(out, state->grant);
+	if (state->lost)
+		nvs_lock_act(out, NVS_ACTION_LOSE_GATE);
 	nvs_lock_wait_ends(state);
 	if (waiting) {
 		nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
@@ -75,7 +107,7 @@ static void warn_missing(struct nvs_lock_state *state, struct nvs_lock_actions *
 
 void nvs_lock_do_without(struct nvs_lock_state *state, struct nvs_lock_actions *out)
 {
-	if (!state->missing || state->failing)
+	if (!state->missing || state->failing || state->lost)
 		return;
 	if (state->on_missing == NVS_ON_MISSING_FAIL && state->lock <= NVS_LOCK_WAITING) {
 		warn_missing(state, out);

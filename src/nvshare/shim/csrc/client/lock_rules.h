@@ -16,8 +16,13 @@
 		  uint64_t now NVS_LOCK_UNUSED, struct nvs_lock_actions *out NVS_LOCK_UNUSED)
 
 void nvs_lock_act(struct nvs_lock_actions *out, int kind);
+/* The lock is to be given back. */
+void nvs_lock_drain(struct nvs_lock_state *state, struct nvs_lock_actions *out);
+/* The device has become lost: what is held is given back, and nothing is waited for. */
+void nvs_lock_lose(struct nvs_lock_state *state, struct nvs_lock_actions *out);
+/* Of a lost device it is given back instead. */
 void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock_actions *out);
-/* The drain is over, and there is a scheduler to hear it. */
+/* The drain is over, and there is a scheduler to hear it, or the device is lost. */
 void nvs_lock_release(struct nvs_lock_state *state, bool waiting, uint64_t now,
 		      struct nvs_lock_actions *out);
 /* Threads wait at the gate, maybe since earlier; they wait no longer. */

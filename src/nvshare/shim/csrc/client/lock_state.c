@@ -28,15 +28,6 @@ static bool watching(const struct nvs_lock_state *state)
 	return state->lock == NVS_LOCK_HOLDING && state->link == NVS_LINK_UP && state->waiters > 0;
 }
 
-static void drain(struct nvs_lock_state *state, struct nvs_lock_actions *out)
-{
-	state->lock = NVS_LOCK_DRAINING;
-	state->drained = state->wanted_again = state->looking = false;
-	state->report = 0;
-	state->drain_at = NVS_LOCK_NEVER;
-	nvs_lock_act(out, NVS_ACTION_DRAIN);
-}
-
 static NVS_LOCK_RULE(ignore)
 {
 	return true;
@@ -44,7 +35,7 @@ static NVS_LOCK_RULE(ignore)
 
 static NVS_LOCK_RULE(on_wanted)
 {
-	if (state->failing)
+	if (state->failing || state->lost)
 		return true;
 	state->lock = NVS_LOCK_WAITING;
 	nvs_lock_wait_begins(state, now);
@@ -88,7 +79,7 @@ static NVS_LOCK_RULE(on_drop_lock)
 		return true;
 	state->grant = event->grant;
 	state->numbered = true;
-	drain(state, out);
+	nvs_lock_drain(state, out);
 	return true;
 }
 
@@ -142,7 +133,7 @@ static NVS_LOCK_RULE(on_put_off)
 		delay = (uint64_t)FIRST_PUT_OFF_US << state->put_off++;
 	state->lock = NVS_LOCK_HOLDING;
 	nvs_lock_wait_ends(state);
-	if (state->link == NVS_LINK_UP || state->link == NVS_LINK_REGISTERING)
+	if (state->link >= NVS_LINK_REGISTERING || state->lost)
 		state->drain_at = now + delay;
 	state->completed = false;
 	state->look_at = now + state->idle_microseconds;
@@ -163,7 +154,7 @@ static NVS_LOCK_RULE(on_looked)
 	if (!watching(state))
 		return true;
 	if (idle && !state->in_gang) {
-		drain(state, out);
+		nvs_lock_drain(state, out);
 		return true;
 	}
 	if (idle)
@@ -177,6 +168,20 @@ static NVS_LOCK_RULE(on_looked)
 static NVS_LOCK_RULE(on_gang)
 {
 	state->in_gang = event->slots > 0;
+	if (state->lost && state->lock == NVS_LOCK_HOLDING && !state->in_gang)
+		nvs_lock_drain(state, out);
+	return true;
+}
+
+static NVS_LOCK_RULE(on_lost)
+{
+	bool waited = state->lock == NVS_LOCK_WAITING;
+
+	if (state->lost)
+		return true;
+	nvs_lock_lose(state, out);
+	if (waited && state->link >= NVS_LINK_REGISTERING)
+		nvs_lock_reconnect(state, now, out);
 	return true;
 }
 
@@ -206,7 +211,7 @@ static NVS_LOCK_RULE(on_timer)
 		state->link = NVS_LINK_CONNECTING;
 		nvs_lock_act(out, NVS_ACTION_CONNECT);
 	} else if (now >= drain_deadline(state)) {
-		drain(state, out);
+		nvs_lock_drain(state, out);
 	} else if (now >= look_deadline(state)) {
 		state->looking = true;
 		nvs_lock_act(out, NVS_ACTION_LOOK);
@@ -265,6 +270,7 @@ static const struct {
 	{ NVS_EVENT_LOOKED, ANY_LINK, ANY_LOCK, on_looked },
 	{ NVS_EVENT_REASON, UP, ANY_LOCK, on_reason },
 	{ NVS_EVENT_GANG, UP, ANY_LOCK, on_gang },
+	{ NVS_EVENT_LOST, ANY_LINK, ANY_LOCK, on_lost },
 	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
 };
 

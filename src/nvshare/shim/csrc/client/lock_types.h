@@ -49,7 +49,8 @@ enum nvs_lock_event_kind {
 	NVS_EVENT_TIMER = 14,	 /* the deadline has come; also when in doubt */
 	NVS_EVENT_REASON = 15,	 /* the answer to ASK_REASON */
 	NVS_EVENT_GANG = 16,	 /* `slots` */
-	NVS_EVENT_KINDS = 17,
+	NVS_EVENT_LOST = 17,	 /* the device is lost to this process */
+	NVS_EVENT_KINDS = 18,
 };
 
 struct nvs_lock_event {
@@ -63,6 +64,7 @@ struct nvs_lock_event {
 	uint64_t epoch;		    /* SCHED_ON */
 	uint64_t grant;		    /* LOCK_OK, DROP_LOCK */
 	uint32_t slots;		    /* GANG: of the gang; 0: it is in none */
+	bool final;		    /* REFUSED: for good */
 };
 
 enum nvs_lock_action_kind {
@@ -85,6 +87,7 @@ enum nvs_lock_action_kind {
 	NVS_ACTION_SEND_ASK_REASON = 15,
 	NVS_ACTION_WARN_WAITING = 16, /* threads wait, since `waiting_since` */
 	NVS_ACTION_SEND_IDLE = 17,
+	NVS_ACTION_LOSE_GATE = 18, /* nothing passes: calls answer why the device is lost */
 };
 
 struct nvs_lock_action {
@@ -112,6 +115,8 @@ struct nvs_lock_state {
 	bool warned;	   /* of a missing scheduler */
 	bool refused;	   /* and said so */
 	bool bad_told;	   /* of a bad frame */
+	bool lost;	   /* the device, to this process: it needs no lock, and keeps none */
+	bool sent_away;	   /* because the scheduler says so, for good: there is no connection */
 	/* `grant` is the number by which the present scheduler knows our grant */
 	bool numbered;
 	bool drained;	   /* while draining: it is over, and the scheduler can't hear it yet */

@@ -21,6 +21,7 @@ struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame)
 		.epoch = frame->epoch,
 		.grant = frame->grant,
 		.slots = frame->gang.slots,
+		.final = frame->type == NVS_REFUSED && frame->state,
 	};
 
 	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
@@ -49,7 +50,7 @@ const char *nvs_lock_event_name(int kind)
 	static const char *const names[NVS_EVENT_KINDS] = {
 		"wanted",  "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON",
 		"LOCK_OK", "DROP_LOCK", "WAITERS",	  "REFUSED",	  "drained",   "stepping",
-		"put-off", "looked",	"timer",	  "REASON",	  "GANG",
+		"put-off", "looked",	"timer",	  "REASON",	  "GANG",      "lost",
 	};
 
 	return names[kind];

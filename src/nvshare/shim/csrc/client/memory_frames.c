@@ -8,16 +8,21 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "client/messages.h"
 #include "gate/device.h"
+#include "gate/gate.h"
 #include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/mover.h"
+#include "process/log.h"
 
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
 #define SWAP_LEVEL 2
+#define LIMIT_LEVEL 4
+#define OF_MEMORY 1 /* the request of ASK_REASON and REASON */
 
 void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *frame)
 {
@@ -42,10 +47,27 @@ static int link_of(const struct nvs_memory_frames *memory, const struct nvs_lock
 									  : NVS_ROOM_LINK_DOWN;
 }
 
+/*
+ * Before the room knows of the link: who waits there goes on then. Who waits for a limit that a
+ * scheduler was to say waits for that of the next one.
+ */
+static void expect_limit(struct nvs_memory_frames *memory, const struct nvs_lock_state *state,
+			 int link)
+{
+	bool up = state->link == NVS_LINK_UP, was_new = memory->link == NVS_ROOM_LINK_NEW;
+
+	if (up && !memory->up)
+		nvs_limit_expect(memory->device->ordinal, state->level >= LIMIT_LEVEL);
+	else if (!up && link != memory->link && (was_new || link == NVS_ROOM_LINK_UNAWARE))
+		nvs_limit_expect(memory->device->ordinal, false);
+	memory->up = up;
+}
+
 void nvs_memory_follow(struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
 {
 	int link = link_of(memory, state);
 
+	expect_limit(memory, state, link);
 	if (link == memory->link)
 		return;
 	memory->link = link;
@@ -109,33 +131,68 @@ bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool 
 	return true;
 }
 
+static void say_why(const struct nvs_device *device, const char *reason)
+{
+	nvs_log("device %d: a call that needs memory has waited for 10 s: %s", device->ordinal,
+		reason);
+}
+
+void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state,
+		      struct nvs_connection *connection)
+{
+	struct nvs_frame frame;
+
+	if (state->link == NVS_LINK_UP && state->level >= LIMIT_LEVEL) {
+		begin(&frame, NVS_ASK_REASON);
+		frame.request = OF_MEMORY;
+		nvs_connection_send(connection, &frame);
+	} else {
+		say_why(memory->device,
+			state->link == NVS_LINK_UP ? "others use it" : "there is no scheduler");
+	}
+}
+
 enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_connection *connection)
 {
 	const struct nvs_frame *frame = &connection->input;
+	char reason[NVS_WIRE_TEXT_BYTES];
 	bool right;
 
 	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
 		return NVS_HEARD_OTHER;
 	switch (frame->type) {
 	case NVS_ARENA:
-		right = connection->descriptor >= 0 && memory->link == NVS_ROOM_LINK_UP &&
-			nvs_arena_add(memory->device, connection->descriptor,
+		right = connection->descriptor.number >= 0 && memory->link == NVS_ROOM_LINK_UP &&
+			nvs_arena_add(memory->device, nvs_file_number(&connection->descriptor),
 				      frame->memory.segment_bytes);
 		nvs_connection_close_descriptor(connection);
 		break;
+	case NVS_REFUSE_GROWTH:
+		if (!frame->request && connection->descriptor.number < 0) {
+			nvs_copy_reason(reason, frame);
+			nvs_limit_withhold(memory->device->ordinal, reason);
+			return NVS_HEARD_MEMORY;
+		}
+		/* fall through */
 	case NVS_ALLOT:
 	case NVS_EVICT:
-	case NVS_REFUSE_GROWTH:
-		right = connection->descriptor < 0 && memory->link == NVS_ROOM_LINK_UP &&
+		right = connection->descriptor.number < 0 && memory->link == NVS_ROOM_LINK_UP &&
 			nvs_room_heard(memory->device, frame);
 		break;
 	case NVS_LIMIT:
-		right = connection->descriptor < 0;
+		right = connection->descriptor.number < 0;
 		nvs_limit_heard(memory->device->ordinal, frame->limit.limit_bytes,
 				frame->limit.others_bytes);
 		break;
+	case NVS_REASON:
+		if (frame->request != OF_MEMORY || connection->descriptor.number >= 0)
+			return NVS_HEARD_OTHER;
+		right = true;
+		nvs_copy_reason(reason, frame);
+		say_why(memory->device, reason);
+		break;
 	default:
-		return connection->descriptor < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;
+		return connection->descriptor.number < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;
 	}
 	return right ? NVS_HEARD_MEMORY : NVS_HEARD_WRONG;
 }
@@ -145,8 +202,10 @@ bool nvs_memory_may_open(struct nvs_memory_frames *memory)
 	memory->opens = memory->swaps && !nvs_room_hold(memory->device);
 	atomic_store(&memory->device->gate.lacks_memory, memory->opens);
 	/* There may have been no thread for it before. */
-	if (memory->opens)
+	if (memory->opens) {
 		nvs_mover_start(memory->device);
+		nvs_gates_look_again();
+	}
 	return !memory->opens;
 }
 
@@ -166,6 +225,13 @@ bool nvs_memory_give_up(struct nvs_memory_frames *memory)
 	memory->opens = false;
 	atomic_store(&memory->device->gate.lacks_memory, false);
 	return opens;
+}
+
+void nvs_memory_lose(struct nvs_memory_frames *memory)
+{
+	/* There may have been no thread for it before. */
+	if (nvs_memory_swaps(memory->device))
+		nvs_mover_start(memory->device);
 }
 
 void nvs_memory_released(struct nvs_memory_frames *memory)

@@ -18,6 +18,7 @@ struct nvs_device;
 struct nvs_memory_frames {
 	struct nvs_device *device;
 	bool swaps; /* the device's memory does; from the first REGISTER on */
+	bool up;    /* a scheduler has taken the client */
 	bool opens; /* the lock is held, and the gate waits until all is in */
 	int link;   /* enum nvs_room_link, as the room knows it */
 	/* the newest that the scheduler knows; when the next may go */
@@ -46,12 +47,17 @@ bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool 
 /* A frame came; its descriptor is taken. */
 enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory,
 				struct nvs_connection *connection);
+/* A call waits for memory: its user is told why, by the scheduler if that can say it. */
+void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state,
+		      struct nvs_connection *connection);
 /* The lock is held. False: not all is in, and the gate has to wait for it. */
 bool nvs_memory_may_open(struct nvs_memory_frames *memory);
 /* What the gate waited for is there. */
 bool nvs_memory_opens_now(struct nvs_memory_frames *memory);
 /* The gate does not wait any more: the lock is to be given back. False: it did not. */
 bool nvs_memory_give_up(struct nvs_memory_frames *memory);
+/* The device is lost, and nothing runs there: what can be freed of its memory is. */
+void nvs_memory_lose(struct nvs_memory_frames *memory);
 /* The lock is given back. */
 void nvs_memory_released(struct nvs_memory_frames *memory);
 

@@ -13,11 +13,14 @@
 #include "client/connection.h"
 #include "client/trust.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
 #include "process/notices.h"
 #include "process/terms.h"
+
+#define TERMS_LEVEL 3
 
 static void begin(struct nvs_frame *frame, uint8_t type)
 {
@@ -59,10 +62,11 @@ void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *acti
 		frame->drain = (uint8_t)action->state;
 }
 
-void nvs_message_terms(struct nvs_frame *frame)
+bool nvs_message_terms(struct nvs_frame *frame, int level)
 {
 	begin(frame, NVS_TERMS);
 	frame->terms = *nvs_terms();
+	return level >= TERMS_LEVEL;
 }
 
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
@@ -77,6 +81,29 @@ bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *st
 	*known |= 1U << notice;
 	begin(frame, NVS_NOTICE);
 	snprintf(frame->text, sizeof(frame->text), "%s", nvs_notice_text(notice));
+	return true;
+}
+
+void nvs_message_say_lost(const struct nvs_device *device)
+{
+	const char *name = nvs_final_name(nvs_lost(device));
+
+	if (name)
+		nvs_log("device %d: the context is dead: %s; its memory that swaps leaves the GPU, "
+			"without its contents, and no turn is asked for: end this process",
+			device->ordinal, name);
+}
+
+bool nvs_message_lost(struct nvs_frame *frame, const struct nvs_device *device,
+		      const struct nvs_lock_state *state, bool *known)
+{
+	const char *name = nvs_final_name(nvs_lost(device));
+
+	if (!name || *known || state->link != NVS_LINK_UP || state->level < 1)
+		return false;
+	*known = true;
+	begin(frame, NVS_NOTICE);
+	snprintf(frame->text, sizeof(frame->text), "its context is dead: %s; end it", name);
 	return true;
 }
 
@@ -113,6 +140,14 @@ static bool explained(const char *path, const char *consequence)
 	return true;
 }
 
+/* Where a new scheduler of the user's own would listen; empty: there is only the first place. */
+static const char *own_place(void)
+{
+	const struct nvs_config *config = nvs_config();
+
+	return config->socket_count > 1 ? config->sockets[config->socket_count - 1] : "";
+}
+
 static void warn_missing(void)
 {
 	static const char *const what[] = {
@@ -121,12 +156,12 @@ static void warn_missing(void)
 		[NVS_ON_MISSING_FAIL] = "GPU work fails until there is one",
 	};
 	const struct nvs_config *config = nvs_config();
-	const char *second = config->sockets[1];
+	const char *own = own_place();
 
-	for (size_t i = 0; i < NVS_SOCKETS; i++)
+	for (size_t i = 0; i < config->socket_count; i++)
 		if (explained(config->sockets[i], what[config->on_missing]))
 			return;
-	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *second ? " or " : "", second,
+	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *own ? " or " : "", own,
 		what[config->on_missing]);
 }
 
@@ -144,8 +179,7 @@ static void warn_bad_frame(const struct nvs_frame *frame, const char *path)
 			path, frame->type);
 }
 
-/* A terminal shows the reason, so nothing in it may be an order to the terminal. */
-static void copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
+void nvs_copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
 {
 	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
 
@@ -156,25 +190,32 @@ static void copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame
 	reason[length] = '\0';
 }
 
-static void warn_refused(const struct nvs_frame *frame, const char *path)
+static void warn_refused(const struct nvs_frame *frame, const struct nvs_lock_state *state,
+			 const char *path)
 {
 	char reason[NVS_WIRE_TEXT_BYTES];
 
-	copy_reason(reason, frame);
-	nvs_log("the scheduler at %s refuses this process: %s", path, reason);
+	nvs_copy_reason(reason, frame);
+	if (state->sent_away)
+		nvs_log("the scheduler at %s refuses this process for good: %s; its calls answer "
+			"CUDA_ERROR_NOT_PERMITTED, and its memory that swaps leaves the GPU; let "
+			"the pod not set NVIDIA_VISIBLE_DEVICES, nor be privileged",
+			path, reason);
+	else
+		nvs_log("the scheduler at %s refuses this process: %s", path, reason);
 }
 
 static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_state *state,
 			 const struct nvs_connection *connection)
 {
 	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
-	const char *first = nvs_config()->sockets[0], *second = nvs_config()->sockets[1];
+	const char *first = nvs_config()->sockets[0], *own = own_place();
 	char reason[NVS_WIRE_TEXT_BYTES];
 
 	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
 	if (!atomic_load(&device->gate.waiting))
 		return;
-	copy_reason(reason, &connection->input);
+	nvs_copy_reason(reason, &connection->input);
 	if (state->lock == NVS_LOCK_DRAINING)
 		nvs_log("device %d: threads have waited for %llu s: the lock is to be given back, "
 			"and what they submitted has not completed%s",
@@ -192,7 +233,7 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 	else if (state->link != NVS_LINK_UP)
 		nvs_log("device %d: threads have waited for %llu s: there is no scheduler at "
 			"%s%s%s",
-			device->ordinal, seconds, first, *second ? " or " : "", second);
+			device->ordinal, seconds, first, *own ? " or " : "", own);
 	else if (connection->input.type != NVS_REASON)
 		nvs_log("device %d: threads have waited for %llu s for the lock", device->ordinal,
 			seconds);
@@ -206,6 +247,10 @@ void nvs_message_warn(int action, const struct nvs_device *device,
 {
 	if (action == NVS_ACTION_WARN_MISSING)
 		warn_missing();
+	else if (action == NVS_ACTION_WARN_LOST && connection->taken)
+		nvs_log("this program closed the connection to the scheduler at %s; going on as it "
+			"is and connecting again",
+			connection->path);
 	else if (action == NVS_ACTION_WARN_LOST)
 		nvs_log("lost the scheduler at %s; going on as it is and connecting again",
 			connection->path);
@@ -214,5 +259,5 @@ void nvs_message_warn(int action, const struct nvs_device *device,
 	else if (action == NVS_ACTION_WARN_WAITING)
 		warn_waiting(device, state, connection);
 	else
-		warn_refused(&connection->input, connection->path);
+		warn_refused(&connection->input, state, connection->path);
 }

@@ -19,14 +19,25 @@ void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
 /* `action` is another of SEND_... */
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
-/* What the environment asks for. */
-void nvs_message_terms(struct nvs_frame *frame);
+/* What the environment asks for; false: a scheduler of this level does not know such a frame. */
+bool nvs_message_terms(struct nvs_frame *frame, int level);
+/* To the user: the device's context is dead. */
+void nvs_message_say_lost(const struct nvs_device *device);
+/* The same to the scheduler, which then knows; false: it is not so, or it does already, or can't.
+ */
+bool nvs_message_lost(struct nvs_frame *frame, const struct nvs_device *device,
+		      const struct nvs_lock_state *state, bool *known);
 /*
  * The next notice that the scheduler doesn't know, which it then does; false: it knows all that it
  * can.
  */
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
 			uint32_t *known);
+/*
+ * Why something is so, as a frame says it. A terminal shows that, so nothing in it may be an order
+ * to the terminal.
+ */
+void nvs_copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame);
 /* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
 		      const struct nvs_lock_state *state, const struct nvs_connection *connection);

@@ -1,41 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bits and the eventfd of a client. No lock: the bits are atomic; `wake` belongs to the
- * client's thread, and others only write to it.
+ * The bits and the sockets of a client. The bits are atomic; nvs_files_lock protects the sockets,
+ * which the client's thread alone changes.
  */
 #define _GNU_SOURCE
 #include "client/pending.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdint.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
-#include "process/files.h"
 #include "process/thread.h"
 
-void nvs_pending_open(struct nvs_pending *pending)
+bool nvs_pending_open(struct nvs_pending *pending)
 {
-	pending->wake = nvs_file_move(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	int pair[2] = { -1, -1 };
+	bool opened;
+
+	nvs_files_lock();
+	opened = !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
+	pending->hears = nvs_file_of(pair[0]);
+	pending->says = nvs_file_of(pair[1]);
+	nvs_files_unlock();
+	return opened;
 }
 
 void nvs_pending_close(struct nvs_pending *pending)
 {
-	if (pending->wake >= 0)
-		close(pending->wake);
+	nvs_file_close(&pending->hears);
+	nvs_file_close(&pending->says);
+}
+
+/*
+ * No signal, should nobody hear it: it would end the program. What does not go finds one that has
+ * not been read, or a socket that the program closed: then the thread wakes by that.
+ */
+static void wake(const struct nvs_pending *pending)
+{
+	int number;
+
+	nvs_files_lock();
+	number = nvs_file_number(&pending->says);
+	if (number >= 0)
+		(void)!send(number, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	nvs_files_unlock();
 }
 
 /* A bit that was set already has woken the thread already. */
 void nvs_pending_add(struct nvs_pending *pending, unsigned int bit)
 {
-	/* This runs in the program's own calls: the write must not show in its errno. */
+	/* This runs in the program's own calls: the socket must not show in its errno. */
 	int saved = errno;
 
 	/* Cancelled between the two, a thread would have told that the client was woken. */
 	nvs_cancel_off();
 	if (!(atomic_fetch_or(&pending->bits, bit) & bit))
-		(void)!write(pending->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+		wake(pending);
 	nvs_cancel_on();
 	errno = saved;
 }
@@ -50,16 +69,26 @@ bool nvs_pending_has(const struct nvs_pending *pending, unsigned int bit)
 	return atomic_load(&pending->bits) & bit;
 }
 
+bool nvs_pending_mend(struct nvs_pending *pending)
+{
+	if (nvs_pending_number(pending) >= 0)
+		return true;
+	nvs_files_lock();
+	nvs_pending_close(pending);
+	nvs_files_unlock();
+	return nvs_pending_open(pending);
+}
+
+int nvs_pending_number(const struct nvs_pending *pending)
+{
+	return nvs_file_number(&pending->says) < 0 ? -1 : nvs_file_number(&pending->hears);
+}
+
 void nvs_pending_woken(struct nvs_pending *pending, short revents)
 {
-	uint64_t count;
+	char said[64];
+	int number = revents ? nvs_file_number(&pending->hears) : -1;
 
-	if (revents & POLLNVAL)
-		/*
-		 * The program closed it, as some do with every file that they don't know. ppoll
-		 * passes over -1; without this the thread would never sleep again.
-		 */
-		pending->wake = -1;
-	else if (revents)
-		(void)!read(pending->wake, &count, sizeof(count));
+	while (number >= 0 && recv(number, said, sizeof(said), MSG_DONTWAIT) > 0)
+		;
 }

@@ -27,7 +27,10 @@ enum nvs_client_pending {
 	NVS_PENDING_ROOM = 8,
 	NVS_PENDING_TIES = 16,
 	NVS_PENDING_SHARED = 32,
-	NVS_PENDING_REPORT = 0x100 /* times a bit of nvs_report */
+	NVS_PENDING_REASON = 64,
+	NVS_PENDING_LOST = 128,
+	NVS_PENDING_SUSPECTED = 256,
+	NVS_PENDING_REPORT = 0x1000 /* times a bit of nvs_report */
 };
 
 struct nvs_client {
@@ -41,6 +44,7 @@ struct nvs_client {
 	struct nvs_progress_frames progress;
 	struct nvs_share_frames share;
 	uint32_t notices_known; /* to the scheduler; a bit for each */
+	bool lost_known;	/* to the scheduler: that the device is lost */
 };
 
 /* The thread: `client` is its argument. */

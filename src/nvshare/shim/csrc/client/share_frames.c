@@ -46,7 +46,8 @@ static void say_no(struct nvs_connection *connection, uint32_t request)
 void nvs_share_say(struct nvs_share_frames *share, struct nvs_connection *connection)
 {
 	struct nvs_frame frame;
-	int descriptor;
+	struct nvs_file descriptor;
+	int number;
 
 	while (share->link == NVS_PARTS_LINK_UP && !connection->broken &&
 	       (nvs_exports_say(share->device, &frame, &descriptor) ||
@@ -55,9 +56,12 @@ void nvs_share_say(struct nvs_share_frames *share, struct nvs_connection *connec
 			nvs_connection_send(connection, &frame);
 			continue;
 		}
-		if (!nvs_connection_send_with(connection, &frame, descriptor))
+		number = nvs_file_number(&descriptor);
+		if (number < 0 || !nvs_connection_send_with(connection, &frame, number))
 			say_no(connection, frame.request);
-		close(descriptor);
+		nvs_files_lock();
+		nvs_file_close(&descriptor);
+		nvs_files_unlock();
 	}
 }
 
@@ -70,11 +74,12 @@ enum nvs_heard nvs_share_heard(struct nvs_share_frames *share, struct nvs_connec
 		return NVS_HEARD_OTHER;
 	switch (frame->type) {
 	case NVS_ASK_SHARED:
-		right = connection->descriptor < 0 && nvs_exports_heard(share->device, frame);
+		right = connection->descriptor.number < 0 &&
+			nvs_exports_heard(share->device, frame);
 		break;
 	case NVS_SHARED:
 	case NVS_NOT_SHARED:
-		right = (connection->descriptor >= 0) == (frame->type == NVS_SHARED);
+		right = (connection->descriptor.number >= 0) == (frame->type == NVS_SHARED);
 		/* A thread may have given up meanwhile. */
 		if (right)
 			nvs_parts_heard(share->device, frame, &connection->descriptor);

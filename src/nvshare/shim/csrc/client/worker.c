@@ -77,7 +77,11 @@ void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
 
 void nvs_worker_spare(struct nvs_worker *worker, enum nvs_job job)
 {
-	if (job == NVS_JOB_LOOK)
-		worker->completed = false;
+	/* Nothing of this turn was submitted: who does not wait for its memory either needs none.
+	 */
+	if (job == NVS_JOB_LOOK) {
+		worker->submissions = nvs_marks_submissions(worker->device);
+		worker->completed = !atomic_load(&worker->device->gate.waiting);
+	}
 	worker->tell(worker, job == NVS_JOB_LOOK ? NVS_REPORT_LOOKED : NVS_REPORT_DRAINED);
 }

@@ -14,17 +14,24 @@
 #include "gate/context_list.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/marks.h"
 #include "process/log.h"
 
-/* An error means that the context is gone or broken for good; nothing runs in it any more. */
-static void synchronize(CUcontext context)
+/*
+ * An error means that the context is gone or broken for good; nothing runs in it any more. One that
+ * is broken answers the same again.
+ */
+static void synchronize(const struct nvs_context *entry, CUcontext context)
 {
 	CUcontext popped;
+	CUresult result;
 
 	if (NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
 		return;
-	NVS_CALL(cuCtxSynchronize);
+	result = NVS_CALL(cuCtxSynchronize);
+	if (nvs_final_name(result) && NVS_CALL(cuCtxSynchronize) == result)
+		nvs_lose(nvs_device_known(atomic_load(&entry->ordinal)), result);
 	NVS_CALL(cuCtxPopCurrent_v2, &popped);
 }
 
@@ -52,7 +59,7 @@ static void record(struct nvs_context *entry)
 	entry->running = NVS_REAL(cuCtxRecordEvent) && make_event(entry, context) &&
 			 NVS_CALL(cuCtxRecordEvent, context, entry->event) == CUDA_SUCCESS;
 	if (!entry->running)
-		synchronize(context);
+		synchronize(entry, context);
 	nvs_context_give_back(entry);
 }
 
@@ -102,7 +109,7 @@ void nvs_contexts_synchronize(const struct nvs_device *device)
 
 	while ((entry = nvs_context_next(device, entry, true)))
 		if (nvs_context_take(entry, &context)) {
-			synchronize(context);
+			synchronize(entry, context);
 			nvs_context_give_back(entry);
 			found = true;
 		}
@@ -111,4 +118,18 @@ void nvs_contexts_synchronize(const struct nvs_device *device)
 		nvs_log("device %d: work was submitted in a context that the library has not seen; "
 			"it may still run while others have the device",
 			device->ordinal);
+}
+
+bool nvs_contexts_alive(const struct nvs_device *device)
+{
+	struct nvs_context *entry = NULL;
+	CUcontext context;
+
+	while ((entry = nvs_context_next(device, entry, false)))
+		if (nvs_context_take(entry, &context)) {
+			nvs_context_give_back(entry);
+			nvs_context_unpin(entry);
+			return true;
+		}
+	return false;
 }

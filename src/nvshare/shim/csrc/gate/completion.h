@@ -5,6 +5,8 @@
 #ifndef NVSHARE_COMPLETION_H
 #define NVSHARE_COMPLETION_H
 
+#include <stdbool.h>
+
 struct nvs_device;
 
 enum nvs_completion {
@@ -29,5 +31,11 @@ enum nvs_completion nvs_contexts_query(const struct nvs_device *device);
  * on.
  */
 void nvs_contexts_synchronize(const struct nvs_device *device);
+
+/*
+ * Whether the process has a context of the device, in which something could be submitted. The
+ * caller has no mark set.
+ */
+bool nvs_contexts_alive(const struct nvs_device *device);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define NVS_MAX_DEVICES 64
@@ -21,7 +22,8 @@ enum nvs_gate_state {
 	NVS_GATE_OPEN = 1,   /* submissions pass */
 	/* submissions wait, except while a capture is going on in this process */
 	NVS_GATE_CLOSING = 2,
-	NVS_GATE_FAILING = 3 /* submissions fail with CUDA_ERROR_SYSTEM_NOT_READY */
+	NVS_GATE_FAILING = 3, /* submissions fail with CUDA_ERROR_SYSTEM_NOT_READY */
+	NVS_GATE_LOST = 4     /* submissions answer what lost.h says */
 };
 
 /* Owned by gate.c and drain.c. */
@@ -49,6 +51,13 @@ struct nvs_listener {
 	void (*ties_changed)(struct nvs_device *device);
 	/* exports.h, parts.h: there is something to say. */
 	void (*shared_changed)(struct nvs_device *device);
+	/* Words for the line of refused memory: which other scheduler has the device; empty: none.
+	 */
+	void (*name_other)(struct nvs_device *device, char *text, size_t size);
+	/* A call has waited for memory for so long that its user is to be told why. */
+	void (*memory_waits)(struct nvs_device *device);
+	void (*lost)(struct nvs_device *device);
+	void (*suspected)(struct nvs_device *device); /* lost.h: it may be lost */
 };
 
 struct nvs_device {
@@ -66,6 +75,7 @@ struct nvs_device {
 	_Atomic uint64_t contended_until_ns;
 	_Atomic uint64_t footprint_bytes; /* written by footprint.c only */
 	_Atomic bool in_gang;		  /* written by gang_page.c only */
+	_Atomic int lost;		  /* CUresult; written by lost.c only */
 	/* Of pacing at the device's work, and of them those that found all of it completed. */
 	_Atomic uint64_t looks, empty_looks;
 	const struct nvs_listener *listener; /* set by nvs_device_start */

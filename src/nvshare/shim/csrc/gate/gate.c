@@ -11,9 +11,12 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "driver/driver.h"
 #include "gate/capture.h"
+#include "gate/completion.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/marks.h"
 #include "gate/pass.h"
 #include "gate/python.h"
@@ -101,6 +104,15 @@ static bool wait_at(struct nvs_device *device, int seen)
 	return !interrupted || !nvs_python_interrupts();
 }
 
+/* It is seen in this state. CUDA_SUCCESS: the gate may let the call pass now. */
+static CUresult wait_or_fail(struct nvs_device *device, int seen)
+{
+	if (seen == NVS_GATE_LOST)
+		return nvs_lost(device);
+	return seen != NVS_GATE_FAILING && wait_at(device, seen) ? CUDA_SUCCESS
+								 : CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
 /* One step of each device, or, when another thread was quicker, the device that had none left. */
 static struct nvs_device *take_steps(uint64_t mask)
 {
@@ -153,6 +165,20 @@ static uint64_t with_reached(uint64_t mask)
 	return all;
 }
 
+/*
+ * The turn has come, and the memory for it has not. Without a context it can't come, nor can
+ * anything be submitted: then what the driver says of the current context is the answer, and the
+ * call is not made, since another thread may make a context just now.
+ */
+static CUresult refusal(const struct nvs_device *device)
+{
+	CUdevice ordinal;
+
+	return !atomic_load(&device->gate.lacks_memory) || nvs_contexts_alive(device)
+		       ? CUDA_SUCCESS
+		       : NVS_CALL(cuCtxGetDevice, &ordinal);
+}
+
 CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 {
 	struct nvs_mark *mark = nvs_mark_take();
@@ -194,10 +220,11 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 		pass->capturing = false;
 		atomic_store_explicit(&mark->devices, 0, memory_order_release);
 		mark->depth = 0;
-		if (seen == NVS_GATE_FAILING || !wait_at(obstacle, seen)) {
-			result = CUDA_ERROR_SYSTEM_NOT_READY;
+		result = refusal(obstacle);
+		if (result == CUDA_SUCCESS)
+			result = wait_or_fail(obstacle, seen);
+		if (result != CUDA_SUCCESS)
 			break;
-		}
 	}
 	errno = saved;
 	return result;
@@ -267,6 +294,16 @@ void nvs_gate_set(struct nvs_device *device, int state)
 {
 	atomic_store(&device->gate.state, state);
 	wake(&device->gate);
+}
+
+void nvs_gates_look_again(void)
+{
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
+		struct nvs_device *device = nvs_device_known(ordinal);
+
+		if (device && atomic_load(&device->gate.waiting))
+			wake(&device->gate);
+	}
 }
 
 void nvs_gate_offer_steps(struct nvs_device *device, uint32_t count, uint64_t most_ns,

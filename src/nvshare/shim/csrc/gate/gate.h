@@ -14,6 +14,9 @@ struct nvs_device;
 /* Not while a drain goes on. `state` is one of enum nvs_gate_state. */
 void nvs_gate_set(struct nvs_device *device, int state);
 
+/* A context has ended, or memory lacks: who waits for what can't come goes on. */
+void nvs_gates_look_again(void);
+
 /* For the drain. */
 
 /*

@@ -16,6 +16,7 @@
 
 #include "cuda/abi.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/marks.h"
 #include "gate/pacing.h"
 
@@ -80,7 +81,9 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 	atomic_store_explicit(&own->submissions, submissions, memory_order_relaxed);
 	mark->depth = 0;
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
-	if (result == CUDA_SUCCESS && nvs_pacing_due(own, submissions, pass->stream))
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		nvs_lost_suspect(pass->device, result);
+	else if (nvs_pacing_due(own, submissions, pass->stream))
 		nvs_pacing_look(mark, pass->device, pass->stream);
 }
 

@@ -7,8 +7,11 @@
 #include "gate/capture.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/gate.h"
+#include "gate/lost.h"
 #include "gate/pass.h"
 #include "memory/memory.h"
+#include "memory/limit.h"
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/exports.h"
@@ -21,7 +24,11 @@
  */
 static bool may_begin(struct nvs_device *device)
 {
-	return !device || !nvs_memory_swaps(device) || nvs_room_for_context(device);
+	if (!device || nvs_memory_swaps(device))
+		return !device || nvs_room_for_context(device);
+	/* So that the program sees its limit from the first question on. A context has none. */
+	nvs_limit_await(device);
+	return true;
 }
 
 /* The driver had no memory for it after all, and there may be some now. */
@@ -29,6 +36,14 @@ static bool try_again(struct nvs_device *device, CUresult result, struct nvs_roo
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && device &&
 	       nvs_room_lacking(device, given, CONTEXT_BYTES);
+}
+
+/* After a fault in one that has ended since, unseen, the driver makes no other. */
+static CUresult answered(struct nvs_device *device, CUresult result)
+{
+	if (device && nvs_final_name(result))
+		nvs_lose(device, result);
+	return result;
 }
 
 #define CREATE(symbol, arguments, ...)                                      \
@@ -48,7 +63,7 @@ static bool try_again(struct nvs_device *device, CUresult result, struct nvs_roo
 		while (try_again(device, result, &given));                  \
 		if (result == CUDA_SUCCESS)                                 \
 			nvs_context_created(*pctx, dev);                    \
-		return result;                                              \
+		return answered(device, result);                            \
 	}
 
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
@@ -80,9 +95,9 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 	do
 		result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
 	while (try_again(device, result, &given));
-	if (result == CUDA_SUCCESS && nvs_context_primary(dev) != *pctx)
+	if (result == CUDA_SUCCESS)
 		nvs_context_primary_seen(*pctx, dev);
-	return result;
+	return answered(device, result);
 }
 
 /* Whoever made the context, a thread that submits in it has made it current. */
@@ -142,6 +157,8 @@ static void context_ended(struct nvs_context *entry, CUcontext context, struct n
 		nvs_memory_context_gone(context);
 		nvs_exports_check();
 	}
+	if (gone)
+		nvs_gates_look_again();
 }
 
 /*

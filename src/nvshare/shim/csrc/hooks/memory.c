@@ -7,6 +7,7 @@
  */
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/streams.h"
 #include "memory/account.h"
 #include "memory/arrays.h"
@@ -59,7 +60,7 @@ NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	if (!device || !dptr || !bytesize)
 		return NVS_CALL(cuMemAlloc, dptr, bytesize);
 	if (!nvs_memory_reserve(device, bytesize))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = NVS_CALL(cuMemAlloc, dptr, bytesize);
 	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0,
 		      bytesize, bytesize, false);
@@ -87,7 +88,7 @@ NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 	if (nvs_memory_swaps(device))
 		return alloc_blocks(device, dptr, bytesize);
 	if (!nvs_memory_reserve(device, bytesize))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = nvs_memory_of(device)->alloc(&pointer, bytesize);
 	if (result == CUDA_SUCCESS)
 		*dptr = pointer;
@@ -105,7 +106,7 @@ NVS_HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned i
 		return NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height,
 				ElementSizeBytes);
 	if (!nvs_memory_reserve(device, bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = NVS_CALL(cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	if (result == CUDA_SUCCESS)
 		charged = (uint64_t)*pPitch * Height;
@@ -152,7 +153,7 @@ NVS_HOOK(cuMemAllocManaged, CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int 
 	moving = nvs_memory_swaps(device) ? nvs_unified_moving(device, bytesize, flags) : 0;
 	rest = bytesize - moving;
 	if (!nvs_memory_reserve(device, rest))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = moving ? nvs_unified_alloc(device, dptr, bytesize, flags, moving)
 			: NVS_CALL(cuMemAllocManaged, dptr, bytesize, flags);
 	return commit(result, device, NVS_ENTRY_POINTER, result == CUDA_SUCCESS ? *dptr : 0, rest,
@@ -167,14 +168,27 @@ NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 	return released(NVS_CALL(cuMemFree, dptr), known, &entry);
 }
 
+/* What a dead context answers, in which nothing is freed; who was sent away may free. */
+static CUresult dead_here(void)
+{
+	const struct nvs_device *device = nvs_lost_any() ? nvs_device_of(NULL) : NULL;
+	CUresult lost = device ? nvs_lost(device) : CUDA_SUCCESS;
+
+	return lost == NVS_SENT_AWAY ? CUDA_SUCCESS : lost;
+}
+
 NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 {
 	/* Before somebody else gets the address. */
 	struct nvs_tied *ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);
 	struct nvs_entry entry;
 	bool known = false;
-	CUresult result;
+	CUresult result = dead_here();
 
+	if (result != CUDA_SUCCESS) {
+		nvs_tied_keep(ties);
+		return result;
+	}
 	if (nvs_block_free(dptr, &result)) {
 		nvs_exports_check();
 	} else {
@@ -202,7 +216,7 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	if (!size)                                                                                 \
 		return call;                                                                       \
 	if (!nvs_memory_reserve(device, size))                                                     \
-		return CUDA_ERROR_OUT_OF_MEMORY;                                                   \
+		return nvs_lost_refusal(device);                                                   \
 	do {                                                                                       \
 		result = call;                                                                     \
 	} while (nvs_memory_may_come(device, result, &given));                                     \

@@ -6,6 +6,7 @@
 #include "driver/driver.h"
 #include "gate/capture.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
 #include "memory/account.h"
@@ -79,7 +80,7 @@ static bool is_counted(const struct nvs_device *device, const CUdeviceptr *point
 	if (!is_counted(device, dptr, stream))                                                 \
 		return call;                                                                   \
 	if (!nvs_memory_reserve(device, bytesize))                                             \
-		return CUDA_ERROR_OUT_OF_MEMORY;                                               \
+		return nvs_lost_refusal(device);                                               \
 	do {                                                                                   \
 		result = call;                                                                 \
 	} while (nvs_memory_may_come(device, result, &given));                                 \
@@ -115,24 +116,29 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 
 /* Plain memory, which the driver lets be freed like this as well; its own waits for all work too.
  */
-#define FREE(stream, call)                                                                      \
-	struct nvs_tied *ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);               \
-	struct nvs_entry entry;                                                                 \
-	bool known = !is_captured(stream) && nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
-	CUresult result;                                                                        \
-                                                                                                \
-	if (nvs_block_free(dptr, &result))                                                      \
-		nvs_exports_check();                                                            \
-	else                                                                                    \
-		result = call;                                                                  \
-	if (result == CUDA_SUCCESS)                                                             \
-		nvs_tied_end(ties);                                                             \
-	else                                                                                    \
-		nvs_tied_keep(ties);                                                            \
-	if (known && result == CUDA_SUCCESS)                                                    \
-		nvs_memory_discharge(&entry);                                                   \
-	else if (known)                                                                         \
-		nvs_account_add(&entry);                                                        \
+#define FREE(stream, call)                                         \
+	struct nvs_tied *ties;                                     \
+	struct nvs_entry entry;                                    \
+	CUresult result;                                           \
+	bool known;                                                \
+                                                                   \
+	/* A node; the driver takes memory of graphs only. */      \
+	if (is_captured(stream))                                   \
+		return call;                                       \
+	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);   \
+	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
+	if (nvs_block_free(dptr, &result))                         \
+		nvs_exports_check();                               \
+	else                                                       \
+		result = call;                                     \
+	if (result == CUDA_SUCCESS)                                \
+		nvs_tied_end(ties);                                \
+	else                                                       \
+		nvs_tied_keep(ties);                               \
+	if (known && result == CUDA_SUCCESS)                       \
+		nvs_memory_discharge(&entry);                      \
+	else if (known)                                            \
+		nvs_account_add(&entry);                           \
 	return result
 
 NVS_HOOK(cuMemFreeAsync, CUdeviceptr_v2 dptr, CUstream hStream)

@@ -12,6 +12,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "memory/room.h"
@@ -48,7 +49,7 @@ NVS_HOOK(cuMemCreate, CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (nvs_memory_swaps(device) && nvs_handle_may_move(prop, size, flags))
 		return nvs_handle_create(device, size, prop, handle);
 	if (!nvs_memory_reserve(device, size))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	do {
 		result = NVS_CALL(cuMemCreate, handle, size, prop, flags);
 	} while (nvs_memory_may_come(device, result, &given));
@@ -152,7 +153,7 @@ NVS_HOOK(cuMemAddressReserve, CUdeviceptr_v2 *ptr, size_t size, size_t alignment
 
 NVS_HOOK(cuMemAddressFree, CUdeviceptr_v2 ptr, size_t size)
 {
-	return nvs_virtual_ours(ptr, size) ? CUDA_ERROR_INVALID_VALUE : nvs_virtual_free(ptr, size);
+	return nvs_virtual_free(ptr, size);
 }
 
 static CUresult map_drivers(CUdeviceptr ptr, size_t size, size_t offset,

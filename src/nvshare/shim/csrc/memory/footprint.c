@@ -74,6 +74,8 @@ bool nvs_footprint_reserve(struct nvs_device *device, uint64_t bytes, uint64_t a
 
 	if (sum->asks)
 		return nvs_footprint_possible(device, bytes) && nvs_room_ask_fixed(device, bytes);
+	if (!nvs_limit_await(device))
+		return false;
 	do {
 		news = nvs_limit_news();
 		limit = nvs_limit_of(device->ordinal);

@@ -2,13 +2,18 @@
 /*
  * What the memory limit of this process's container is on each device, and what its other processes
  * have allocated of it: as the environment says until the scheduler has said it. Any thread may
- * call; nothing waits but nvs_limit_wait().
+ * call; nothing waits but nvs_limit_wait() and nvs_limit_await().
  */
 #ifndef NVSHARE_LIMIT_H
 #define NVSHARE_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Whoever waits for memory for so long is told why. */
+#define NVS_MEMORY_PATIENCE_NS 10000000000ull
+
+struct nvs_device;
 
 struct nvs_limit {
 	uint64_t bytes; /* UINT64_MAX: none */
@@ -44,6 +49,15 @@ uint32_t nvs_limit_news(void);
 bool nvs_limit_wait(uint32_t news, uint64_t deadline_ns);
 /* The scheduler has said it. */
 void nvs_limit_heard(int ordinal, uint64_t limit_bytes, uint64_t others_bytes);
+/* Whether there is a scheduler that will say it as soon as it knows. */
+void nvs_limit_expect(int ordinal, bool expected);
+/* It does not know it in time: until it says it all memory is refused, because of `reason`. */
+void nvs_limit_withhold(int ordinal, const char *reason);
+/*
+ * Waits until it is known whether a limit is to be expected, and until that has been said. False:
+ * it is withheld, which was logged, or a handler of Python's that raises wants to go on.
+ */
+bool nvs_limit_await(struct nvs_device *device);
 /* Says that memory was refused; `reason`: why, empty if the numbers say all. */
 void nvs_limit_say(int ordinal, uint64_t limit, uint64_t used, uint64_t asked, const char *reason);
 /* In a forked child: the scheduler has said nothing yet. */

@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "memory/footprint.h"
 #include "memory/pools.h"
 #include "memory/room.h"
@@ -94,7 +95,8 @@ bool nvs_memory_swaps(const struct nvs_device *device)
 
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 {
-	return nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
+	return nvs_lost(device) == CUDA_SUCCESS &&
+	       nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
 }
 
 bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_room_given *given)

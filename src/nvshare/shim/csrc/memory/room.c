@@ -19,7 +19,6 @@
 #include "process/report.h"
 #include "process/thread.h"
 
-#define PATIENCE_NS 10000000000ull
 #define LACKING_NS 20000000ull /* more with each try */
 #define LONGEST_LACKING_NS 500000000ull
 #define LACKING_TRIES 35u /* some ten seconds */
@@ -41,15 +40,6 @@ static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter,
 	return found;
 }
 
-static bool is_lost(struct nvs_device *device)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-	bool lost = nvs_room_state_lost(&room->state);
-
-	nvs_room_unlock_same(room);
-	return lost;
-}
-
 /*
  * It has waited for long. A scheduler that does not answer at all may be stopped: a program that
  * only looks whether there is a device must not hang with it.
@@ -61,9 +51,7 @@ static bool gives_up(struct nvs_device *device, struct nvs_room_waiter *waiter, 
 		return true;
 	}
 	if (!*told)
-		nvs_log("device %d: a call that needs memory has waited for 10 s: %s",
-			device->ordinal,
-			is_lost(device) ? "there is no scheduler" : "others use it");
+		device->listener->memory_waits(device);
 	*told = true;
 	return false;
 }
@@ -83,7 +71,7 @@ static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
 	bool over = false, told = false;
 
 	while (!over && !atomic_load(&waiter->served)) {
-		int error = nvs_futex_sleep(&waiter->served, 0, PATIENCE_NS);
+		int error = nvs_futex_sleep(&waiter->served, 0, NVS_MEMORY_PATIENCE_NS);
 
 		if (error == EINTR)
 			over = interrupted(device, waiter);
@@ -129,8 +117,11 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 {
 	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_WAIT };
 	int saved = errno;
-	struct nvs_room_record *room = nvs_room_lock(device);
+	struct nvs_room_record *room;
 
+	if (kind != NVS_ROOM_CONTEXT && !nvs_limit_await(device))
+		return NVS_ROOM_REFUSED;
+	room = nvs_room_lock(device);
 	if (nvs_room_passes_limit(room, kind, bytes)) {
 		refuse(device, room, bytes);
 		errno = saved;
@@ -140,6 +131,8 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 		waiter.room = nvs_room_state_try(&room->state, kind, bytes);
 	if (waiter.room == NVS_ROOM_WAIT) {
 		await(device, room, &waiter);
+	} else if (waiter.room == NVS_ROOM_REFUSED) {
+		nvs_room_unlock_same(room);
 	} else {
 		nvs_room_state_take(&room->state, kind, bytes, waiter.room);
 		nvs_room_unlock(device, room);

@@ -92,6 +92,11 @@ uint64_t nvs_room_fixed(struct nvs_device *device);
 
 /* For the client. None of these waits. */
 
+/*
+ * The device is lost (lost.h): nothing is given any more, and once the lock is given back nothing
+ * stays. Any thread.
+ */
+void nvs_room_lose(struct nvs_device *device);
 /* The link has become so. UP: everything is said again. */
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link);
 /* ALLOT, EVICT or REFUSE_GROWTH came. False: it says what no scheduler would. */

@@ -81,8 +81,9 @@ static void serve(struct nvs_room_record *room)
 		try
 			(state, waiter);
 
-		if (answer != NVS_ROOM_WAIT &&
-		    nvs_room_passes_limit(room, waiter->kind, waiter->bytes)) {
+		if (answer == NVS_ROOM_REFUSED ||
+		    (answer != NVS_ROOM_WAIT &&
+		     nvs_room_passes_limit(room, waiter->kind, waiter->bytes))) {
 			nvs_room_answer(place, NVS_ROOM_REFUSED);
 		} else if (answer != NVS_ROOM_WAIT) {
 			nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);

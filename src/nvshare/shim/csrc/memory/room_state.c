@@ -29,6 +29,8 @@ static uint64_t most(const struct nvs_room_state *state)
 {
 	bool alone = !state->limited || (state->held && state->link != NVS_ROOM_LINK_UP);
 
+	if (state->lost)
+		return 0;
 	return alone ? UINT64_MAX : state->allotted_bytes;
 }
 
@@ -142,6 +144,9 @@ static int try_movable(const struct nvs_room_state *state, uint64_t bytes)
 
 int nvs_room_state_try(const struct nvs_room_state *state, int kind, uint64_t bytes)
 {
+	/* What comes of a context the driver says. */
+	if (state->lost)
+		return kind == NVS_ROOM_CONTEXT ? NVS_ROOM_IN : NVS_ROOM_REFUSED;
 	if (kind == NVS_ROOM_MOVABLE)
 		return try_movable(state, bytes);
 	if (kind == NVS_ROOM_CONTEXT && state->link == NVS_ROOM_LINK_NEW)
@@ -158,7 +163,8 @@ int nvs_room_state_try(const struct nvs_room_state *state, int kind, uint64_t by
 
 int nvs_room_state_try_again(const struct nvs_room_state *state, int kind, uint64_t bytes)
 {
-	return nvs_room_state_lost(state) ? NVS_ROOM_WAIT : nvs_room_state_try(state, kind, bytes);
+	return nvs_room_state_lost(state) && !state->lost ? NVS_ROOM_WAIT
+							  : nvs_room_state_try(state, kind, bytes);
 }
 
 static void count_fixed(struct nvs_room_state *state, int64_t change)

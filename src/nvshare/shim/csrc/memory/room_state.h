@@ -57,6 +57,7 @@ struct nvs_room_state {
 	int link;     /* enum nvs_room_link */
 	bool limited; /* the numbers of some scheduler count, be it gone */
 	bool held;    /* the lock; what is resident stays, and all has to be */
+	bool lost;    /* the device, to this process: nothing more is had, nor kept */
 	/* Of the scheduler. */
 	uint64_t order, allotted_bytes;		  /* that counts */
 	uint64_t next_order, next_allotted_bytes; /* counts when the lock is given back; 0: none */

@@ -26,6 +26,14 @@ void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
 			device->ordinal);
 }
 
+void nvs_room_lose(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	room->state.lost = true;
+	nvs_room_unlock_look(device, room);
+}
+
 static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "protocol/gang.h"
@@ -112,24 +113,43 @@ static void set_path(char *target, const char *format, ...)
 			path, length, NVS_SOCKET_PATH_BYTES - 1, RUN_DIR);
 }
 
+static void add_place(const char *run_dir)
+{
+	set_path(settings.sockets[settings.socket_count++], "%s/" CLIENT_SOCKET, run_dir);
+}
+
+/*
+ * ssh, cron and su give one user different environments, so every place is looked at where a
+ * scheduler of the user's own may be; a new one is at the last.
+ */
+static void add_own_places(void)
+{
+	char session[32], places[2][64], own[PATH_MAX];
+	const char *runtime = nvs_variable("XDG_RUNTIME_DIR");
+	struct stat found;
+
+	snprintf(session, sizeof(session), "/run/user/%u", (unsigned int)getuid());
+	snprintf(places[0], sizeof(places[0]), "%s/nvshare", session);
+	snprintf(places[1], sizeof(places[1]), "/tmp/nvshare-%u", (unsigned int)getuid());
+	if (runtime)
+		snprintf(own, sizeof(own), "%s/nvshare", runtime);
+	else
+		strcpy(own,
+		       !stat(session, &found) && S_ISDIR(found.st_mode) ? places[0] : places[1]);
+	for (size_t i = 0; i < 2; i++)
+		if (strcmp(places[i], own))
+			add_place(places[i]);
+	add_place(own);
+}
+
 /* The system's scheduler comes first, so that all users of the machine share its devices. */
 static void find_sockets(void)
 {
-	const char *explicit_dir = nvs_variable(RUN_DIR),
-		   *runtime = nvs_variable("XDG_RUNTIME_DIR");
+	const char *explicit_dir = nvs_variable(RUN_DIR);
 
-	if (explicit_dir) {
-		set_path(settings.sockets[0], "%s/" CLIENT_SOCKET, explicit_dir);
-		return;
-	}
-	set_path(settings.sockets[0], SYSTEM_RUN_DIR "/" CLIENT_SOCKET);
-	if (getuid() == 0)
-		return;
-	if (runtime)
-		set_path(settings.sockets[1], "%s/nvshare/" CLIENT_SOCKET, runtime);
-	else
-		set_path(settings.sockets[1], "/tmp/nvshare-%u/" CLIENT_SOCKET,
-			 (unsigned int)getuid());
+	add_place(explicit_dir ? explicit_dir : SYSTEM_RUN_DIR);
+	if (!explicit_dir && getuid())
+		add_own_places();
 }
 
 /*

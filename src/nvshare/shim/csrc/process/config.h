@@ -11,7 +11,7 @@
 
 #include "protocol/wire.h"
 
-#define NVS_SOCKETS 2
+#define NVS_SOCKETS 4
 #define NVS_SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
 
 /* How plain device memory is served; each stands back for the next one that a device can do. */
@@ -30,9 +30,10 @@ enum nvs_gang_setting {
 
 struct nvs_config {
 	/*
-	 * where a scheduler may listen, in the order in which to look; empty: nowhere else, or the
-	 * path would be too long
+	 * where a scheduler may listen, in the order in which to look; empty: the path would be too
+	 * long
 	 */
+	size_t socket_count;
 	char sockets[NVS_SOCKETS][NVS_SOCKET_PATH_BYTES];
 	int memory;			      /* enum nvs_memory_setting */
 	int on_missing;			      /* enum nvs_on_missing */

@@ -6,8 +6,10 @@
 #define _GNU_SOURCE
 #include "process/files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FIRST_FD 256 /* programs expect their own files to get small numbers */
@@ -24,12 +26,42 @@ void nvs_files_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-int nvs_file_move(int fd)
+struct nvs_file nvs_file_of(int fd)
 {
 	int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
+	struct stat status;
 
-	if (moved < 0)
-		return fd;
-	close(fd);
-	return moved;
+	if (moved >= 0) {
+		close(fd);
+		fd = moved;
+	}
+	if (fd < 0 || fstat(fd, &status))
+		return NVS_NO_FILE;
+	return (struct nvs_file){ .number = fd, .device = status.st_dev, .inode = status.st_ino };
+}
+
+int nvs_file_number(const struct nvs_file *file)
+{
+	int saved = errno, number = file->number;
+	struct stat now;
+
+	if (number >= 0 &&
+	    (fstat(number, &now) || now.st_dev != file->device || now.st_ino != file->inode))
+		number = -1;
+	errno = saved;
+	return number;
+}
+
+bool nvs_file_lost(const struct nvs_file *file)
+{
+	return file->number >= 0 && nvs_file_number(file) < 0;
+}
+
+void nvs_file_close(struct nvs_file *file)
+{
+	int number = nvs_file_number(file);
+
+	if (number >= 0)
+		close(number);
+	*file = NVS_NO_FILE;
 }

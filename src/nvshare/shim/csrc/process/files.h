@@ -1,18 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of ours in the program's process: their numbers are out of the program's way, and none is
- * inherited that nobody closes.
+ * inherited that nobody closes. Some programs close every number that they don't know, or put a
+ * file of their own on it; so a number is used only while the file that we opened has it, and what
+ * else has it is neither read nor written nor closed.
  */
 #ifndef NVSHARE_FILES_H
 #define NVSHARE_FILES_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct nvs_file {
+	int number; /* -1: none */
+	/* What fstat(2) said of it; sockets have one each. */
+	dev_t device;
+	ino_t inode;
+};
+
+#define NVS_NO_FILE ((struct nvs_file){ .number = -1 })
+
 /*
  * Between these, fork(2) waits: around opening or closing a file together with noting it where a
- * forked child finds it. Also the handlers before and after a fork.
+ * forked child finds it. Also the handlers before and after a fork. No other lock is taken in
+ * between.
  */
 void nvs_files_lock(void);
 void nvs_files_unlock(void);
-/* The same file under a number that programs do not use; -1 for -1. */
-int nvs_file_move(int fd);
+
+/* An open file as one of ours, under a number that programs do not use; of -1 none. */
+struct nvs_file nvs_file_of(int fd);
+/* Its number; -1: there is none, or it is another file's now. Leaves errno alone. */
+int nvs_file_number(const struct nvs_file *file);
+/* It was there, and the program has closed it. */
+bool nvs_file_lost(const struct nvs_file *file);
+/* Closes it where it still is ours; none afterwards. With nvs_files_lock held. */
+void nvs_file_close(struct nvs_file *file);
 
 #endif

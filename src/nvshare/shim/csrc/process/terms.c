@@ -20,6 +20,7 @@
 #define COMPUTE_LIMIT "NVSHARE_COMPUTE_LIMIT"
 #define MEMORY_LIMIT "NVSHARE_MEMORY_LIMIT"
 #define MEMORY_REQUEST "NVSHARE_MEMORY_REQUEST"
+#define WHEN_FULL "NVSHARE_WHEN_FULL"
 #define CONTAINER "NVSHARE_CONTAINER"
 
 #define LEAST_WEIGHT 10u /* thousandths */
@@ -117,18 +118,33 @@ static bool read_size(const char *text, uint64_t *bytes)
 	return true;
 }
 
+/* One of `count` names: its number, from 1. */
+static bool read_choice(const char *text, const char *const names[], uint32_t count,
+			uint32_t *number)
+{
+	for (uint32_t i = 1; i <= count; i++)
+		if (!strcmp(names[i], text)) {
+			*number = i;
+			return true;
+		}
+	return false;
+}
+
 static bool read_priority(const char *text, uint32_t *priority)
 {
 	static const char *const names[] = { [NVS_PRIORITY_LOW] = "low",
 					     [NVS_PRIORITY_NORMAL] = "normal",
 					     [NVS_PRIORITY_HIGH] = "high" };
 
-	for (uint32_t i = NVS_PRIORITY_LOW; i <= NVS_PRIORITY_HIGH; i++)
-		if (!strcmp(names[i], text)) {
-			*priority = i;
-			return true;
-		}
-	return false;
+	return read_choice(text, names, NVS_PRIORITY_HIGH, priority);
+}
+
+static bool read_when_full(const char *text, uint32_t *when_full)
+{
+	static const char *const names[] = { [NVS_WHEN_FULL_WAIT] = "wait",
+					     [NVS_WHEN_FULL_REFUSE] = "refuse" };
+
+	return read_choice(text, names, NVS_WHEN_FULL_REFUSE, when_full);
 }
 
 static bool read_name(const char *text, char name[NVS_WIRE_CONTAINER_BYTES])
@@ -167,6 +183,9 @@ static void read_environment(void)
 	value = nvs_variable(MEMORY_REQUEST);
 	if (value && !read_size(value, &terms.memory_request_bytes))
 		say_wrong(MEMORY_REQUEST, value, "a size such as 512M or 2GiB");
+	value = nvs_variable(WHEN_FULL);
+	if (value && !read_when_full(value, &terms.when_full))
+		say_wrong(WHEN_FULL, value, "one of wait, refuse");
 	value = nvs_variable(CONTAINER);
 	if (value && !read_name(value, terms.container))
 		say_wrong(CONTAINER, value, "1 to 47 letters, digits, dots, - and _");

@@ -101,6 +101,20 @@ void nvs_chunk_drop_memory(struct nvs_chunk *chunk)
 	release(chunk);
 }
 
+bool nvs_chunk_abandon_memory(struct nvs_chunk *chunk)
+{
+	if (!chunk->handle)
+		return true;
+	nvs_chunk_close_window(chunk);
+	for (const struct nvs_mapping *mapping = chunk->mappings; mapping; mapping = mapping->next)
+		if (NVS_CALL(cuMemUnmap, mapping->address, chunk->bytes) != CUDA_SUCCESS)
+			return false;
+	if (NVS_CALL(cuMemRelease, chunk->handle) != CUDA_SUCCESS)
+		return false;
+	chunk->handle = 0;
+	return true;
+}
+
 void nvs_chunk_close_window(struct nvs_chunk *chunk)
 {
 	if (!chunk->window)

@@ -51,7 +51,7 @@ struct answer {
 	uint32_t request;
 	uint8_t key[NVS_WIRE_KEY_BYTES];
 	struct nvs_wire_shared part;
-	int descriptor; /* -1: there is nothing to give */
+	struct nvs_file descriptor; /* none: there is nothing to give */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -199,12 +199,10 @@ void nvs_exports_check(void)
 
 /* The thread that makes descriptors */
 
-static void close_noted(int *descriptor)
+static void close_noted(struct nvs_file *descriptor)
 {
 	nvs_files_lock();
-	if (*descriptor >= 0)
-		close(*descriptor);
-	*descriptor = -1;
+	nvs_file_close(descriptor);
 	nvs_files_unlock();
 }
 
@@ -243,7 +241,7 @@ static void make(struct answer *answer)
 		descriptor = make_descriptor(&export, answer->part.index, &part);
 	take();
 	nvs_files_lock();
-	answer->descriptor = nvs_file_move(descriptor);
+	answer->descriptor = nvs_file_of(descriptor);
 	nvs_files_unlock();
 	if (answer->state == VOID) {
 		close_noted(&answer->descriptor);
@@ -306,7 +304,7 @@ bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 					   .device = device,
 					   .request = frame->request,
 					   .part.index = frame->shared.index,
-					   .descriptor = -1 };
+					   .descriptor = NVS_NO_FILE };
 		memcpy(answer->key, frame->shared.key, sizeof(answer->key));
 		pthread_cond_signal(&wanted);
 	}
@@ -315,19 +313,21 @@ bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 }
 
 /* With the lock held. */
-static bool say_answer(struct nvs_device *device, struct nvs_frame *frame, int *descriptor)
+static bool say_answer(struct nvs_device *device, struct nvs_frame *frame,
+		       struct nvs_file *descriptor)
 {
 	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++) {
 		if (answer->device != device || answer->state != READY)
 			continue;
-		nvs_shared_begin(frame, answer->descriptor < 0 ? NVS_NOT_SHARED : NVS_SHARED);
+		nvs_shared_begin(frame,
+				 answer->descriptor.number < 0 ? NVS_NOT_SHARED : NVS_SHARED);
 		frame->request = answer->request;
-		if (answer->descriptor < 0)
+		if (answer->descriptor.number < 0)
 			snprintf(frame->text, sizeof(frame->text), "it was freed");
 		else
 			frame->shared = answer->part;
 		*descriptor = answer->descriptor;
-		answer->descriptor = -1;
+		answer->descriptor = NVS_NO_FILE;
 		answer->state = FREE;
 		return true;
 	}
@@ -362,11 +362,12 @@ static bool say_export(struct nvs_device *device, struct nvs_frame *frame)
 	return false;
 }
 
-bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame, int *descriptor)
+bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame,
+		     struct nvs_file *descriptor)
 {
 	bool says;
 
-	*descriptor = -1;
+	*descriptor = NVS_NO_FILE;
 	take();
 	says = say_export(device, frame) || say_answer(device, frame, descriptor);
 	give();
@@ -376,8 +377,8 @@ bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame, int *de
 void nvs_exports_forked(void)
 {
 	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++)
-		if (answer->state == READY && answer->descriptor >= 0)
-			close(answer->descriptor);
+		if (answer->state == READY)
+			nvs_file_close(&answer->descriptor);
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	wanted = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	/* What the parent gave out is the parent's; its records stay allocated. */

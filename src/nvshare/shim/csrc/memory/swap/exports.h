@@ -11,6 +11,7 @@
 
 #include "cuda/abi.h"
 #include "memory/swap/block.h"
+#include "process/files.h"
 #include "protocol/wire.h"
 
 struct nvs_device;
@@ -31,10 +32,11 @@ void nvs_exports_check(void);
 /* The link to a scheduler that knows of this is up: all is said again; or not up any more. */
 void nvs_exports_link(struct nvs_device *device, bool up);
 /*
- * The next frame that is to be said; false: there is none. A descriptor that is not negative goes
- * with it, and is the caller's to close.
+ * The next frame that is to be said; false: there is none. A descriptor
+ * goes with SHARED, and is the caller's to close.
  */
-bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame, int *descriptor);
+bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame,
+		     struct nvs_file *descriptor);
 /* ASK_SHARED came. False: more than a scheduler would ask for. */
 bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame);
 

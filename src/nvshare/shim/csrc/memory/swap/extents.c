@@ -10,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
@@ -65,7 +66,7 @@ static CUresult fill_with_room(struct nvs_extent *extent)
 	CUresult result;
 
 	if (given.room == NVS_ROOM_REFUSED)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = fill(extent, &given);
 	if (given.bytes)
 		nvs_room_give(device, given.bytes, given.room == NVS_ROOM_IN ? given.bytes : 0);

@@ -12,6 +12,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
@@ -93,7 +94,6 @@ bool nvs_handle_may_move(const CUmemAllocationProp_v1 *prop, size_t bytes, unsig
 	/* Tiles of sparse arrays are mapped in stream order, by handles that we don't see there. */
 	return bytes && bytes % NVS_GRANULE_BYTES == 0 && !flags &&
 	       prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-	       prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
 	       !(prop->flags.usage & CU_MEM_CREATE_USAGE_TILE_POOL);
 }
 
@@ -169,6 +169,7 @@ CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 		return result;
 	handle = malloc(sizeof(*handle) + (bytes / each + 1) * sizeof(struct nvs_chunk *));
 	given.room = handle ? nvs_room_ask(device, bytes) : NVS_ROOM_REFUSED;
+	result = nvs_lost_refusal(device);
 	if (given.room != NVS_ROOM_REFUSED) {
 		*handle = (struct nvs_handle){
 			.device = device, .bytes = bytes, .prop = *prop, .owned = 1

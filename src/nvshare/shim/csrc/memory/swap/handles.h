@@ -32,8 +32,8 @@ struct nvs_handle {
 };
 
 /*
- * Whether cuMemCreate with these arguments gives memory that may move. Everything else is the
- * driver's, with its answer: what is wrong, and what has to stay where it is.
+ * Whether cuMemCreate with these arguments, of a device, gives memory that may move. Everything
+ * else is the driver's, with its answer: what is wrong, and what has to stay where it is.
  */
 bool nvs_handle_may_move(const CUmemAllocationProp_v1 *prop, size_t bytes,
 			 unsigned long long flags);

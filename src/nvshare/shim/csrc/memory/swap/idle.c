@@ -38,13 +38,24 @@ CUresult nvs_idle_check(CUcontext context)
 	return nvs_captures_going_on() ? ask_event() : CUDA_SUCCESS;
 }
 
-/* A synchronization would end every capture of the context; a free of the driver's own does not. */
+/*
+ * A synchronization would end every capture of the context; a free of the driver's own does not,
+ * and waits as well. Where the device is full, it is memory of the host that is freed.
+ */
 static CUresult free_beside_captures(void)
 {
 	CUdeviceptr pointer;
 	CUresult result = NVS_CALL(cuMemAlloc_v2, &pointer, 1);
+	void *host;
 
-	return result == CUDA_SUCCESS ? NVS_CALL(cuMemFree_v2, pointer) : result;
+	if (result == CUDA_SUCCESS)
+		return NVS_CALL(cuMemFree_v2, pointer);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		result = NVS_CALL(cuMemHostAlloc, &host, 1, 0);
+		if (result == CUDA_SUCCESS)
+			result = NVS_CALL(cuMemFreeHost, host);
+	}
+	return result;
 }
 
 static CUresult wait_for_current(void)

@@ -21,6 +21,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "gate/marks.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
@@ -55,6 +56,7 @@ static struct mover movers[NVS_MAX_DEVICES];
 
 static void say_failed(struct mover *mover, CUresult result, bool out)
 {
+	nvs_lost_suspect(mover->device, result);
 	if (!mover->failed)
 		nvs_log("device %d: memory could not be brought %s (error %d); trying again",
 			mover->device->ordinal, out ? "out" : "back", (int)result);
@@ -157,6 +159,36 @@ static bool finish_out(struct mover *mover)
 	return true;
 }
 
+/*
+ * Of a device that is lost: no copies, since nobody will read them, and no context, since it may be
+ * dead. What the driver does not give back can't move. False: there was nothing.
+ */
+static bool abandon(struct mover *mover)
+{
+	struct nvs_chunk *chunk = nvs_chunk_begin_out(mover->device, UINT64_MAX);
+	uint64_t bytes;
+	bool gone;
+
+	if (!chunk)
+		return false;
+	bytes = chunk->bytes;
+	if (!nvs_room_leave(mover->device, bytes)) {
+		nvs_chunk_stays(chunk);
+		return false;
+	}
+	nvs_arena_spare(chunk);
+	chunk->host_copy = false;
+	gone = nvs_chunk_abandon_memory(chunk);
+	if (gone) {
+		nvs_chunk_out(chunk);
+		nvs_room_left(mover->device, bytes, true);
+		return true;
+	}
+	nvs_chunk_stays(chunk);
+	nvs_room_left(mover->device, bytes, false);
+	return nvs_chunk_pin(chunk);
+}
+
 /* In */
 
 static void send_back(struct mover *mover, struct nvs_chunk *chunk)
@@ -257,6 +289,8 @@ static enum nvs_room_move next_move(const struct mover *mover)
 
 static bool idle(const struct mover *mover)
 {
+	if (nvs_lost(mover->device) != CUDA_SUCCESS)
+		return next_move(mover) != NVS_ROOM_BRING_OUT;
 	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device);
 }
 
@@ -269,6 +303,8 @@ static bool work(struct mover *mover)
 	enum nvs_room_move move = next_move(mover);
 	bool worked;
 
+	if (nvs_lost(mover->device) != CUDA_SUCCESS)
+		return move == NVS_ROOM_BRING_OUT && abandon(mover);
 	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) ||
 	    !nvs_copies_begin(&mover->copies, mover->device))
 		return false;

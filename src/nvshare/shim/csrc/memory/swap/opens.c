@@ -94,7 +94,7 @@ static CUresult map_part(const struct opened *opened, uint64_t at, struct nvs_pa
 {
 	CUmemGenericAllocationHandle memory;
 	CUresult result = NVS_CALL(cuMemImportFromShareableHandle, &memory,
-				   (void *)(intptr_t)part->descriptor,
+				   (void *)(intptr_t)nvs_file_number(&part->descriptor),
 				   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 
 	nvs_part_close(part);

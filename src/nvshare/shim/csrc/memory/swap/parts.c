@@ -59,9 +59,7 @@ static void give(void)
 void nvs_part_close(struct nvs_part *part)
 {
 	nvs_files_lock();
-	if (part->descriptor >= 0)
-		close(part->descriptor);
-	part->descriptor = -1;
+	nvs_file_close(&part->descriptor);
 	nvs_files_unlock();
 }
 
@@ -128,7 +126,7 @@ CUresult nvs_part_ask(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_
 {
 	struct request request = { .device = device, .key = key, .part = part };
 
-	*part = (struct nvs_part){ .shared.index = index, .descriptor = -1 };
+	*part = (struct nvs_part){ .shared.index = index, .descriptor = NVS_NO_FILE };
 	nvs_cancel_off();
 	take();
 	enlist(&request);
@@ -183,7 +181,8 @@ static void copy_text(char text[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *fr
 	text[length] = '\0';
 }
 
-void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, int *descriptor)
+void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame,
+		     struct nvs_file *descriptor)
 {
 	struct request *request;
 
@@ -196,7 +195,7 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, i
 		nvs_files_lock();
 		request->part->shared = frame->shared;
 		request->part->descriptor = *descriptor;
-		*descriptor = -1;
+		*descriptor = NVS_NO_FILE;
 		nvs_files_unlock();
 		finish(request, ANSWERED);
 	} else if (request) {
@@ -210,8 +209,7 @@ void nvs_parts_forked(void)
 {
 	/* Those threads are not the child's, but their stacks are. */
 	for (const struct request *request = requests; request; request = request->next)
-		if (request->part->descriptor >= 0)
-			close(request->part->descriptor);
+		nvs_file_close(&request->part->descriptor);
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	requests = NULL;
 	memset(links, 0, sizeof(links));

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "process/files.h"
 #include "protocol/wire.h"
 
 struct nvs_device;
@@ -22,7 +23,7 @@ enum nvs_parts_link {
 
 struct nvs_part {
 	struct nvs_wire_shared shared;
-	int descriptor; /* the caller's to close; -1: none */
+	struct nvs_file descriptor; /* the caller's to close */
 };
 
 /*
@@ -39,7 +40,8 @@ void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link);
 /* The next frame that is to be said; false: there is none. */
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame);
 /* SHARED or NOT_SHARED came: takes the descriptor, unless nobody waits for it any more. */
-void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, int *descriptor);
+void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame,
+		     struct nvs_file *descriptor);
 
 /* In a forked child, with nvs_files_lock held. */
 void nvs_parts_forked(void);

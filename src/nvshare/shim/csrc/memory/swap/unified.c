@@ -10,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/lost.h"
 #include "memory/footprint.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
@@ -115,7 +116,7 @@ CUresult nvs_unified_alloc(struct nvs_device *device, CUdeviceptr *pointer, size
 	CUresult result;
 
 	if (given == NVS_ROOM_REFUSED)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	result = NVS_CALL(cuMemAllocManaged, &made, bytes, flags);
 	if (result != CUDA_SUCCESS) {
 		nvs_room_give(device, moving, given == NVS_ROOM_IN ? moving : 0);

@@ -61,10 +61,11 @@ CUresult nvs_virtual_free(CUdeviceptr start, size_t bytes)
 {
 	struct nvs_span *reservation;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct nvs_block block;
 
 	take();
-	/* Of what is mapped but out the driver does not know. */
-	if (!nvs_spans_touch(&mappings, start, bytes))
+	/* The driver does not know of what is out: mappings, and plain memory of ours. */
+	if (!nvs_spans_touch(&mappings, start, bytes) && !nvs_block_find(start, &block))
 		result = NVS_CALL(cuMemAddressFree, start, bytes);
 	reservation = nvs_spans_at(&reservations, start);
 	if (result == CUDA_SUCCESS && reservation)
