@@ -27,6 +27,24 @@ settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
 
 
+TIMEOUT = pytest.StashKey[object]()
+"""What pytest-timeout was told of a test."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> None:
+    """Keeps the time that a test has: pytest-timeout sets the timer once, however often the test is run."""
+    item.stash[TIMEOUT] = settings
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that is run once more has its time again, else it could hang for ever."""
+    if getattr(item, "execution_count", 1) > 1 and TIMEOUT in item.stash:
+        item.ihook.pytest_timeout_cancel_timer(item=item)
+        item.ihook.pytest_timeout_set_timer(item=item, settings=item.stash[TIMEOUT])
+
+
 @dataclass(frozen=True, slots=True)
 class Libraries:
     """The compiled libraries of one machine."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import socket
 from collections.abc import AsyncIterator
 
@@ -11,6 +13,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import generate_latest
 
 from nvshare.http import AddressError, HttpServer, is_address
+from tests.polling import until
+
+_GET_METRICS = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
 class Pages:
@@ -20,10 +25,15 @@ class Pages:
         self.registry = CollectorRegistry()
         self.unready: list[str] = []
         self.notes: list[str] = []
+        self.metrics_page = b""
+        """Shown instead of the registry."""
+        self.asked = 0
+        """How often the metrics were asked for."""
         self.server = HttpServer("127.0.0.1:0", self.metrics, lambda: self.unready, lambda: self.notes)
 
     async def metrics(self) -> bytes:
-        return generate_latest(self.registry)
+        self.asked += 1
+        return self.metrics_page or generate_latest(self.registry)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.server.port)
@@ -77,6 +87,61 @@ async def test_metrics(pages: Pages) -> None:
         status, text = await pages.get("/metrics?name[]=height")
         assert status == 200
         assert f"\nheight {height}\n" in text
+
+
+@pytest.fixture
+async def faults(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the event loop reports: a scheduler logs each as a bug."""
+    said: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: said.append(context["message"]))
+    return said
+
+
+def _bytes_taken_unread() -> int:
+    """How much a connection takes of which nothing is read."""
+    taken = 0
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        sender, _address = server.accept()
+        with sender, contextlib.suppress(BlockingIOError):
+            sender.setblocking(False)
+            while True:
+                taken += sender.send(bytes(65536))
+    return taken
+
+
+def _read_side(writer: asyncio.StreamWriter) -> asyncio.ReadTransport:
+    assert isinstance(writer.transport, asyncio.Transport)
+    return writer.transport
+
+
+async def test_more_than_a_socket_takes(pages: Pages, faults: list[str]) -> None:
+    """Who reads the rest late gets all of it; neither that, nor who leaves or does not read, is a bug.
+
+    More connections than are served at once: nothing may be left of those before.
+    """
+    taken = _bytes_taken_unread()
+    for more in (16_384, 32_768, 49_152):
+        page = bytes(taken + more)
+        pages.metrics_page = page
+        many = [await pages.connect() for _ in range(20)]
+        for _reader, writer in many:
+            _read_side(writer).pause_reading()
+            writer.write(_GET_METRICS)
+        await until(lambda: pages.asked == 20, "all are answered")
+        pages.asked = 0
+        early, late, never = many[:6], many[6:14], many[14:]
+        for _reader, writer in early:
+            writer.transport.abort()
+        for reader, writer in late:
+            _read_side(writer).resume_reading()
+            assert (await reader.read()).endswith(b"\r\n\r\n" + page)
+        assert await pages.get("/healthz") == (200, "ok\n")
+        for _reader, writer in late + never:
+            writer.transport.abort()
+    pages.server.stop()
+    await until(lambda: len(asyncio.all_tasks()) == 1, "nobody is served any more")
+    gc.collect()
+    assert not faults
 
 
 async def test_other_pages(pages: Pages) -> None:

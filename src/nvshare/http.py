@@ -91,11 +91,12 @@ class HttpServer:
             del self._open[oldest]
             oldest.abort()
         self._open[transport] = None
+        # All is waited for, so that aborting loses nothing. Who closes may not abort any more: a transport that closed
+        # when the last of its bytes went has forgotten its loop.
+        transport.set_write_buffer_limits(high=0)
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._answer(reader, writer)
-                writer.close()
-                await writer.wait_closed()
         except (OSError, TimeoutError):
             pass
         finally:

@@ -9,11 +9,14 @@ import os
 import select
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TextIO, assert_never
+
+from nvshare.log_limit import LogLimit
 
 
 @contextmanager
@@ -147,7 +150,15 @@ def opened_log(log_format: LogFormat, level: LogLevel, stream: TextIO) -> Iterat
 
 
 def _make_log(log_format: LogFormat, level: LogLevel, lines: LogLines, *, colors: bool) -> Log:
+    limit = LogLimit(time.monotonic)
+
+    def limited(_logger: object, level: str, values: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if not limit.lets_pass(level, values):
+            raise structlog.DropEvent
+        return values
+
     processors: list[Any] = [
+        limited,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pynvml  # type: ignore[import-untyped]
 
+from nvshare.device_uuid import device_bytes
 from nvshare.nvml_state import NvmlState
 
 Found = TypeVar("Found")
@@ -59,6 +61,25 @@ def mig_device(gpu: Any, place: int) -> Any | None:
         return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
     except pynvml.NVMLError_NotFound:
         return None
+
+
+def devices() -> dict[bytes, str]:
+    """The UUID of each device that programs can use, a split GPU's MIG devices in its place, by the UUID's bytes.
+
+    None where there is no NVML.
+    """
+    found: dict[bytes, str] = {}
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for uuid in scan(_uuids)[0]:
+            with suppress(ValueError):
+                found[device_bytes(uuid)] = uuid
+    return found
+
+
+def _uuids(_number: int, gpu: Any, _failed: dict[str, str]) -> list[str]:
+    placed = [mig_device(gpu, place) for place in mig_places(gpu) or ()]
+    return [str(pynvml.nvmlDeviceGetUUID(device)) for device in [mig for mig in placed if mig is not None] or [gpu]]
 
 
 def handle(uuid: str) -> Any:

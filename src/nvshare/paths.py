@@ -21,6 +21,7 @@ PRIORITY = "NVSHARE_PRIORITY"
 COMPUTE_LIMIT = "NVSHARE_COMPUTE_LIMIT"
 MEMORY_LIMIT = "NVSHARE_MEMORY_LIMIT"
 MEMORY_REQUEST = "NVSHARE_MEMORY_REQUEST"
+WHEN_FULL = "NVSHARE_WHEN_FULL"
 CONTAINER = "NVSHARE_CONTAINER"
 GANG = "NVSHARE_GANG"
 REPORT = "NVSHARE_REPORT"
@@ -127,18 +128,25 @@ class RunDir:
 
 
 def run_dir(environment: Mapping[str, str], uid: int | None = None) -> RunDir:
-    """A new scheduler's: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root, ``$XDG_RUNTIME_DIR/nvshare`` for a user.
-
-    A user without XDG_RUNTIME_DIR gets ``/tmp/nvshare-UID``, as the shim computes it too.
-    """
+    """A new scheduler's: NVSHARE_RUN_DIR, else ``/var/run/nvshare`` for root, for a user ``own_run_dirs``' last."""
     if explicit := environment.get(RUN_DIR):
         return RunDir(Path(explicit))
     uid = os.getuid() if uid is None else uid
-    if uid == 0:
-        return RunDir(SYSTEM_RUN_DIR)
+    return RunDir(SYSTEM_RUN_DIR) if uid == 0 else own_run_dirs(environment, uid)[-1]
+
+
+def own_run_dirs(environment: Mapping[str, str], uid: int) -> tuple[RunDir, ...]:
+    """Where a scheduler of a user's own may be, the last where a new one is, as the shim computes it too.
+
+    That is ``$XDG_RUNTIME_DIR/nvshare``, else the same in ``/run/user/UID`` where there is such a folder, else
+    ``/tmp/nvshare-UID``. ssh, cron and ``su`` give one user different environments, so all are looked at.
+    """
+    session, temporary = Path(f"/run/user/{uid}"), RunDir(Path(f"/tmp/nvshare-{uid}"))
     if runtime := environment.get("XDG_RUNTIME_DIR"):
-        return RunDir(Path(runtime) / "nvshare")
-    return RunDir(Path(f"/tmp/nvshare-{uid}"))
+        own = RunDir(Path(runtime) / "nvshare")
+    else:
+        own = RunDir(session / "nvshare") if session.is_dir() else temporary
+    return (*(each for each in (RunDir(session / "nvshare"), temporary) if each != own), own)
 
 
 def run_dirs(environment: Mapping[str, str], uid: int | None = None) -> tuple[RunDir, ...]:
@@ -147,6 +155,7 @@ def run_dirs(environment: Mapping[str, str], uid: int | None = None) -> tuple[Ru
     The system's comes before the user's own, so that all users of a machine share its GPUs. NVSHARE_RUN_DIR leaves no
     choice.
     """
+    uid = os.getuid() if uid is None else uid
     own = run_dir(environment, uid)
     system = RunDir(SYSTEM_RUN_DIR)
-    return (own,) if environment.get(RUN_DIR) or own == system else (system, own)
+    return (own,) if environment.get(RUN_DIR) or own == system else (system, *own_run_dirs(environment, uid))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nvshare.paths import RunDir
+from nvshare.unix_sockets import distrust
 
 IDLE_SECONDS = 60
 """A scheduler that another program started ends by itself this long after its last client."""
@@ -44,10 +45,10 @@ def accepts(path: Path) -> bool:
 
 
 def answers(run_dir: RunDir) -> bool:
-    """Whether a scheduler accepts clients there; a place that can't be looked at has none for this user."""
+    """Whether a scheduler accepts clients there; a place that can't be looked at or believed has none for this user."""
     try:
-        return accepts(run_dir.client_socket)
-    except SchedulerStartError:
+        return not distrust(run_dir.root) and accepts(run_dir.client_socket)
+    except (SchedulerStartError, OSError):
         return False
 
 

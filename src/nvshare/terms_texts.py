@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 PRIORITIES: Final = ("low", "normal", "high")
+WHEN_FULL: Final = ("wait", "refuse")
 
 _NUMBER = r"([0-9]+(?:\.[0-9]{1,3})?)"
 _WEIGHT = re.compile(_NUMBER)
@@ -35,6 +36,13 @@ def priority_of(text: str) -> str:
     """The priority that a text means, which is that text."""
     if text not in PRIORITIES:
         raise ValueError(f"{text!r} is no priority; {', '.join(PRIORITIES)} are")
+    return text
+
+
+def when_full_of(text: str) -> str:
+    """What a text says that becomes of memory asked for which only others' ends could free; it is that text."""
+    if text not in WHEN_FULL:
+        raise ValueError(f"{text!r} is none of {', '.join(WHEN_FULL)}")
     return text
 
 

@@ -9,9 +9,9 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -21,6 +21,7 @@ import build_native
 from nvshare import paths, scheduler_process, shim, simgpu
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.simgpu import record, transfers, turns
+from nvshare.simgpu.turns import Span
 from tests.chaos import gangs, programs
 from tests.chaos.gangs import Gang
 from tests.chaos.programs import Program
@@ -28,11 +29,11 @@ from tests.polling import poll_until
 from tests.programs.compiler import compiled
 
 DEVICES = 2
-GANGS = 2
-"""Each has a rank on both devices."""
 DEVICE = "1GiB/32MiB"
 """Nine programs of up to 200 MiB have nearly twice the memory that their contexts leave of it."""
-SERVED = ("--policy", "exclusive", "--host-memory", "4GiB", "--reserve", "32MiB")
+POLICIES = ("exclusive", "exclusive", "auto")
+"""One of them, by the seed."""
+SERVED = ("--host-memory", "4GiB", "--reserve", "32MiB")
 QUANTUM_SECONDS = 0.2
 PATIENCE_SECONDS = 90.0
 """Sixteen programs take turns of at most half a second each, beside all that is done to them."""
@@ -45,6 +46,7 @@ class Chaos:
     folder: Path
     seed: int
     random: Random = field(init=False)
+    policy: str = field(init=False)
     run_dir: paths.RunDir = field(init=False)
     environment: dict[str, str] = field(init=False)
     programs: list[Program] = field(default_factory=list)
@@ -57,6 +59,7 @@ class Chaos:
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
+        self.policy = self.random.choice(POLICIES)
         self.run_dir = paths.RunDir(self.folder / "run")
         simulated = simgpu.environment(self.folder / "gpus", f"{DEVICES}x{DEVICE}", os.environ)
         shared = shim.preload_environment(self.run_dir, os.environ)
@@ -69,7 +72,8 @@ class Chaos:
 
     def start_scheduler(self) -> None:
         """Starts a scheduler, and waits until it accepts clients."""
-        command = scheduler_process.command(self.run_dir, *SERVED, "--quantum", str(QUANTUM_SECONDS))
+        told = ("--policy", self.policy, "--quantum", str(QUANTUM_SECONDS))
+        command = scheduler_process.command(self.run_dir, *SERVED, *told)
         command += ["--pod-resources", str(self.folder / "no-kubelet.sock")]
         environment = {name: value for name, value in self.environment.items() if name != "LD_PRELOAD"}
         with self.log.open("ab") as log:
@@ -100,12 +104,18 @@ class Chaos:
             assert not (text := place.failed()), text
         for gang in self.gangs:
             assert not (text := gang.failed()), text
-        for device in range(DEVICES):
-            found = turns.overlaps(transfers.work(record.read(self.folder / "gpus", device)))
+        for device in range(DEVICES if self.policy == "exclusive" else 0):
+            found = turns.overlaps(self._as_units(transfers.work(record.read(self.folder / "gpus", device))))
             assert not found, f"{len(found)} overlaps on device {device}, the first: {found[0]}"
         text = self.log.read_text(errors="replace")
         assert "Traceback" not in text, text[-4000:]
         assert "a bug in the scheduler" not in text, text[-4000:]
+
+    def _as_units(self, spans: Iterable[Span]) -> list[Span]:
+        """The processes of a job are on a device together: what any of them did counts as done by one."""
+        jobs = [pids for gang in self.gangs for pids in gang.all_pids]
+        unit = {pid: -number for number, pids in enumerate(jobs, 1) for pid in pids}
+        return [replace(span, client=unit.get(span.pid, span.client)) for span in spans]
 
     def calm_down(self) -> None:
         """Every program makes progress when nothing more is done to it, and ends well."""
@@ -127,8 +137,7 @@ class Chaos:
             _poll(lambda place=place: place.process.poll() is not None, "ends", place, self)  # type: ignore[misc]
             assert not (text := place.failed()), text
         for gang in self.gangs:
-            gang.job.finish(200)
-        self.gangs.clear()
+            gang.finish()
         poll_until(
             lambda: not gangs.pages(self.scheduler.pid), "the scheduler keeps no page of a gang", PATIENCE_SECONDS
         )
@@ -156,7 +165,7 @@ def running(folder: Path, seed: int) -> Iterator[Chaos]:
     try:
         chaos.start_scheduler()
         chaos.programs = programs.programs(executable, folder, chaos.environment, chaos.random)
-        chaos.gangs = gangs.gangs(folder, chaos.environment, GANGS)
+        chaos.gangs = gangs.gangs(folder, chaos.environment)
         yield chaos
     finally:
         for place in (*chaos.programs, *chaos.gangs):

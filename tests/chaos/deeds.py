@@ -81,9 +81,9 @@ def kill_both(chaos: Chaos) -> None:
 
 
 def stop_scheduler(chaos: Chaos) -> None:
-    """Stops the scheduler for a moment."""
+    """Stops the scheduler for a moment, or for longer than anybody's patience in it is."""
     chaos.scheduler.send_signal(signal.SIGSTOP)
-    time.sleep(chaos.random.uniform(0.05, 0.8))
+    time.sleep(chaos.random.choice((chaos.random.uniform(0.05, 0.8), 6.0)))
     chaos.scheduler.send_signal(signal.SIGCONT)
 
 

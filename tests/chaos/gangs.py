@@ -13,8 +13,8 @@ from nvshare import paths
 from tests.polling import poll_until
 from tests.shim.gang_job import Job
 
-RANKS = 2
-"""Each in a process and on a device of its own."""
+PLACES = ((0, 1), (0, 0, 1))
+"""On which devices the ranks of each gang are, each in a process of its own."""
 FILLED = "fill=64"
 """MiB that a rank looks at and writes anew all the time."""
 
@@ -25,10 +25,15 @@ class Gang:
 
     folder: Path
     name: str
+    devices: tuple[int, ...]
+    """Of its ranks."""
     environment: Mapping[str, str]
     stopped: list[subprocess.Popen[str]] = field(default_factory=list)
     """By SIGSTOP."""
     job: Job = field(init=False)
+    _ended: bool = False
+    all_pids: list[set[int]] = field(default_factory=list)
+    """Of each job that ever was in this place."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -47,9 +52,10 @@ class Gang:
 
     def start(self) -> None:
         """Starts a job."""
-        self.job = Job(dict(self.environment), self.folder, RANKS)
-        for rank in range(RANKS):
-            self.job.start(f"{rank}:{rank}", FILLED)
+        self.job = Job(dict(self.environment), self.folder, len(self.devices))
+        for rank, device in enumerate(self.devices):
+            self.job.start(f"{rank}:{device}", FILLED)
+        self.all_pids.append(self.pids)
 
     def kill(self) -> None:
         """Kills what is left of the job, as a launcher does when a rank has ended."""
@@ -69,10 +75,15 @@ class Gang:
 
     def failed(self) -> str:
         """What is wrong, if a rank ended; empty: nothing."""
-        if all(process.poll() is None for process in self.job.processes):
+        if self._ended or all(process.poll() is None for process in self.job.processes):
             return ""
         codes = [process.poll() for process in self.job.processes]
         return f"ranks of gang {self.name} ended with {codes}: {self.job.errors()[-1000:]}"
+
+    def finish(self) -> None:
+        """Lets the job end, and compares what it has computed."""
+        self.job.finish(200)
+        self._ended = True
 
     def goes_on(self, patience: float) -> None:
         """Waits until all ranks have submitted more."""
@@ -85,9 +96,11 @@ class Gang:
         poll_until(more, f"gang {self.name} goes on: {self.job.submitted}, {self.job.errors()[-1000:]}", patience)
 
 
-def gangs(folder: Path, environment: Mapping[str, str], count: int) -> list[Gang]:
-    """So many places, each with a job."""
-    places = [Gang(folder / f"gang-{number}", f"gang-{number}", environment) for number in range(count)]
+def gangs(folder: Path, environment: Mapping[str, str]) -> list[Gang]:
+    """All places, each with a job."""
+    places = [
+        Gang(folder / f"gang-{number}", f"gang-{number}", devices, environment) for number, devices in enumerate(PLACES)
+    ]
     for place in places:
         place.start()
     return places

@@ -4,9 +4,10 @@
  *
  * Round by round it does something that the seed chooses, on one of the devices, and checks the
  * result: kernels on several streams and threads, captures, forks, contexts that come and go,
- * memory that is kept, and work that waits for what is submitted later. PAGE is a file of struct
- * page, which it shares with the test. Exit status 0: it was told to stop, and every result was
- * right. Anything else is told on stderr.
+ * memory that is kept, and work that waits for what is submitted later. Now and then it closes all
+ * descriptors that it does not know, or a kernel faults: then it lives on for a while, and begins
+ * anew. PAGE is a file of struct page, which it shares with the test. Exit status 0: it was told to
+ * stop, and every result was right. Anything else is told on stderr.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +31,10 @@
 #define MAX_DEVICES 8
 #define HOST_MAPPED 2u
 #define MILLISECOND 1000000ull
+#define NOWHERE 0x10ull /* no memory of the device is there */
+#define ILLEGAL_ADDRESS 700
+#define UNKNOWN \
+	100u /* from this number on descriptors are neither the program's nor the driver's */
 
 /* tests/chaos/programs.py has the same. */
 struct page {
@@ -52,6 +58,7 @@ struct strand {
 	float expected;
 };
 
+static char **command;
 static const char *image;
 static struct page *page;
 
@@ -289,6 +296,52 @@ static void keep(struct strand *strand)
 	CHECK(cuStreamDestroy_v2(all->stream));
 }
 
+/* As a daemon does. Seldom: whose connection is lost again and again is not awaited any more. */
+static void close_the_unknown(struct strand *strand)
+{
+	if (below(&strand->random, 8)) {
+		compute(strand);
+		return;
+	}
+	begin(strand);
+	add(strand);
+	syscall(SYS_close_range, UNKNOWN, ~0u, 0u);
+	add(strand);
+	end(strand);
+}
+
+static void must_fail(const char *what, CUresult result)
+{
+	if (result == ILLEGAL_ADDRESS)
+		return;
+	fprintf(stderr, "chaos: %s answered %d after a fault\n", what, result);
+	exit(1);
+}
+
+/* A notebook whose kernel wrote to nowhere: no call works any more, but it lives on, and begins
+ * anew. */
+static void fault(struct strand *strand)
+{
+	char seed[16];
+
+	if (below(&strand->random, 4)) {
+		compute(strand);
+		return;
+	}
+	begin(strand);
+	fill(strand, NOWHERE, 1.0f);
+	must_fail("cuStreamSynchronize", cuStreamSynchronize(strand->stream));
+	for (uint32_t left = below(&strand->random, 5); left; left--) {
+		usleep(below(&strand->random, 500000));
+		must_fail("cuStreamCreate", cuStreamCreate(&strand->stream, 0));
+	}
+	snprintf(seed, sizeof(seed), "%u", below(&strand->random, UINT32_MAX));
+	command[3] = seed;
+	execv("/proc/self/exe", command);
+	perror("chaos: execv");
+	exit(1);
+}
+
 static void (*const deeds[])(struct strand *) = {
 	compute,
 	compute,
@@ -302,6 +355,8 @@ static void (*const deeds[])(struct strand *) = {
 	keep,
 	keep,
 	keep,
+	close_the_unknown,
+	fault,
 };
 
 static struct page *page_of(const char *path)
@@ -323,6 +378,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: chaos KERNELS.PTX PAGE SEED DEVICE...\n");
 		return 2;
 	}
+	command = argv;
 	random = strtoull(argv[3], NULL, 10) * 2 + 1;
 	CHECK(cuInit(0));
 	for (int i = 0; i < count; i++) {

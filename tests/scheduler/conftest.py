@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -46,8 +47,8 @@ def scheduler(serve: Callable[..., Scheduler], small_devices: dict[str, str]) ->
 @pytest.fixture
 def start_calling(
     libraries: Libraries, small_devices: dict[str, str], run_dir: RunDir
-) -> Iterator[Callable[[], ControlledProgram]]:
-    """Starts programs that do on these what a test says (``call_loop.py``), with memory that swaps."""
+) -> Iterator[Callable[..., ControlledProgram]]:
+    """Starts programs that do there what a test says (``call_loop.py``), with memory that swaps, and more variables."""
     variables = small_devices | {
         paths.LD_PRELOAD: str(libraries.shim),
         paths.RUN_DIR: str(run_dir.root / "run"),
@@ -57,8 +58,8 @@ def start_calling(
     }
     with ExitStack() as stack:
 
-        def begin() -> ControlledProgram:
-            program = ControlledProgram(variables, name="call_loop.py")
+        def begin(more: Mapping[str, str] = MappingProxyType({})) -> ControlledProgram:
+            program = ControlledProgram(variables | more, name="call_loop.py")
             stack.callback(program.end)
             return program
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 _AT_ONCE = 100
@@ -34,14 +35,14 @@ sys.stdin.read()
 class OtherProcesses:
     """Some processes, and the connections that they made."""
 
-    def __init__(self, path: Path, processes: int, each: int, *arguments: str) -> None:
-        """``arguments`` make their command lines longer."""
+    def __init__(self, path: Path, processes: int, each: int, *arguments: str, before: Sequence[str] = ()) -> None:
+        """``arguments`` make their command lines longer; ``before`` is what comes before their command."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
                 given = [os.fspath(path), str(theirs.fileno()), str(processes), str(each), *arguments]
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _SCRIPT, *given], stdin=subprocess.PIPE, pass_fds=[theirs.fileno()]
+                    [*before, sys.executable, "-c", _SCRIPT, *given], stdin=subprocess.PIPE, pass_fds=[theirs.fileno()]
                 )
             self.connections: list[socket.socket] = []
             while len(self.connections) < processes * each:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot
-from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms
+from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.memberships import Memberships, Origins, UnknownContainerError
 from nvshare.scheduler.pods.cgroups import Place
@@ -30,6 +30,8 @@ DEVICE = "GPU-a"
 POD = Identity("default", "notebook-0", "main", Source.KERNEL)
 POD_UID = "0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0001"
 MAIN = PodContainer(POD_UID, "main")
+POD_TERMS = Terms(when_full=WhenFull.WAIT)
+"""Of a pod whose user says nothing."""
 TWO = SomeTerms(weight=2.0)
 THREE = SomeTerms(weight=3.0)
 
@@ -95,8 +97,13 @@ class Shell:
         self.memberships.left(number)
 
     def of(self, number: int) -> ClientSnapshot:
-        """What the core knows of a client."""
-        return self.dispatcher.client(number)
+        """What the core knows of a client, but for whose word its weight is."""
+        shown = self.dispatcher.client(number)
+        return replace(shown, terms=replace(shown.terms, owner=""))
+
+    def owner(self, number: int) -> str:
+        """Among whose containers the weight of a client's counts; empty: against all."""
+        return self.dispatcher.client(number).terms.owner
 
     def is_in(self, number: int, container: str, terms: Terms) -> bool:
         """Whether a client is in a container on these terms."""
@@ -116,7 +123,7 @@ async def test_its_process_first_then_its_name_then_its_pod(shell: Shell) -> Non
     shell.memberships.said(client, TWO, "train")
     assert shell.is_in(client, "train@1000", Terms(weight=2.0))
     shell.described(client, POD)
-    assert shell.is_in(client, "default/notebook-0/main", Terms(weight=2.0))
+    assert shell.is_in(client, "default/notebook-0/main", replace(POD_TERMS, weight=2.0))
 
 
 async def test_what_a_hint_says_is_no_identity(shell: Shell) -> None:
@@ -134,7 +141,7 @@ async def test_a_pod_is_no_other_pods_container(shell: Shell) -> None:
     shell.described(other, POD)
     shell.memberships.said(user, SomeTerms(), "train")
     shell.memberships.said(one, TWO, "default/notebook-0/main")
-    assert shell.is_in(other, "default/notebook-0/main", Terms())
+    assert shell.is_in(other, "default/notebook-0/main", POD_TERMS)
     assert shell.is_in(one, "default/notebook-0/main@1000", Terms(weight=2.0))
     shell.memberships.said(one, TWO, "train@0")
     assert shell.is_in(one, "train@0@1000", Terms(weight=2.0))
@@ -156,11 +163,11 @@ async def test_what_was_set_for_a_pod_counts_once_it_is_known(shell: Shell) -> N
     first = shell.comes(1)
     shell.described(first, POD)
     shell.memberships.set_terms("default/notebook-0/main", SomeTerms(priority=Priority.LOW), frozenset())
-    assert shell.of(first).terms == Terms(priority=Priority.LOW)
+    assert shell.of(first).terms == replace(POD_TERMS, priority=Priority.LOW)
     second = shell.comes(2)
     assert shell.of(second).terms == Terms()
     shell.described(second, POD)
-    assert shell.of(second).terms == Terms(priority=Priority.LOW)
+    assert shell.of(second).terms == replace(POD_TERMS, priority=Priority.LOW)
 
 
 async def test_who_is_gone_is_not_described(shell: Shell) -> None:
@@ -203,15 +210,35 @@ async def test_whose_word_counts(shell: Shell) -> None:
     shell.memberships.said(client, asked, "")
     shell.described(client, POD)
     shell.memberships.annotate({MAIN: SomeTerms(weight=3.0, priority=Priority.HIGH)})
-    assert shell.of(client).terms == Terms(weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
+    assert shell.of(client).terms == replace(POD_TERMS, weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
     shell.memberships.set_terms("default/notebook-0/main", TWO, frozenset())
-    assert shell.of(client).terms == Terms(weight=2.0, priority=Priority.HIGH, compute_limit=0.5)
+    assert shell.of(client).terms == replace(POD_TERMS, weight=2.0, priority=Priority.HIGH, compute_limit=0.5)
     assert shell.memberships.origins("default/notebook-0/main") == Origins(("weight",), ("priority",))
     shell.memberships.set_terms("default/notebook-0/main", SomeTerms(), frozenset({"weight"}))
-    assert shell.of(client).terms == Terms(weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
+    assert shell.of(client).terms == replace(POD_TERMS, weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
     shell.memberships.annotate({})
-    assert shell.of(client).terms == asked.terms()
+    assert shell.of(client).terms == replace(asked.terms(), when_full=WhenFull.WAIT)
     assert shell.memberships.origins("default/notebook-0/main") == Origins()
+
+
+async def test_against_whom_a_weight_counts(shell: Shell) -> None:
+    """What a program says, among its user's or in its pod's container; what an operator or root says, against all."""
+    client, root, hidden, pod = shell.comes(1), shell.comes(2, uid=0), shell.comes(0), shell.comes(3, uid=0)
+    for each in (client, root, hidden, pod):
+        shell.memberships.said(each, TWO, "")
+    shell.described(pod, POD, uid=0)
+    assert [shell.owner(each) for each in (client, root, hidden, pod)] == [
+        "@1000",
+        "",
+        "@1000",
+        "default/notebook-0/main",
+    ]
+    shell.memberships.annotate({MAIN: TWO})
+    shell.memberships.set_terms("pid:1@1000", TWO, frozenset())
+    assert [shell.owner(each) for each in (client, pod)] == ["", ""]
+    shell.memberships.annotate({})
+    shell.memberships.set_terms("pid:1@1000", SomeTerms(), frozenset({"weight"}))
+    assert [shell.owner(each) for each in (client, pod)] == ["@1000", "default/notebook-0/main"]
 
 
 async def test_annotations_of_those_who_come_later(shell: Shell) -> None:
@@ -220,7 +247,7 @@ async def test_annotations_of_those_who_come_later(shell: Shell) -> None:
     client = shell.comes(1)
     assert shell.of(client).terms == Terms()
     shell.described(client, POD)
-    assert shell.is_in(client, "default/notebook-0/main", Terms(weight=3.0))
+    assert shell.is_in(client, "default/notebook-0/main", replace(POD_TERMS, weight=3.0))
 
 
 async def test_a_pod_of_the_same_name_inherits_no_annotation(shell: Shell) -> None:
@@ -232,14 +259,14 @@ async def test_a_pod_of_the_same_name_inherits_no_annotation(shell: Shell) -> No
     shell.leaves(former)
     client = shell.comes(2)
     shell.described(client, POD, pod_uid=other)
-    assert shell.of(client).terms == Terms()
+    assert shell.of(client).terms == POD_TERMS
     former = shell.comes(3)
     shell.described(former, POD)
     shell.leaves(client)
     client = shell.comes(4)
     shell.described(client, POD, pod_uid=other)
     shell.memberships.annotate({MAIN: THREE, PodContainer(other, "main"): TWO})
-    assert shell.of(client).terms == Terms(weight=2.0)
+    assert shell.of(client).terms == replace(POD_TERMS, weight=2.0)
 
 
 async def test_a_process_in_no_known_container_of_its_pod(shell: Shell) -> None:
@@ -248,8 +275,8 @@ async def test_a_process_in_no_known_container_of_its_pod(shell: Shell) -> None:
     client, nameless = shell.comes(1), shell.comes(2)
     shell.described(client, Identity("default", "notebook-0", "", Source.KERNEL))
     shell.described(nameless, Identity(pod=POD_UID, source=Source.KERNEL))
-    assert shell.is_in(client, "default/notebook-0", Terms(weight=2.0))
-    assert shell.is_in(nameless, POD_UID, Terms(weight=2.0))
+    assert shell.is_in(client, "default/notebook-0", replace(POD_TERMS, weight=2.0))
+    assert shell.is_in(nameless, POD_UID, replace(POD_TERMS, weight=2.0))
 
 
 async def test_what_a_process_says_of_its_pod_is_no_claim_to_annotations(shell: Shell) -> None:
@@ -266,6 +293,6 @@ async def test_annotations_end_with_the_pods_last_process(shell: Shell) -> None:
     former, client = shell.comes(1), shell.comes(2)
     shell.described(former, POD)
     shell.described(client, POD, pod_uid="0c5c4fb3-4e1b-4f47-9f2f-7a6a3c1d0002")
-    assert shell.of(client).terms == Terms(weight=3.0)
+    assert shell.of(client).terms == replace(POD_TERMS, weight=3.0)
     shell.leaves(former)
-    assert shell.of(client).terms == Terms()
+    assert shell.of(client).terms == POD_TERMS

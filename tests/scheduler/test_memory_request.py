@@ -14,10 +14,11 @@ import pytest
 from nvshare import paths
 from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
+from nvshare.protocol import wire
 from tests.conftest import SOURCE_ROOT, Libraries
 from tests.polling import poll_until
 from tests.scheduler.situations import OPTIONS, allocates, client, opens, out_bytes
-from tests.scheduler.wire_client import Scheduler
+from tests.scheduler.wire_client import GIB, Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
 pytestmark = pytest.mark.timeout(180)
@@ -149,3 +150,17 @@ def test_the_later_one_gets_what_is_left(scheduler: Scheduler, start: Start) -> 
     allocates(second, "all", 100 * MIB, 2)
     [line] = scheduler.logged("a memory request is not kept in full: others have too much")
     assert (line["container"], line["requested_bytes"]) == (f"late@{os.getuid()}", 256 * MIB)
+
+
+def test_requests_that_come_and_go_do_not_fill_the_log(serve: Callable[..., Scheduler]) -> None:
+    """A process comes and goes with requests that can't be kept in full: some lines, not one for each."""
+    scheduler = serve(*OPTIONS)
+    scheduler.client().register(footprint_bytes=15 * GIB)
+    for more in range(1, 201):
+        asks = scheduler.client().register()
+        asks.send(wire.Terms(memory_request_bytes=14 * GIB, container=f"asks-{more}"))
+        asks.lock()
+        asks.close()
+    poll_until(lambda: len(scheduler.states()) == 1, "all have left")
+    assert len(scheduler.logged("a memory request is not kept in full: others have too much")) < 60
+    assert len(scheduler.log()) < 200

@@ -23,6 +23,7 @@ def test_each_is_one_line() -> None:
             reports.write(report, clients, structlog.get_logger())
     missing, size, short, unresponsive = lines
     assert {line["log_level"] for line in lines} == {"warning"}
+    assert (missing["pid"], short["pid"]) == (1, 1)
     assert (missing["pids"], missing["seconds"]) == ([1, 7], 10.0)
     assert (missing["gang"], missing["come"], missing["expected"]) == ("job", 2, 4)
     assert (size["gang"], size["pid"], size["said"], size["counts"]) == ("job", 7, 3, 4)

@@ -60,6 +60,25 @@ def test_containers_without_a_client(serve: Serve, address: Path) -> None:
         poll_until(lambda: unused(scheduler) == {GPU: []}, "it is gone", TIMEOUT_SECONDS)
 
 
+def test_what_is_held(serve: Serve, address: Path) -> None:
+    """All virtual devices that containers hold are told, with and without a client, while there is a kubelet."""
+    kubelet = Kubelet()
+    kubelet.held["n", "p", "c"] = [f"{GPU}__3", f"{GPU}__1"]
+    kubelet.held["n", "q", "c"] = [f"{GPU}__7"]
+    scheduler = serve("--pod-resources", str(address))
+    scheduler.client().register(device_uuid=DEVICE)
+    assert not scheduler.status().knows_allocations
+    with answering(kubelet, address):
+        poll_until(lambda: scheduler.status().knows_allocations, "kubelet was heard", TIMEOUT_SECONDS)
+        (device,) = scheduler.status().devices
+        assert {each.identity.pod: list(each.virtual_device_ids) for each in device.allocations} == {
+            "p": [f"{GPU}__1", f"{GPU}__3"],
+            "q": [f"{GPU}__7"],
+        }
+    address.unlink(missing_ok=True)
+    poll_until(lambda: not scheduler.status().knows_allocations, "there is no kubelet any more", TIMEOUT_SECONDS)
+
+
 def test_a_gpu_that_two_plugins_gave_out(serve: Serve, address: Path) -> None:
     """The status and a metric show to whom the other one gave it, and the log has said so."""
     kubelet = Kubelet()

@@ -52,7 +52,8 @@ def comes(process: ClientProcess, scheduler: Scheduler, **terms: object) -> Wire
 
 def until(scheduler: Scheduler, **wanted: object) -> None:
     """Waits until the one client is in its container on these terms, and defaults for the others."""
-    terms = admin_pb2.Terms(**{"weight": 1.0, "priority": "normal", **wanted})  # type: ignore[arg-type]
+    default = {"weight": 1.0, "priority": "normal", "when_full": "wait"}
+    terms = admin_pb2.Terms(**(default | wanted))  # type: ignore[arg-type]
 
     def there() -> bool:
         clients = [each for device in scheduler.status().devices for each in device.clients]
@@ -89,6 +90,25 @@ def test_set_comes_first(serve: Serve, process: ClientProcess) -> None:
     until(scheduler, weight=5.0, priority="high", by_command=["weight"], by_annotation=["priority"])
     scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, taken_back=["weight"]), timeout=20)
     until(scheduler, weight=3.0, priority="high", by_annotation=["weight", "priority"])
+
+
+def test_a_pod_that_says_so_does_not_wait_for_memory(serve: Serve, process: ClientProcess) -> None:
+    """By default it does. The environment says it, or the annotation, or the operator, who is forgotten by nobody."""
+    scheduler = serve()
+    comes(process, scheduler, when_full=wire.WhenFull.REFUSE)
+    until(scheduler, when_full="refuse")
+    annotates(scheduler, when_full="wait")
+    until(scheduler, when_full="wait", by_annotation=["when_full"])
+    scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, when_full="refuse"), timeout=20)
+    until(scheduler, when_full="refuse", by_command=["when_full"])
+    scheduler.kill()
+    scheduler = serve()
+    comes(process, scheduler)
+    until(scheduler, when_full="refuse", by_command=["when_full"])
+    scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, taken_back=["when_full"]), timeout=20)
+    until(scheduler, by_annotation=["when_full"])
+    with pytest.raises(grpc.RpcError, match="'hope' is not allowed where memory is full; wait, refuse are"):
+        scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, when_full="hope"), timeout=20)
 
 
 def test_they_outlive_the_scheduler(serve: Serve, process: ClientProcess) -> None:

@@ -247,6 +247,26 @@ def test_garbage(scheduler: Scheduler) -> None:
     second.expect(wire.LockOk)
 
 
+def test_a_repeated_contradiction_does_not_fill_the_log(scheduler: Scheduler) -> None:
+    """A client says another size of its gang again and again: some lines, and still one of who is wrong elsewhere."""
+    first, second = registered(scheduler), registered(scheduler, OTHER_DEVICE)
+    [other] = scheduler.clients_of_others(1, each=1)
+    other.register(pid=0)
+    says = partial(wire.Join, key=NAME, tie=wire.Tie.NAME, was_complete=True)
+    first.send(says(1, size=2))
+    later(first, wire.Joined)
+    for number in range(1, 301):
+        second.send(says(number, size=3))
+        later(second, wire.Joined)
+    other.send(says(1, size=4))
+    later(other, wire.Joined)
+    said = "processes say different sizes of their gang: what the first one said counts"
+    poll_until(lambda: scheduler.logged(said)[-1]["said"] == 4, "the other process is named")
+    lines = scheduler.logged(said)
+    assert len(lines) < 60
+    assert len(lines) + sum(int(str(line.get("lines_left_out", 0))) for line in lines) == 301
+
+
 def test_keys_are_bounded(scheduler: Scheduler) -> None:
     """Who says a thousand keys is disconnected with a line that says how many it may; others are not."""
     other = registered(scheduler)

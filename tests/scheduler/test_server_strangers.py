@@ -24,8 +24,9 @@ B = "GPU-6e767368-6172-6500-0000-000000000002"
 HUGE_GRANT = (1 << 63) - 1
 REFUSED = f"kubelet gave this container other GPUs than {A}"
 WRITE = "cuMemsetD8_v2 p 1 64"
-NOT_READY = "802"
-"""CUDA_ERROR_SYSTEM_NOT_READY."""
+NOT_PERMITTED = "800"
+"""CUDA_ERROR_NOT_PERMITTED."""
+MIB = 1 << 20
 SENT_AWAY = "sent a client away: kubelet did not give this GPU to its container"
 
 Spawn = Callable[..., ClientProcess]
@@ -282,22 +283,24 @@ def test_kubelet_is_away(scheduler: Scheduler, kubelet: Kubelet, spawn: Spawn) -
 
 @pytest.fixture
 def start_program(small_devices: dict[str, str], run_dir: RunDir, node: Node) -> Iterator[StartProgram]:
-    """Starts programs under the library in pod ``stranger``, which have begun to use a GPU."""
+    """Starts programs under the library in a pod, which have begun to use a GPU."""
     variables = small_devices | {
         paths.LD_PRELOAD: str(shim.library_path()),
         paths.RUN_DIR: str(run_dir.root / "run"),
-        paths.MEMORY: "native",
         "PYTHONPATH": str(SOURCE_ROOT),
         "PATH": "/usr/bin:/bin",
     }
     with ExitStack() as stack:
 
-        def begin(on_missing: str, ordinal: int) -> ControlledProgram:
-            program = ControlledProgram(variables | {paths.ON_MISSING: on_missing}, name="call_loop.py")
+        def begin(
+            on_missing: str, ordinal: int, memory: str = "native", pod: str = "stranger", size: int = 64
+        ) -> ControlledProgram:
+            how = {paths.ON_MISSING: on_missing, paths.MEMORY: memory}
+            program = ControlledProgram(variables | how, name="call_loop.py")
             stack.callback(program.end)
-            node.put(program.pid, "n", "stranger", "c")
+            node.put(program.pid, "n", pod, "c")
             retain = f"cuDevicePrimaryCtxRetain &c {ordinal}"
-            for call in ("cuInit 0", retain, "cuCtxSetCurrent c", "cuMemAlloc_v2 &p 64"):
+            for call in ("cuInit 0", retain, "cuCtxSetCurrent c", f"cuMemAlloc_v2 &p {size}"):
                 assert program.do(call) == "0"
             program.begin(WRITE)
             return program
@@ -308,19 +311,45 @@ def start_program(small_devices: dict[str, str], run_dir: RunDir, node: Node) ->
 def test_a_program_on_a_gpu_that_it_was_not_given(
     start: Start, kubelet: Kubelet, start_program: StartProgram, small_devices: dict[str, str]
 ) -> None:
-    """It is told why and stands still, or gets an error where it is not to wait; on its own GPU it runs."""
+    """It is told why, and its calls fail for good, also where it is to wait; on its own GPU it runs."""
     scheduler = start(environment=small_devices)
     uuids = {device.index: device.uuid for device in scheduler.status().devices}
     kubelet.held["n", "stranger", "c"] = [f"{uuids['1']}__1"]
     waits, fails, runs = start_program("wait", 0), start_program("fail", 0), start_program("wait", 1)
     assert (runs.answer(), runs.do(WRITE)) == ("0", "0")
     for program in (waits, fails):
-        program.said(f"refuses this process: kubelet gave this container other GPUs than {uuids['0']}")
-    if waits.answered():  # It was served before it was sent away.
-        assert waits.answer() == "0"
-        waits.begin(WRITE)
-    waits.waits()
-    assert fails.answer() in ("0", NOT_READY)
-    assert fails.do(WRITE) == NOT_READY
+        said = program.said(f"refuses this process for good: kubelet gave this container other GPUs than {uuids['0']}")
+        assert "NVIDIA_VISIBLE_DEVICES" in said
+        assert program.answer() in ("0", NOT_PERMITTED)
+        for call in (WRITE, "cuMemAlloc_v2 &q 64"):
+            assert program.do(call) == NOT_PERMITTED
+        assert program.do("cuMemFree_v2 p") == "0"
     clients = {device.index: len(device.clients) for device in scheduler.status().devices}
     assert (clients["0"], clients["1"]) == (0, 1)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_memory_of_one_that_is_sent_away(
+    start: Start, kubelet: Kubelet, start_program: StartProgram, small_devices: dict[str, str], holds: bool
+) -> None:
+    """It leaves the GPU although the program lives on: the pod that was given the GPU has all of it."""
+    scheduler = start("--host-memory=2GiB", "--reserve=16MiB", environment=small_devices)
+    uuids = {device.index: device.uuid for device in scheduler.status().devices}
+    kubelet.held["n", "owner", "c"] = [f"{uuids['0']}__1"]
+    kubelet.held["n", "stranger", "c"] = [f"{uuids['1']}__1"]
+    kubelet.may_answer.clear()
+    asked = kubelet.asked
+    poll_until(lambda: kubelet.asked > asked, "it was asked", TIMEOUT_SECONDS)
+    stranger = start_program("wait", 0, "swap", size=400 * MIB)
+    assert stranger.answer() == "0"
+    if holds:
+        stranger.begin("cuMemsetD8_v2 p 1 400000000")
+    owner = start_program("wait", 0, "swap", "owner", 400 * MIB)
+    kubelet.may_answer.set()
+    assert owner.answer() == "0"
+    assert owner.do("cuMemsetD8_v2 p 7 400000000") == "0"
+    stranger.said("refuses this process for good")
+    if holds:
+        assert stranger.answer() in ("0", NOT_PERMITTED)
+    assert stranger.do(WRITE) == NOT_PERMITTED
+    assert scheduler.status().devices[0].clients[0].pid == owner.pid

@@ -34,7 +34,8 @@ def shown(scheduler: Scheduler, client: WireClient) -> admin_pb2.Client:
 
 def until(scheduler: Scheduler, client: WireClient, container: str, **terms: object) -> None:
     """Waits until a client is in a container, on these terms and defaults for the others."""
-    wanted = admin_pb2.Terms(**{"weight": 1.0, "priority": "normal", **terms})  # type: ignore[arg-type]
+    default = {"weight": 1.0, "priority": "normal", "when_full": "refuse"}
+    wanted = admin_pb2.Terms(**(default | terms))  # type: ignore[arg-type]
 
     def there() -> bool:
         status = shown(scheduler, client)
@@ -74,6 +75,7 @@ def test_what_it_says(serve: Serve) -> None:
         compute_limit_thousandths=300,
         memory_limit_bytes=4 * GIB,
         memory_request_bytes=GIB,
+        when_full=wire.WhenFull.WAIT,
     )
     until(
         scheduler,
@@ -84,6 +86,7 @@ def test_what_it_says(serve: Serve) -> None:
         compute_limit=0.3,
         memory_limit_bytes=4 * GIB,
         memory_request_bytes=GIB,
+        when_full="wait",
     )
     assert client.expect(wire.Limit) == wire.Limit(4 * GIB)
 

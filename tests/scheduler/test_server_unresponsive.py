@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
+from tests.scheduler.client_process import ClientProcess
+from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, ClosedError, Scheduler
 
 Serve = Callable[..., Scheduler]
 
@@ -62,6 +63,45 @@ def test_unresponsive_holder_is_killed(serve: Serve) -> None:
     [line] = scheduler.logged("killed a holder that kept others waiting")
     assert (line["client"], line["pid"], line["pod"]) == (number, process.pid, "")
     assert "wire_client" in str(line["command"])
+
+
+@contextmanager
+def evading(scheduler: Scheduler, seconds: float) -> Iterator[tuple[ClientProcess, list[int]]]:
+    """A process that held before another one waited, closes after so long and comes back as a holder, 40 times.
+
+    Until the other one has the lock. What comes out has an element for each time.
+    """
+    with ClientProcess() as evader:
+        holder = evader.connect(scheduler).register()
+        grant = holder.lock()
+        waiter = scheduler.client().register(state=wire.State.WAITING)
+        closed: list[int] = []
+        while scheduler.states()[waiter.client_id] == "waiting" and len(closed) < 40:
+            with suppress(TimeoutError, ClosedError):
+                while True:
+                    holder.receive(seconds)
+            holder.close()
+            closed.append(holder.client_id)
+            with suppress(OSError, ClosedError, IndexError):
+                holder = evader.connect(scheduler).register(state=wire.State.HOLDING, grant=grant)
+        yield evader, closed
+
+
+def test_who_closes_and_comes_back_is_killed(serve: Serve) -> None:
+    """As one that stays: neither its quantum nor its time to answer begins anew."""
+    scheduler = serve("--policy", "exclusive", "--quantum", "0.5", "--grace", "1", "--unresponsive", "kill")
+    with evading(scheduler, 0.6) as (evader, closed):
+        assert 1 < len(closed) < 10
+        assert evader.process.wait(TIMEOUT_SECONDS) == -9
+
+
+def test_who_closes_all_the_time_is_not_awaited_for_ever(serve: Serve) -> None:
+    """A few times only, with a line that says so; then the other one has the lock."""
+    scheduler = serve("--policy", "exclusive", "--quantum", "1000")
+    with evading(scheduler, 0.001) as (evader, closed):
+        assert 1 < len(closed) < 10
+    [line] = scheduler.logged("a holder loses its connection again and again; if it still runs, others run beside it")
+    assert line["pid"] == evader.process.pid
 
 
 def test_whoever_fits_beside_an_unresponsive_holder_runs(serve: Serve) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from nvshare.paths import NOTIFY_SOCKET, RunDir
 from nvshare.scheduler.systemd import Systemd
-from tests.layout.tree import ROOT
+from tests.layout.tree import PACKAGE, ROOT
 from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
 
-UNIT = ROOT / "deploy" / "systemd" / "nvshare-scheduler.service"
+UNIT = PACKAGE / "ctl" / "service" / "nvshare-scheduler.service"
 
 
 class Listener:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -171,12 +172,17 @@ class Scheduler:
         environment: dict[str, str] | None = None,
         descriptors: int | None = None,
         cgroup: Path | None = None,
+        before: Sequence[str] = (),
+        named: Path | None = None,
     ) -> None:
-        """``descriptors``: the most that the process may have open; ``cgroup``: the folder of the one that it joins."""
+        """``descriptors``: the most that the process may have open; ``cgroup``: the folder of the one that it joins.
+
+        ``before``: what comes before its command, in whose view ``named`` may be the name of the run directory.
+        """
         self.run_dir = RunDir(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         self.log_file = root.with_suffix(".log")
-        command = scheduler_process.command(self.run_dir, "--log-format", "json")
+        command = scheduler_process.command(RunDir(named or root), "--log-format", "json")
         # Not the kubelet that this machine may have; what a test says comes later and counts.
         command += ["--pod-resources", os.fspath(root / "no-kubelet.sock")]
         if descriptors is not None:
@@ -185,7 +191,7 @@ class Scheduler:
             command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', os.fspath(cgroup), *command]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, *arguments],
+                [*before, *command, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -228,12 +234,14 @@ class Scheduler:
         self._clients.append(client)
         return client
 
-    def clients_of_others(self, count: int, each: int = 100, *arguments: str) -> list[WireClient]:
+    def clients_of_others(
+        self, count: int, each: int = 100, *arguments: str, before: Sequence[str] = ()
+    ) -> list[WireClient]:
         """Connections of this many other processes, ``each`` of them, which live as long as this scheduler's test.
 
-        ``arguments`` make the processes' command lines longer.
+        ``arguments`` make the processes' command lines longer; ``before`` is what comes before their command.
         """
-        others = OtherProcesses(self.run_dir.client_socket, count, each, *arguments)
+        others = OtherProcesses(self.run_dir.client_socket, count, each, *arguments, before=before)
         self._others.append(others)
         clients = [WireClient(connection) for connection in others.connections]
         self._clients += clients

@@ -275,6 +275,7 @@ class SetTermsRequest(_message.Message):
     MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     TAKEN_BACK_FIELD_NUMBER: _builtins.int
+    WHEN_FULL_FIELD_NUMBER: _builtins.int
     container: _builtins.str
     """As Client.member_of has it; the part before its last @ suffices where that is clear."""
     weight: _builtins.float
@@ -284,9 +285,11 @@ class SetTermsRequest(_message.Message):
     """Above 0, up to 1."""
     memory_limit_bytes: _builtins.int
     memory_request_bytes: _builtins.int
+    when_full: _builtins.str
+    """wait or refuse: what becomes of memory asked for that only others' ends could free."""
     @_builtins.property
     def taken_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields above of which what was set is taken back: what annotations or the environment of the container's
+        """Names of the other fields of which what was set is taken back: what annotations or the environment of the container's
         processes say counts again.
         """
 
@@ -300,10 +303,11 @@ class SetTermsRequest(_message.Message):
         memory_limit_bytes: _builtins.int | None = ...,
         memory_request_bytes: _builtins.int | None = ...,
         taken_back: _abc.Iterable[_builtins.str] | None = ...,
+        when_full: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "taken_back", b"taken_back", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "taken_back", b"taken_back", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -315,6 +319,8 @@ class SetTermsRequest(_message.Message):
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    _WhichOneofReturnType__when_full: _TypeAlias = _typing.Literal["when_full"]  # noqa: Y015
+    _WhichOneofArgType__when_full: _TypeAlias = _typing.Literal["_when_full", b"_when_full"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__compute_limit) -> _WhichOneofReturnType__compute_limit | None: ...
     @_typing.overload
@@ -325,6 +331,8 @@ class SetTermsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__when_full) -> _WhichOneofReturnType__when_full | None: ...
 
 Global___SetTermsRequest: _TypeAlias = SetTermsRequest  # noqa: Y015
 
@@ -333,16 +341,22 @@ class SetAnnotatedTermsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTAINERS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    complete: _builtins.bool
+    """Every pod of the node is named here, those without annotations by an entry that says nothing. False: a node agent of
+    an older version names only pods with annotations.
+    """
     @_builtins.property
     def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnotatedTerms]: ...
     def __init__(
         self,
         *,
         containers: _abc.Iterable[Global___AnnotatedTerms] | None = ...,
+        complete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["containers", b"containers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "containers", b"containers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -376,6 +390,7 @@ class AnnotatedTerms(_message.Message):
     COMPUTE_LIMIT_FIELD_NUMBER: _builtins.int
     MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    WHEN_FULL_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     container: _builtins.str
     """Empty: processes of the pod of which it is not known in which container they are."""
@@ -386,6 +401,8 @@ class AnnotatedTerms(_message.Message):
     """Above 0, up to 1."""
     memory_limit_bytes: _builtins.int
     memory_request_bytes: _builtins.int
+    when_full: _builtins.str
+    """wait or refuse."""
     def __init__(
         self,
         *,
@@ -396,10 +413,11 @@ class AnnotatedTerms(_message.Message):
         compute_limit: _builtins.float | None = ...,
         memory_limit_bytes: _builtins.int | None = ...,
         memory_request_bytes: _builtins.int | None = ...,
+        when_full: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -411,6 +429,8 @@ class AnnotatedTerms(_message.Message):
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    _WhichOneofReturnType__when_full: _TypeAlias = _typing.Literal["when_full"]  # noqa: Y015
+    _WhichOneofArgType__when_full: _TypeAlias = _typing.Literal["_when_full", b"_when_full"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__compute_limit) -> _WhichOneofReturnType__compute_limit | None: ...
     @_typing.overload
@@ -421,6 +441,8 @@ class AnnotatedTerms(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__when_full) -> _WhichOneofReturnType__when_full | None: ...
 
 Global___AnnotatedTerms: _TypeAlias = AnnotatedTerms  # noqa: Y015
 
@@ -434,12 +456,15 @@ class Status(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     HOST_MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
+    KNOWS_ALLOCATIONS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     scheduler_pid: _builtins.int
     uptime_seconds: _builtins.float
     host_memory_bytes: _builtins.int
     """Host memory that clients of all devices together may swap into, and of it what they have."""
     host_memory_used_bytes: _builtins.int
+    knows_allocations: _builtins.bool
+    """kubelet has said which containers hold virtual devices."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]: ...
     def __init__(
@@ -451,10 +476,11 @@ class Status(_message.Message):
         devices: _abc.Iterable[Global___Device] | None = ...,
         host_memory_bytes: _builtins.int = ...,
         host_memory_used_bytes: _builtins.int = ...,
+        knows_allocations: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -480,6 +506,7 @@ class Device(_message.Message):
     MIX_FIELD_NUMBER: _builtins.int
     AWAITED_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_BY_OTHERS_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -516,6 +543,10 @@ class Device(_message.Message):
     def allocations_by_others(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
         """While containers hold virtual devices of this GPU: the containers to which another device plugin gave it, too."""
 
+    @_builtins.property
+    def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
+        """All that containers hold of this GPU, whether they have a client on it or not."""
+
     def __init__(
         self,
         *,
@@ -535,10 +566,11 @@ class Device(_message.Message):
         mix: Global___Mix | None = ...,
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
         allocations_by_others: _abc.Iterable[Global___Allocation] | None = ...,
+        allocations: _abc.Iterable[Global___Allocation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations", b"allocations", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
@@ -705,6 +737,7 @@ class Client(_message.Message):
     TERMS_FIELD_NUMBER: _builtins.int
     MEMORY_KEPT_BYTES_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
+    MEMORY_WAIT_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
@@ -734,6 +767,8 @@ class Client(_message.Message):
     """
     memory_kept_bytes: _builtins.int
     """Of its container's memory request, what is kept on the device: less than all where others have too much."""
+    memory_wait: _builtins.str
+    """Why memory that its program asks for is not given to it now. Empty: it asks for none, or others only have to make way."""
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -780,10 +815,11 @@ class Client(_message.Message):
         terms: Global___Terms | None = ...,
         memory_kept_bytes: _builtins.int = ...,
         gang: Global___Gang | None = ...,
+        memory_wait: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "memory_wait", b"memory_wait", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
@@ -804,6 +840,7 @@ class Terms(_message.Message):
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     BY_COMMAND_FIELD_NUMBER: _builtins.int
     BY_ANNOTATION_FIELD_NUMBER: _builtins.int
+    WHEN_FULL_FIELD_NUMBER: _builtins.int
     weight: _builtins.float
     """Its share of the device's time against others'."""
     priority: _builtins.str
@@ -814,9 +851,11 @@ class Terms(_message.Message):
     """What all its processes together may allocate on one device. Absent: no limit."""
     memory_request_bytes: _builtins.int
     """How much of its memory is to stay on the device while others use that."""
+    when_full: _builtins.str
+    """wait or refuse: what becomes of memory asked for that only others' ends could free."""
     @_builtins.property
     def by_command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields above that SetTerms said, and of those that annotations of the pod said: the others are said by
+        """Names of the other fields that SetTerms said, and of those that annotations of the pod said: the others are said by
         the environment of the container's processes, or by nobody.
         """
 
@@ -832,10 +871,11 @@ class Terms(_message.Message):
         memory_request_bytes: _builtins.int = ...,
         by_command: _abc.Iterable[_builtins.str] | None = ...,
         by_annotation: _abc.Iterable[_builtins.str] | None = ...,
+        when_full: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015

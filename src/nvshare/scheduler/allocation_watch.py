@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from nvshare.device_uuid import device_bytes
 from nvshare.log import Log
 from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.pods.allocations import Holding, Listed, given_twice, without_client
 from nvshare.scheduler.pods.pod_resources import KubeletError, read_containers
@@ -42,7 +42,7 @@ class AllocationWatch:
         self._socket = socket
         self._strangers = strangers
         self._log = log
-        self._failing = False
+        self._failing = self._heard = False
         self._containers: tuple[Listed, ...] = ()
         self._told: set[tuple[str, str, str]] = set()
         """The devices, with the pods to which another plugin gave them, that were logged."""
@@ -61,6 +61,15 @@ class AllocationWatch:
         holdings = (held for each in self._containers for held in each.holdings)
         return without_client(holdings, ((each.device, each.description.identity) for each in clients))
 
+    def held(self) -> dict[str, list[Holding]] | None:
+        """What containers hold, by device; None while there is no kubelet that has said it."""
+        if not self._heard:
+            return None
+        found: dict[str, list[Holding]] = {}
+        for holding in (held for each in self._containers for held in each.holdings):
+            found.setdefault(holding.device, []).append(holding)
+        return found
+
     def given_twice(self) -> dict[str, list[Holding]]:
         """What another plugin gave of the devices of which containers hold virtual devices, by device."""
         return given_twice(self._containers)
@@ -75,13 +84,14 @@ class AllocationWatch:
         self._strangers.asking()
         self._worker.submit(self._read, self._answered)
 
-    def _read(self) -> tuple[Listed, ...] | KubeletError:
+    def _read(self) -> tuple[Listed, ...] | KubeletError | None:
         try:
             return read_containers(self._socket)
         except KubeletError as error:
             return error
 
-    def _answered(self, answer: tuple[Listed, ...] | KubeletError) -> None:
+    def _answered(self, answer: tuple[Listed, ...] | KubeletError | None) -> None:
+        """``answer``: None where there is no kubelet."""
         self._asking = False
         self._answered_at = self._loop.time()
         # While kubelet restarts, its last answer is still true.
@@ -95,7 +105,8 @@ class AllocationWatch:
             self._failing = True
         else:
             self._failing = False
-            self._take(tuple(map(self._named, answer)))
+            self._heard = answer is not None
+            self._take(tuple(map(self._named, answer or ())))
         self._wait()
 
     def _wait(self) -> None:
@@ -132,13 +143,13 @@ class AllocationWatch:
     def _named(self, container: Listed) -> Listed:
         """The container with its devices under their names here; makes those known that nvshare shares."""
         holdings = tuple(filter(None, map(self._known, container.holdings)))
-        others = (replace(each, device=self._device(names.device_bytes(each.device)).name) for each in container.others)
+        others = (replace(each, device=self._device(device_bytes(each.device)).name) for each in container.others)
         return replace(container, holdings=holdings, others=tuple(others))
 
     def _known(self, holding: Holding) -> Holding | None:
         """The holding under its device's name here, and makes the device known; None if that can't be."""
         try:
-            device = self._device(names.device_bytes(holding.device))
+            device = self._device(device_bytes(holding.device))
             self._dispatcher.make_known(device.name, device.total_bytes)
         except ValueError:
             return None

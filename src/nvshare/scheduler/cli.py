@@ -12,19 +12,20 @@ import typer
 
 from nvshare import paths, switches
 from nvshare.command_classes import Command
+from nvshare.device_uuid import device_bytes
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
-from nvshare.scheduler.gpus.names import device_bytes
 from nvshare.scheduler.options import CommandLine, Options
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
 _SHORTEST_GRACE = 0.1
 _LONGEST_GRACE = 86400.0
+_LONGEST_TURN = 1000.0
 _HIGHEST_FLOOR = 0.5
 
 
@@ -82,6 +83,13 @@ def _grace(text: str | float) -> float:
     if not _SHORTEST_GRACE <= seconds <= _LONGEST_GRACE:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from {_SHORTEST_GRACE:g} to {_LONGEST_GRACE:g} s is")
     return seconds
+
+
+def _longest_turn(text: str | float) -> float:
+    quanta = _number(text)
+    if not 1 <= quanta <= _LONGEST_TURN:
+        raise typer.BadParameter(f"{quanta:g} is not allowed; from 1 to {_LONGEST_TURN:g} quanta is")
+    return quanta
 
 
 def _floor(text: str | float) -> float:
@@ -154,6 +162,14 @@ def _scheduler(
             help="auto: together if their memory fits, else in turns; exclusive: one at a time; off: all together."
         ),
     ] = Policy.AUTO,
+    longest_turn: Annotated[
+        float,
+        typer.Option(
+            metavar="QUANTA",
+            parser=_longest_turn,
+            help="No turn is longer than so many quanta, whatever the weights, from 1 to 1000.",
+        ),
+    ] = 10.0,
     floor: Annotated[
         float,
         typer.Option(
@@ -177,7 +193,7 @@ def _scheduler(
         typer.Option(
             metavar="SECONDS",
             parser=_grace,
-            help="How long a program that was asked to give the lock back may take; then it is unresponsive.",
+            help="How long a program may take to give the lock or memory back when asked to; then it is unresponsive.",
         ),
     ] = 10.0,
     unresponsive: Annotated[
@@ -241,6 +257,15 @@ def _scheduler(
     init_error_seconds: Annotated[
         float, typer.Option(metavar="SECONDS", parser=_idle, help="How long NVML may stay away before that.")
     ] = INIT_ERROR_SECONDS,
+    await_annotations: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            parser=_grace,
+            help="A program in a pod gets no memory before nvshare-node-agent has told what the pod's annotations say; "
+            "after this time memory is refused to it until then. For nodes with a node agent. [default: not awaited]",
+        ),
+    ] = None,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -262,6 +287,7 @@ def _scheduler(
             policy=policy,
             quantum_seconds=quantum,
             grace_seconds=grace,
+            longest_turn=longest_turn,
             floor=floor,
             burst_seconds=burst,
             unresponsive=unresponsive,
@@ -275,6 +301,7 @@ def _scheduler(
         host_memory,
         {FailOnInitError.AUTO: None}.get(fail_on_init_error, fail_on_init_error is FailOnInitError.TRUE),
         init_error_seconds,
+        await_annotations,
         caller.environment.get(paths.NOTIFY_SOCKET, ""),
     )
     debug, complaint = switches.read(paths.DEBUG, caller.environment)

@@ -360,12 +360,13 @@ class Dispatcher:
             device=client.device,
             grant=grant,
         )
+        whom = "holder that" if grant else "client whose memory"
         try:
             client.receiver.kill()
         except OSError as error:
-            log.error("a holder that keeps others waiting can't be killed", reason=str(error))
+            log.error(f"a {whom} keeps others waiting can't be killed", reason=str(error))
         else:
-            log.warning("killed a holder that kept others waiting")
+            log.warning(f"killed a {whom} kept others waiting")
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nvshare.device_uuid import device_bytes
 from nvshare.log import Log
 from nvshare.paths import RunDir
 from nvshare.scheduler.core.events import HolderRecorded, ResidentRecorded
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.recovery.allowance import Allowances
 from nvshare.scheduler.recovery.annotated import Annotated
+from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.record import Record, Recorded
 from nvshare.scheduler.run_dir import RunDirError
 
@@ -45,13 +49,18 @@ def _open(path: Path, of: str, log: Log) -> Record:
         ) from error
 
 
-def tell_of_holders(record: Record, found: Mapping[bytes, Gpu], dispatcher: Dispatcher, log: Log) -> list[Recorded]:
-    """Tells the core of those that are recorded; returns them, each under its device's name of today."""
-    return _tell(record, lambda device, grant: HolderRecorded(device, grant), found, dispatcher, log)
+def await_holders(
+    record: Record, found: Mapping[bytes, Gpu], dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop, log: Log
+) -> Awaited:
+    """Tells the core of those that are recorded, each under its device's name of today; they are awaited."""
+    former = _tell(record, lambda device, grant: HolderRecorded(device, grant), found, dispatcher, log)
+    allowances = Allowances(lambda number: dispatcher.clients[number].process)
+    dispatcher.observers.append(allowances.observe)
+    return Awaited(former, loop, log, allowances, dispatcher.holder_died)
 
 
 def tell_of_swappers(record: Record, found: Mapping[bytes, Gpu], dispatcher: Dispatcher, log: Log) -> list[Recorded]:
-    """The same of processes with memory that swaps."""
+    """Tells the core of processes with memory that swaps; returns them, each under its device's name of today."""
     return _tell(record, lambda device, number: ResidentRecorded(device, number), found, dispatcher, log)
 
 
@@ -77,7 +86,7 @@ def _tell(
 
 def _name_of_today(recorded: str, found: Mapping[bytes, Gpu], dispatcher: Dispatcher) -> str:
     """The name of a device, which is made known; ValueError if the record names none."""
-    device_uuid = names.device_bytes(recorded)
+    device_uuid = device_bytes(recorded)
     gpu = found.get(device_uuid)
     device = names.gpu_name(device_uuid) if gpu is None else gpu.uuid
     dispatcher.make_known(device, 0 if gpu is None else gpu.total_bytes)

@@ -11,14 +11,14 @@ its processes says: should they differ, the word of the one that came first of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare import display
 from nvshare.log import Log
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
-from nvshare.scheduler.core.terms import SomeTerms
+from nvshare.scheduler.core.terms import SomeTerms, Terms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
 from nvshare.scheduler.pods.identity import Source
 from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
@@ -83,6 +83,8 @@ class Memberships:
         self._log = log
         self._members: dict[int, _Member] = {}
         self._containers: dict[str, _Container] = {}
+        self.annotations_told: list[Callable[[], None]] = []
+        """Are called after the node agent told what annotations say, whether that is news or not."""
 
     def came(self, number: int) -> None:
         """A client was registered."""
@@ -121,17 +123,22 @@ class Memberships:
         self._choices.save()
         self._log.info("terms set", container=container, **chosen.said())
         if container in self._containers:
-            self._dispatcher.feed(TermsSet(container, self._terms(container).terms()))
+            self._dispatcher.feed(TermsSet(container, self._counts(container)))
 
-    def annotate(self, terms: Mapping[PodContainer, SomeTerms]) -> None:
-        """Takes what annotations say now, of all containers of the node that have any."""
-        before = {name: self._terms(name) for name in self._containers}
-        if not self._annotated.replace(terms):
-            return
-        for name, former in before.items():
-            if (now := self._terms(name)) != former:
-                self._log.info("terms annotated", container=name, **self._annotations(name).said())
-                self._dispatcher.feed(TermsSet(name, now.terms()))
+    def annotate(self, terms: Mapping[PodContainer, SomeTerms], *, complete: bool = True) -> None:
+        """Takes what annotations say now, of all containers of the node that have any; see ``Annotated.replace``."""
+        before = {name: self._counts(name) for name in self._containers}
+        if self._annotated.replace(terms, complete=complete):
+            for name, former in before.items():
+                if (now := self._counts(name)) != former:
+                    self._log.info("terms annotated", container=name, **self._annotations(name).said())
+                    self._dispatcher.feed(TermsSet(name, now))
+        for told in self.annotations_told:
+            told()
+
+    def is_told_of(self, pod_uid: str) -> bool:
+        """Whether all is known that annotations of a pod ask for."""
+        return self._annotated.tells_of(pod_uid)
 
     def origins(self, container: str) -> Origins:
         """Where the terms of a container come from."""
@@ -164,11 +171,11 @@ class Memberships:
         if name != member.container:
             self._leave(number, member.container)
             member.container = name
-        terms = member.said
+        terms = member.said.terms(f"@{self._dispatcher.clients[number].description.uid}")
         if name:
             self._enter(number, name, member.said)
-            terms = self._terms(name)
-        self._dispatcher.feed(ContainerFound(number, name, terms.terms()))
+            terms = self._counts(name)
+        self._dispatcher.feed(ContainerFound(number, name, terms))
 
     def _enter(self, number: int, name: str, said: SomeTerms) -> None:
         container = self._containers.setdefault(name, _Container())
@@ -178,6 +185,7 @@ class Memberships:
                 "processes of a container ask for different terms: what the first one asked for counts",
                 container=name,
                 client=number,
+                pid=self._dispatcher.clients[number].pid,
                 counts=container.said.said(),
             )
         container.members[number] = said
@@ -189,18 +197,25 @@ class Memberships:
         container = self._containers.get(name)
         if container is None:
             return
-        before = self._terms(name)
+        before = self._counts(name)
         del container.members[number]
         container.places.pop(number, None)
         if container.members:
-            if self._terms(name) != before:
-                self._dispatcher.feed(TermsSet(name, self._terms(name).terms()))
+            if (now := self._counts(name)) != before:
+                self._dispatcher.feed(TermsSet(name, now))
             return
         del self._containers[name]
         # Another process will have its number.
         if name.startswith(_PROCESS) and name in self._choices.terms:
             self._choices.terms_set(name, SomeTerms())
             self._choices.save()
+
+    def _counts(self, name: str) -> Terms:
+        """The terms of a container as they count."""
+        given = self._choices.terms.get(name, SomeTerms()).over(self._annotations(name))
+        # Who starts a pod does not look on; a person at a terminal wants to know at once.
+        usual = SomeTerms(when_full=WhenFull.WAIT if self._containers[name].places else WhenFull.REFUSE)
+        return self._terms(name).over(usual).terms("" if given.weight is not None else _owner(name))
 
     def _terms(self, name: str) -> SomeTerms:
         chosen = self._choices.terms.get(name, SomeTerms())
@@ -221,3 +236,11 @@ class Memberships:
             return ""
         # Nothing that a pod is called has an @ in it, and what a process says is followed by the last one.
         return f"{member.name or f'{_PROCESS}{client.pid}'}@{client.description.uid}"
+
+
+def _owner(container: str) -> str:
+    """Who owns what runs in a container, as far as weights go; empty: root outside of any pod, who may do anything."""
+    user = container.rpartition("@")[2] if "@" in container else None
+    if user is None:
+        return container
+    return "" if user == "0" else f"@{user}"

@@ -33,6 +33,8 @@ class Options:
     """Whether to end when NVML stays away; None: where the machine has a GPU."""
     init_error_seconds: float = INIT_ERROR_SECONDS
     """After how long."""
+    await_annotations: float | None = None
+    """For how many seconds a pod's client waits for the node agent's word on its pod; None: nobody tells any."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""
 

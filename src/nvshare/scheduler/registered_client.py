@@ -64,12 +64,19 @@ class RegisteredClient:
     """How its drain goes, where it does not simply end; empty: nothing was reported."""
     notices: tuple[str, ...] = ()
     """What it had to say to whoever looks at it; the newest comes last."""
+    memory_wait: str = ""
+    """Why it is given no memory before more is known of it; empty: it may have some."""
     started: int = 0
     """When its process started, as ``pods.processes.start_time`` says."""
     sent_terms: bool = False
     """It knows the frames of level 3."""
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
+
+    @property
+    def process(self) -> tuple[int, int]:
+        """Its process: the pid, and when it began."""
+        return self.pid, self.started
 
     def holder(self, grant: int) -> Recorded:
         """The client for the record of holders, as the holder of this grant."""

@@ -26,17 +26,18 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
         case ReportUnresponsive(number, grant, overdue_seconds):
             shown = clients[number].description
             log.warning(
-                "holder does not give the lock back",
+                "holder does not give the lock back" if grant else "client does not give its memory up",
                 client=number,
                 pid=shown.pid,
                 command=shown.command,
                 grant=grant,
                 overdue_seconds=round(overdue_seconds, 3),
             )
-        case ReportShort(_, device, container, requested_bytes, kept_bytes):
+        case ReportShort(number, device, container, requested_bytes, kept_bytes):
             log.warning(
                 "a memory request is not kept in full: others have too much",
                 container=container,
+                pid=clients[number].pid,
                 device=device,
                 requested_bytes=requested_bytes,
                 kept_bytes=kept_bytes,
@@ -47,6 +48,7 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
                 gang=name,
                 come=come,
                 expected=expected,
+                pid=clients[numbers[0]].pid,
                 pids=sorted({clients[number].pid for number in numbers}),
                 seconds=round(seconds, 3),
             )

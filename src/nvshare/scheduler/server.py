@@ -18,7 +18,7 @@ from nvshare import display
 from nvshare.log import Log, LogLines
 from nvshare.nvml_state import InitErrors
 from nvshare.protocol import legacy, wire
-from nvshare.scheduler import descriptors
+from nvshare.scheduler import descriptors, event_loop
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
@@ -31,7 +31,6 @@ from nvshare.scheduler.clients.descriptions import Descriptions
 from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.clients.listener import Listener
-from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
@@ -39,9 +38,11 @@ from nvshare.scheduler.clients.sharing import Sharing
 from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.former_scheduler import Records, open_records, tell_of_holders, tell_of_swappers
+from nvshare.scheduler.event_loop import Hearing
+from nvshare.scheduler.former_scheduler import Records, await_holders, open_records, tell_of_swappers
 from nvshare.scheduler.gang_pages import GangPages
 from nvshare.scheduler.ganging import Ganging
+from nvshare.scheduler.gpus.claims import Claims
 from nvshare.scheduler.gpus.discovery import discover
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
@@ -55,7 +56,6 @@ from nvshare.scheduler.pods import pod_names
 from nvshare.scheduler.pods.description import describe
 from nvshare.scheduler.pods.peer import peer_of
 from nvshare.scheduler.pods.pod_names import RememberedNames
-from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.scheduler.run_dir_watch import RunDirWatch
@@ -77,10 +77,10 @@ class StartError(Exception):
 def run(options: Options, log: Log, lines: LogLines) -> None:
     """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't. ``lines`` are the log's."""
     with claimed(options.run_dir) as claim:
-        asyncio.run(_serve(options, claim, log, lines))
+        event_loop.run(partial(_serve, options, claim, log, lines))
 
 
-async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> None:
+async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines, hearing: Hearing) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
@@ -89,7 +89,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines) -> N
     nvml = NvmlWatch(loop, log, InitErrors(options.fail_on_init_error, options.init_error_seconds))
     found = await discover(nvml, log)
     records = open_records(options.run_dir, log)
-    running = _Running(options, claim, log, lines, loop, stop, found, nvml, records)
+    running = _Running(options, claim, log, lines, loop, hearing, stop, found, nvml, records)
     try:
         await running.open()
         # What exists now exists until the end: the collector need not look at it again.
@@ -137,6 +137,7 @@ class _Running:
         log: Log,
         lines: LogLines,
         loop: asyncio.AbstractEventLoop,
+        hearing: Hearing,
         stop: asyncio.Event,
         found: Mapping[bytes, Gpu],
         nvml: NvmlWatch,
@@ -148,7 +149,6 @@ class _Running:
         self._telling = False
         self._log = log
         self._lines = lines
-        self._peer_log = PeerLog(log, loop.time)
         limits = MemoryLimits()
         try:
             host_budget = budget_of(options.host_memory, limits, log)
@@ -185,8 +185,7 @@ class _Running:
             tell_of_swappers(records.swappers, found, self._dispatcher, log),
             known.by_uuid.__contains__,
         )
-        former = tell_of_holders(records.holders, found, self._dispatcher, log)
-        self._awaited = Awaited(former, loop, log, self._dispatcher.holder_died)
+        self._awaited = await_holders(records.holders, found, self._dispatcher, loop, log)
         self._unregistered = Deadlines[Connection](
             loop, _REGISTER_SECONDS, lambda peer: peer.drop(f"no REGISTER within {_REGISTER_SECONDS:g} s", Fault.SILENT)
         )
@@ -197,12 +196,15 @@ class _Running:
         )
         self._sent_away = Deadlines[Connection](loop, settings.grace_seconds, Connection.close)
         self._reading = FairReading(loop)
+        hearing.unread = self._reading.unread
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self.nvml_exit = NvmlExit(loop, nvml, self._dispatcher, stop.set, options.init_error_seconds)
         self._memberships = Memberships(self._dispatcher, choices, records.annotated, log)
+        self._claims = Claims(loop, log, run_dir, stop.set)
         self._registrar = Registrar(
             self._dispatcher,
             self._gpus,
+            self._claims,
             options.legacy_device,
             secrets.randbits(64) | 1,
             Descriptions(
@@ -213,11 +215,12 @@ class _Running:
             self._awaited,
             self._swapping,
             self._memberships,
-            self._peer_log,
+            options.await_annotations,
+            self._log,
         )
         self._sharing = Sharing(loop, self._dispatcher)
         self._sessions: Mapping[int, SessionFactory] = {
-            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._peer_log),
+            legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._log),
             wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
         }
         self._memory = MemoryWatch(
@@ -248,6 +251,7 @@ class _Running:
                 self._dispatcher,
                 self._allocations.without_client,
                 self._allocations.given_twice,
+                self._allocations.held,
                 known.by_uuid,
                 self._memory.measured,
                 self._awaited.on,
@@ -303,6 +307,7 @@ class _Running:
         self._dispatcher.stop()
         for connection in self._registrar.room:
             connection.abandon()
+        self._claims.stop()
         self._awaited.stop()
         self._swapping.stop()
         self._sharing.stop()
@@ -372,7 +377,7 @@ class _Running:
 
     def _new_listener(self, listening: socket.socket, at_host_path: bool) -> Listener:
         accepted = partial(self._on_accepted, at_host_path)
-        return Listener(listening, self._loop, self._has_room, accepted, self._peer_log)
+        return Listener(listening, self._loop, self._has_room, accepted, self._log)
 
     def _on_accepted(self, at_host_path: bool, accepted: socket.socket) -> None:
         peer = peer_of(accepted, at_host_path=at_host_path)
@@ -389,6 +394,6 @@ class _Running:
                 self._registrar,
                 self._half_frames,
                 self._reading,
-                self._peer_log,
+                self._log,
             )
         )

@@ -18,10 +18,9 @@ def serve(name: str, said: CommandLine) -> None:
         with opened_log(said.log_format, said.log_level, sys.stderr) as (log, lines):
             if said.complaint:
                 log.warning(said.complaint)
-            if any(answers(other) for other in said.others):
+            if (other := next(filter(answers, said.others), None)) is not None:
                 log.warning(
-                    "another scheduler serves this machine, and programs go to that one",
-                    run_dir=str(said.others[0].root),
+                    "another scheduler serves this machine, and programs go to that one", run_dir=str(other.root)
                 )
             server.run(said.options, log, lines)
     except (RunDirError, server.StartError) as error:

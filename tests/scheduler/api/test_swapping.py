@@ -144,7 +144,7 @@ def test_status() -> None:
         number: RegisteredClient(nobody, GPU, 2, backend, 7, Description(7, "python", Identity()))
         for number, backend in ((1, "swap"), (2, "native"))
     }
-    shown = status.device_message(DEVICE, None, True, clients, (), (), (), lambda _container: Origins())
+    shown = status.device_message(DEVICE, None, True, clients, (), (), (), (), lambda _container: Origins())
     assert shown.reserve_bytes == GIB // 2
     assert shown.swapping == admin_pb2.Swapping(
         in_bytes=30 * GIB,

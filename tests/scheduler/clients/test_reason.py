@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nvshare.protocol import wire
-from nvshare.scheduler.clients.reason import LONGEST, while_moving, while_recovering, why
-from nvshare.scheduler.core.snapshot import Line, SwapSnapshot
+from nvshare.scheduler.clients.reason import LONGEST, InTheWay, for_gang, while_moving, while_recovering, why
+from nvshare.scheduler.core.snapshot import GangWait, Line, SwapSnapshot
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity, Source
 
@@ -21,7 +21,7 @@ HOLDER = Description(1234, "python train.py", NOBODY, 1000, 1234, "")
 
 def test_the_same_user() -> None:
     """Since when, the place in the line, and who holds since when."""
-    assert why(SECOND, ASKER, [(HOLDER, 30.9)]) == (
+    assert why(SECOND, ASKER, [InTheWay(HOLDER, 30.9)]) == (
         "2nd of 3 in line, behind pid 1234 (python train.py), holding for 30 s"
     )
 
@@ -37,7 +37,7 @@ def test_the_same_user() -> None:
 )
 def test_long_command(command: str, shown: str) -> None:
     """It is cut, between characters, so that the whole has room in the frame."""
-    text = why(SECOND, ASKER, [(replace(HOLDER, command=command), 30.9)])
+    text = why(SECOND, ASKER, [InTheWay(replace(HOLDER, command=command), 30.9)])
     assert text == f"2nd of 3 in line, behind pid 1234{shown}, holding for 30 s"
     assert len(text.encode()) <= LONGEST
     assert wire.decode(wire.encode(wire.Reason(text))) == wire.Reason(text)
@@ -59,29 +59,44 @@ def test_long_command(command: str, shown: str) -> None:
 )
 def test_others_are_not_told_of(asker: Description, holder: Description, shown: str) -> None:
     """Another user, another pod, another container: neither pid nor command."""
-    text = why(SECOND, asker, [(holder, 30.9)])
+    text = why(SECOND, asker, [InTheWay(holder, 30.9)])
     assert text == f"2nd of 3 in line, behind {shown}, holding for 30 s"
 
 
 def test_within_a_container() -> None:
     """The pid is the one that the asker's container shows."""
     inside = {"identity": POD, "namespaces": "0::/kubepods/a"}
-    text = why(SECOND, replace(ASKER, **inside, own_pid=8), [(replace(HOLDER, **inside, own_pid=7), 3.0)])
+    text = why(SECOND, replace(ASKER, **inside, own_pid=8), [InTheWay(replace(HOLDER, **inside, own_pid=7), 3.0)])
     assert "behind pid 7 (python train.py), holding for 3 s" in text
 
 
 def test_several_hold() -> None:
     """The one that has held longest is named, the others are counted."""
-    holders = [(replace(HOLDER, own_pid=5), 3.0), (HOLDER, 7500.0), (replace(HOLDER, own_pid=6), 4.0)]
+    holders = [InTheWay(replace(HOLDER, own_pid=pid), held) for pid, held in ((5, 3.0), (1234, 7500.0), (6, 4.0))]
     text = why(SECOND, ASKER, holders)
     assert text.startswith("2nd of 3 in line, behind pid 1234 (python")
     assert text.endswith(" and 2 more, holding for 2 h")
 
 
+def test_who_is_stopped() -> None:
+    """That one is named, with what makes it go on, for whoever may know of it."""
+    in_the_way = [InTheWay(HOLDER, 90.0), InTheWay(replace(HOLDER, own_pid=6), 3.0, stopped=True)]
+    text = why(SECOND, ASKER, in_the_way)
+    assert text == "2nd of 3 in line, behind pid 6 (python train.py) and 1 more, stopped: kill -CONT 6"
+    stranger = replace(ASKER, uid=1001)
+    assert why(SECOND, stranger, in_the_way[1:]) == "2nd of 3 in line, behind another user's client, which is stopped"
+
+
+def test_who_keeps_memory_without_the_lock() -> None:
+    """It holds nothing, but its memory is in the way."""
+    text = why(SECOND, ASKER, [InTheWay(HOLDER, 90.0, holds=False)])
+    assert text.endswith("pid 1234 (python train.py), which keeps its memory on the GPU")
+
+
 def test_longest_of_all() -> None:
     """Whatever the numbers are, it has room."""
     line = Line(1000011, 1000012, 59 * 60.0, (), recovering=False)
-    text = why(line, ASKER, [(replace(HOLDER, own_pid=4194301, command="x" * 5000), 1e9)] * 4096)
+    text = why(line, ASKER, [InTheWay(replace(HOLDER, own_pid=4194301, command="x" * 5000), 1e9)] * 4096)
     assert "1000011th of 1000012" in text
     assert len(text.encode()) <= LONGEST
 
@@ -118,5 +133,15 @@ def test_memory_that_is_on_its_way() -> None:
     assert while_moving(SECOND, 12 * gib, replace(swap, in_bytes=0)) == (
         "2nd of 3 in line; no room for its memory yet: 3.0 GiB of 12.0 GiB are on the GPU"
     )
+    assert while_moving(replace(SECOND, too_large=True), 12 * gib, swap) == (
+        "2nd of 3 in line; 12.0 GiB don't fit beside what can't leave the GPU: others have to end"
+    )
     assert while_moving(SECOND, 3 * gib, swap := replace(swap, in_bytes=0)) == "2nd of 3 in line"
     assert len(while_moving(SECOND, 999 * gib, swap).encode()) <= LONGEST
+
+
+def test_a_gang_with_a_member_that_does_not_fit() -> None:
+    """Which one that is, and where."""
+    device = "GPU-89012345-6789-abcd-ef01-23456789abcd"
+    text = for_gang(GangWait(4, device, 7, too_large=True), ASKER, replace(ASKER, pid=4194304, own_pid=4194304))
+    assert text == "its gang of 4 waits for pid 4194304, whose memory doesn't fit GPU-89012345"

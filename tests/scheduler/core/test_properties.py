@@ -29,6 +29,7 @@ from nvshare.scheduler.core.events import (
     Policy,
 )
 from nvshare.scheduler.core.settings import Settings, Unresponsive
+from tests.scheduler.core import waiting
 from tests.scheduler.core.event_sequences import (
     COMES,
     DEATHS,
@@ -189,6 +190,7 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def rules_hold(self) -> None:
         self.oracle.check(self.now, self.core.deadline(), self.core.snapshot(self.now))
+        waiting.check(self.core, self.now)
 
     def illegal_events(self) -> list[Event]:
         here = {client.number for device in self.oracle.devices.values() for client in device.clients}

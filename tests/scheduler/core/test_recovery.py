@@ -195,3 +195,71 @@ def test_new_grants_are_higher_than_those_that_are_recorded() -> None:
         3    A asks              -> grant A
         4    A releases 42       -> illegal: A holds grant 43
     """)
+
+
+def test_the_turn_of_a_lost_holder_goes_on() -> None:
+    """Its quantum ends when it would have, however often its connection is lost."""
+    replay(
+        """
+        0    device 16
+        0    A comes 12
+        0    B comes 12
+        0    A asks                   -> grant A
+        1    B asks                   -> waiters A 1
+        10   recorded 1              -> waiters A 0
+        10   A goes
+        11   C comes 12 holding 1 was 1 -> waiters C 1
+        20   recorded 1              -> waiters C 0
+        20   C goes
+        21   D comes 12 holding 1 was 1 -> waiters D 1
+        30   timer                    -> revoke D
+        31   D releases               -> grant B
+        """
+    )
+
+
+def test_the_grace_of_a_lost_holder_goes_on() -> None:
+    """It was asked to leave, and comes back as if it had not been: it is asked again, and overdue as it would be."""
+    replay(
+        """
+        0    device 16
+        0    A comes 12
+        0    B comes 12
+        0    A asks                   -> grant A
+        1    B asks                   -> waiters A 1
+        30   timer                    -> revoke A
+        32   recorded 1
+        32   A goes
+        33   C comes 12 holding 1 was 1 -> revoke C
+        35   recorded 1
+        35   C goes
+        36   D comes 12 draining 1 was 1
+        40   timer                    -> unresponsive D 10
+        41   recorded 1
+        41   D goes
+        42   E comes 12 holding 1 was 1 -> revoke E
+        42   late timer               -> unresponsive E 12
+        50   E releases               -> grant B
+        """
+    )
+
+
+def test_the_grace_of_a_lost_holder_does_not_pass_while_nobody_waits() -> None:
+    """The waiter left: who came back is not overdue when another one waits, much later."""
+    replay(
+        """
+        0    device 16
+        0    A comes 12
+        0    B comes 12
+        0    A asks                   -> grant A
+        1    B asks                   -> waiters A 1
+        30   timer                    -> revoke A
+        32   recorded 1
+        32   A goes
+        33   B goes
+        34   C comes 12 holding 1 was 1
+        99   D comes 12
+        100  D asks                   -> revoke C
+        106  timer                    -> unresponsive C 10
+        """
+    )

@@ -10,13 +10,14 @@ import pytest
 import structlog
 
 from nvshare import paths
+from nvshare.device_uuid import device_bytes
 from nvshare.nvml_state import InitErrors, NvmlState
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import inventory, queries
 from nvshare.scheduler.gpus.inventory import Inventory, KnownGpus
-from nvshare.scheduler.gpus.names import device_bytes, gpu_name
+from nvshare.scheduler.gpus.names import gpu_name
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Discovery, Gpu, Unmeasured
 from nvshare.scheduler.recovery.choices import Choices

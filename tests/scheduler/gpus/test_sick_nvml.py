@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nvshare import paths
-from nvshare.scheduler.gpus.names import device_bytes
+from nvshare.device_uuid import device_bytes
 from tests.polling import poll_until
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, Scheduler
 

@@ -14,6 +14,7 @@ import structlog
 from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery import awaited as awaited_module
 from nvshare.scheduler.recovery import process_end
+from nvshare.scheduler.recovery.allowance import Allowances
 from nvshare.scheduler.recovery.awaited import Awaited, Process, Standing
 from nvshare.scheduler.recovery.record import Recorded
 from tests.polling import until
@@ -34,7 +35,11 @@ def died() -> list[int]:
 def make(died: list[int]) -> Make:
     """Awaits these holders."""
     return lambda *holders: Awaited(
-        holders, asyncio.get_running_loop(), structlog.wrap_logger(structlog.testing.CapturingLogger()), died.append
+        holders,
+        asyncio.get_running_loop(),
+        structlog.wrap_logger(structlog.testing.CapturingLogger()),
+        Allowances(lambda _client: (0, 0)),
+        died.append,
     )
 
 
@@ -100,7 +105,7 @@ async def test_one_that_cannot_be_seen_is_waited_for_a_while(
     make: Make, died: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its number proves who it is, as far as that goes; without a process to look at there must be an end."""
-    monkeypatch.setattr(awaited_module, "_RETURN_SECONDS", 0.01)
+    monkeypatch.setattr(awaited_module, "RETURN_SECONDS", 0.01)
     hidden = Process(DEVICE, 0, 0)
     awaited = make(Recorded(DEVICE, 7, 0, 0, ""), Recorded(DEVICE, 8, 0, 0, ""))
     assert awaited.standing(hidden, None) == NOBODY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from nvshare.scheduler.api import status
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.terms import Priority, SomeTerms
+from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Memberships, UnknownContainerError
@@ -46,6 +47,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         dispatcher: Dispatcher,
         unused: Callable[[], Mapping[str, Sequence[Holding]]],
         given_twice: Callable[[], Mapping[str, Sequence[Holding]]],
+        held: Callable[[], Mapping[str, Sequence[Holding]] | None],
         gpus: Mapping[str, Gpu],
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
@@ -57,12 +59,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
 
         ``given_twice``: what other plugins gave of the devices that nvshare shares, by device.
+        ``held``: what containers hold of them, None while that is not known.
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
         device waits for. ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
         self._unused = unused
         self._given_twice = given_twice
+        self._held = held
         self._gpus = gpus
         self._measured = measured
         self._awaited = awaited
@@ -94,15 +98,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                 context,
                 InvalidCommandError(f"interval {interval:g} s is not allowed; from 0 to {_LONGEST_INTERVAL:g} s is"),
             )
-        loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         self._dispatcher.watchers.add(changed)
         try:
             while not self._stopping:
                 changed.clear()
-                began = loop.time()
+                began = time.thread_time()
                 state = self._status()
-                cost = loop.time() - began
+                cost = time.thread_time() - began
                 yield state
                 await asyncio.sleep(max(interval, _SHORTEST_INTERVAL, cost * _PAUSE_PER_COST))
                 await changed.wait()
@@ -152,7 +155,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
 
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
-        unused, given_twice = self._unused(), self._given_twice()
+        unused, given_twice, held = self._unused(), self._given_twice(), self._held()
         host_memory = self._dispatcher.host_memory()
         return admin_pb2.Status(
             version=self._version,
@@ -160,6 +163,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
             uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
             host_memory_bytes=host_memory.budget_bytes,
             host_memory_used_bytes=host_memory.used_bytes,
+            knows_allocations=held is not None,
             devices=[
                 status.device_message(
                     each,
@@ -168,6 +172,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     clients,
                     unused.get(each.device, ()),
                     given_twice.get(each.device, ()),
+                    () if held is None else held.get(each.device, ()),
                     self._awaited(each.device),
                     self._memberships.origins,
                 )
@@ -230,7 +235,8 @@ class AdminService(StatusService):
         """Takes what annotations of the node's pods say now."""
         try:
             self._memberships.annotate(
-                {PodContainer(each.pod_uid, each.container): _terms(each) for each in request.containers}
+                {PodContainer(each.pod_uid, each.container): _terms(each) for each in request.containers},
+                complete=request.complete,
             )
         except InvalidCommandError as error:
             await _refuse(context, error)
@@ -250,12 +256,11 @@ class PublicStatusService(StatusService):
     _fresh_until = 0.0
 
     def _status(self) -> admin_pb2.Status:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        if self._latest is None or began >= self._fresh_until:
+        now = asyncio.get_running_loop().time()
+        if self._latest is None or now >= self._fresh_until:
+            began = time.thread_time()
             self._latest = super()._status()
-            now = loop.time()
-            self._fresh_until = now + (now - began) * _PAUSE_PER_COST
+            self._fresh_until = now + (time.thread_time() - began) * _PAUSE_PER_COST
         return self._latest
 
 
@@ -271,6 +276,8 @@ def _terms(request: admin_pb2.SetTermsRequest | admin_pb2.AnnotatedTerms) -> Som
     values = {field.name: value for field, value in request.ListFields() if field.name in _TERMS}
     if "priority" in values:
         values["priority"] = _priority(values["priority"])
+    if "when_full" in values:
+        values["when_full"] = _when_full(values["when_full"])
     terms = SomeTerms(**values)
     try:
         terms.check()
@@ -285,6 +292,13 @@ def _priority(text: str) -> Priority:
     except KeyError:
         allowed = ", ".join(priority.name.lower() for priority in Priority)
         raise InvalidCommandError(f"priority {text!r} is not allowed; {allowed} are") from None
+
+
+def _when_full(text: str) -> WhenFull:
+    try:
+        return WhenFull(text)
+    except ValueError:
+        raise InvalidCommandError(f"{text!r} is not allowed where memory is full; {', '.join(WhenFull)} are") from None
 
 
 def _taken_back(request: admin_pb2.SetTermsRequest) -> frozenset[str]:

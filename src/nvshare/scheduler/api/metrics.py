@@ -128,12 +128,15 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     (
         "holders",
         "Clients that hold the lock.",
-        lambda device: _count(device, ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE),
+        lambda device: (
+            _count(device, ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE)
+            - sum(client.keeps_room for client in device.clients)
+        ),
     ),
     ("waiters", "Clients that wait for the lock.", lambda device: _count(device, ShownState.WAITING)),
     (
         "unresponsive_holders",
-        "Holders that did not give the lock back in time.",
+        "Clients that did not give the lock, or their memory, back in time.",
         lambda device: _count(device, ShownState.UNRESPONSIVE),
     ),
     (
@@ -186,7 +189,7 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
 _COUNTERS: tuple[tuple[str, str, Figure], ...] = (
     ("grants", "Times that the lock was granted.", lambda device: device.totals.grants),
     ("revokes", "Times that a holder was asked to leave.", lambda device: device.totals.revokes),
-    ("overdue_releases", "Times that a holder did not leave in time.", lambda device: device.totals.unresponsive),
+    ("overdue_releases", "Times that a client did not leave in time.", lambda device: device.totals.unresponsive),
     ("held_seconds", "Time that clients held the lock, added up.", lambda device: device.totals.held_seconds),
     ("waited_seconds", "Time that clients waited for the lock, added up.", lambda device: device.totals.waited_seconds),
     ("swap_in_bytes", "Memory that came in from host memory.", lambda device: device.traffic.in_bytes),

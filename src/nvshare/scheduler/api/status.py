@@ -10,6 +10,7 @@ from nvshare.scheduler.core.snapshot import (
     DeviceSnapshot,
     GangSnapshot,
     MixSnapshot,
+    ShownState,
     SwapSnapshot,
     TrafficSnapshot,
 )
@@ -18,6 +19,7 @@ from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Origins
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
+from nvshare.scheduler.pods.processes import is_stopped
 from nvshare.scheduler.recovery.record import Recorded
 from nvshare.scheduler.registered_client import RegisteredClient
 
@@ -29,10 +31,11 @@ def device_message(
     clients: Mapping[int, RegisteredClient],
     unused: Iterable[Holding],
     given_twice: Iterable[Holding],
+    held: Iterable[Holding],
     awaited: Iterable[Recorded],
     origins: Callable[[str], Origins],
 ) -> admin_pb2.Device:
-    """A device, its clients, its ``unused`` holdings, those of other plugins and the holders that it waits for.
+    """A device, its clients, its holdings, of them the ``unused``, those of other plugins and the holders it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
     known. ``origins``: where the terms of a container come from.
@@ -55,6 +58,7 @@ def device_message(
         ],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         allocations_by_others=[_allocation_message(holding) for holding in given_twice],
+        allocations=[_allocation_message(holding) for holding in held],
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
@@ -105,13 +109,21 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins:
         position=0 if line is None else line.position,
         behind=() if line is None else (holding.client for holding in line.behind),
         drain=client.drain,
-        notices=client.notices,
+        notices=(*_stopped(snapshot, shown.pid), *client.notices),
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
         member_of=snapshot.container,
         terms=_terms_message(snapshot.terms, origins),
         memory_kept_bytes=snapshot.kept_bytes,
         gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
+        memory_wait=client.memory_wait or ("" if snapshot.swap is None else snapshot.swap.wait),
     )
+
+
+def _stopped(snapshot: ClientSnapshot, pid: int) -> tuple[str, ...]:
+    """What to do about one that stands still and has what others may want."""
+    leaves = snapshot.swap is not None and snapshot.swap.leaving_bytes > 0
+    has = leaves or snapshot.state not in (ShownState.IDLE, ShownState.WAITING)
+    return (f"stopped (SIGSTOP or Ctrl-Z); it goes on with: kill -CONT {pid}",) if has and is_stopped(pid) else ()
 
 
 def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:
@@ -121,6 +133,7 @@ def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:
         compute_limit=terms.compute_limit,
         memory_limit_bytes=terms.memory_limit_bytes,
         memory_request_bytes=terms.memory_request_bytes,
+        when_full=terms.when_full,
         by_command=origins.command,
         by_annotation=origins.annotation,
     )

@@ -18,4 +18,11 @@ def budget_of(choice: HostMemoryChoice, limits: MemoryLimits, log: Log) -> HostB
             asked=display.size(asked_bytes),
             given=display.size(given_bytes),
         )
+    if not given_bytes:
+        log.warning(
+            "nothing is swapped: there is no host memory for it",
+            effect="programs take turns where all of their memory fits on the GPU together; what does not fit is "
+            "refused, or waits until others end",
+            remedy="--host-memory with a size, unless that is what is wanted",
+        )
     return budget

@@ -13,12 +13,12 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from nvshare.log import Log
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.fair_reading import FairReading
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.outbox import Outbox, Parcel
-from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.pods.kill import kill_peer
 from nvshare.scheduler.pods.peer import Peer
 
@@ -77,7 +77,7 @@ class Connection:
         owner: Owner,
         half_frames: Deadlines[Connection],
         reading: FairReading,
-        log: PeerLog,
+        log: Log,
     ) -> None:
         """``sessions``: by protocol version, what makes the session of a connection whose peer speaks it."""
         self.peer = peer
@@ -176,34 +176,44 @@ class Connection:
         """See ``fair_reading.Source``."""
         self._loop.remove_reader(self._fd)
 
-    def resume(self) -> bool:
+    def resume(self) -> None:
         """See ``fair_reading.Source``."""
         if self.is_open:
             self._loop.add_reader(self._fd, self._reading.readable, self.peer.pid, self)
-        return self.is_open
 
-    def read(self) -> int:
+    def read(self, may_go_on: Callable[[], bool]) -> bool:
         """See ``fair_reading.Source``."""
+        had_half = bool(self._buffer) and not self._has_message
+        if self.is_open and (self._has_message or self._receive()):
+            try:
+                self._work(may_go_on, had_half=had_half)
+            except PeerError as error:
+                self.drop(str(error), error.fault)
+        return self._has_message
+
+    @property
+    def _has_message(self) -> bool:
+        """Whether a whole message was read and is not worked on yet."""
+        return len(self._buffer) >= (self._message_bytes or 1)
+
+    def _receive(self) -> bool:
+        """Whether more bytes are there."""
         space = _DESCRIPTOR_SPACE if self.expects else 0
         try:
             data, control, flags, _address = self._socket.recvmsg(_READ_BYTES, space, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
-            return 1
+            return False
         except OSError:
             data, control, flags = b"", [], 0
         if control or flags & socket.MSG_CTRUNC:
             self._keep(control)
             if flags & socket.MSG_CTRUNC or len(self._descriptors) > self.expects:
                 self.drop("it sent a descriptor that nobody asked for", Fault.PROTOCOL)
-                return 1
+                return False
         if not data:
             self._on_end()
-            return 1
-        try:
-            self._take(data)
-        except PeerError as error:
-            self.drop(str(error), error.fault)
-        return 1 + len(data) // (self._message_bytes or len(data))
+        self._buffer += data
+        return bool(data)
 
     def _keep(self, control: list[tuple[int, int, bytes]]) -> None:
         for level, kind, raw in control:
@@ -216,24 +226,21 @@ class Connection:
         else:
             self.close()
 
-    def _take(self, data: bytes) -> None:
-        session = self._session or self._begin(data[0])
-        had_half = bool(self._buffer)
-        if had_half:
-            data = self._buffer + data
-        size = self._message_bytes
-        whole = len(data) // size * size
-        self._buffer = data[whole:]
-        for start in range(0, whole, size):
-            session.receive(data[start : start + size])
-            if not self.is_open:
-                return
-        if self._buffer and (whole or not had_half):
+    def _work(self, may_go_on: Callable[[], bool], *, had_half: bool) -> None:
+        """``had_half``: before the last read it had half a message, whose time runs."""
+        if self._session is None:
+            self._begin(self._buffer[0])
+        size, worked = self._message_bytes, False
+        while self._session is not None and self._has_message and (not worked or may_go_on()):
+            message, self._buffer = self._buffer[:size], self._buffer[size:]
+            self._session.receive(message)
+            worked = True
+        if self._buffer and not self._has_message and (worked or not had_half):
             self._half_frames.begin(self)
-        elif had_half and not self._buffer:
+        elif had_half and worked:
             self._half_frames.end(self)
 
-    def _begin(self, first_byte: int) -> Session:
+    def _begin(self, first_byte: int) -> None:
         if first_byte == wire.MAGIC:
             self._message_bytes = wire.FRAME_BYTES
             version = wire.VERSION
@@ -243,7 +250,6 @@ class Connection:
         else:
             raise PeerError(f"its first byte is 0x{first_byte:02x}, which begins no known protocol", Fault.VERSION)
         self._session = self._sessions[version](self)
-        return self._session
 
     def _on_writable(self) -> None:
         if self._outbox is not None and self._outbox.send():

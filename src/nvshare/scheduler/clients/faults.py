@@ -34,3 +34,7 @@ class PeerError(Exception):
     def __init__(self, message: str, fault: Fault = Fault.PROTOCOL) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+class ComeAgainError(PeerError):
+    """The peer is early: it is disconnected without being refused, so that it connects again soon."""

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.log import Log
 
 _BATCH = 4
 """How many are accepted at most in one pass of the event loop, so that very many at once delay nobody else."""
@@ -22,7 +22,7 @@ class Listener:
         loop: asyncio.AbstractEventLoop,
         has_room: Callable[[], bool],
         accepted: Callable[[socket.socket], None],
-        log: PeerLog,
+        log: Log,
     ) -> None:
         """``has_room``: whether one more connection leaves descriptors for everything else."""
         self._listening = listening

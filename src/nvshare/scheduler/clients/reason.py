@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nvshare import display
 from nvshare.protocol import wire
@@ -18,23 +19,39 @@ _LEAST_COMMAND = 8
 """Characters of a command below which it is left out."""
 
 
-def why(line: Line, asker: Description, holders: Sequence[tuple[Description, float]]) -> str:
+@dataclass(frozen=True, slots=True)
+class InTheWay:
+    """One that a line waits for."""
+
+    description: Description
+    seconds: float
+    """For which it has held the lock."""
+    holds: bool = True
+    """False: it keeps memory of the GPU."""
+    stopped: bool = False
+    """Its process is, by SIGSTOP or Ctrl-Z."""
+
+
+def why(line: Line, asker: Description, in_the_way: Sequence[InTheWay]) -> str:
     """What keeps the asker waiting, in at most ``LONGEST`` bytes.
 
-    ``holders``: those that the line waits for, each with the seconds for which it has held the lock. Their pids and
-    commands are told only to who could see them anyway: the same user in the same container, or outside any.
+    Of the others pids and commands are told only to who could see them anyway: the same user in the same container, or
+    outside any.
     """
     start = _start(line)
-    if not holders:
+    if not in_the_way:
         return _cut(start)
-    holder, held_seconds = max(holders, key=lambda each: each[1])
-    more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
-    end = f"{more}, holding for {_duration(held_seconds)}"
+    one = max(in_the_way, key=lambda each: (each.stopped, each.seconds))
+    holder, may_see = one.description, _may_see(asker, one.description)
+    more = f" and {len(in_the_way) - 1} more" if len(in_the_way) > 1 else ""
+    does = f"holding for {_duration(one.seconds)}" if one.holds else "which keeps its memory on the GPU"
+    if one.stopped:
+        does = f"stopped: kill -CONT {holder.own_pid}" if may_see else "which is stopped"
 
     def behind(whom: str) -> str:
-        return f"{start}, behind {whom}{end}"
+        return f"{start}, behind {whom}{more}, {does}"
 
-    if not _may_see(asker, holder):
+    if not may_see:
         return _cut(behind(_stranger(asker, holder)))
     return _with_command(behind, f"pid {holder.own_pid}", holder.command)
 
@@ -49,6 +66,9 @@ def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> 
 
 def while_moving(line: Line, footprint_bytes: int, swap: SwapSnapshot) -> str:
     """The same for a client whose memory swaps, and that waits for no holder."""
+    if line.too_large:
+        size = display.size(footprint_bytes)
+        return _cut(f"{_start(line)}; {size} don't fit beside what can't leave the GPU: others have to end")
     there = f"{display.size(swap.resident_bytes)} of {display.size(footprint_bytes)}"
     if swap.in_bytes:
         return _cut(f"{_start(line)}; its memory is being brought in: {there}")
@@ -64,6 +84,8 @@ def for_gang(wait: GangWait, asker: Description, client: Description | None) -> 
     if client is None:
         return _cut(f"{start}{device}, where others are before it")
     whom = f"pid {client.own_pid}" if _may_see(asker, client) else _stranger(asker, client)
+    if wait.too_large:
+        return _cut(f"{start}{whom}, whose memory doesn't fit {device}")
     return _cut(f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop")
 
 

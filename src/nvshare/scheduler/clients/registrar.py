@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from nvshare.device_uuid import device_bytes
+from nvshare.log import Log
 from nvshare.protocol import legacy
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.descriptions import Descriptions
-from nvshare.scheduler.clients.faults import Fault, PeerError
-from nvshare.scheduler.clients.peer_log import PeerLog
+from nvshare.scheduler.clients.faults import ComeAgainError, Fault, PeerError
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.clients.room import NoPlaceError, Room
 from nvshare.scheduler.clients.sent_away import SentAway
 from nvshare.scheduler.clients.strangers import Strangers
+from nvshare.scheduler.clients.unknown_clients import UnknownClients
 from nvshare.scheduler.clients.unlisted_devices import TooManyDevicesError, UnlistedDevices
 from nvshare.scheduler.core.actions import Revoke
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -23,6 +25,7 @@ from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
+from nvshare.scheduler.gpus.claims import ClaimedError, Claims, NotYetError
 from nvshare.scheduler.gpus.inventory import Inventory
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.gpus.queries import Gpu
@@ -42,6 +45,7 @@ class Registrar:
         self,
         dispatcher: Dispatcher,
         gpus: Inventory,
+        claims: Claims,
         legacy_device: str | None,
         epoch: int,
         descriptions: Descriptions,
@@ -50,11 +54,13 @@ class Registrar:
         awaited: Awaited,
         swapping: Swapping,
         memberships: Memberships,
-        log: PeerLog,
+        await_annotations: float | None,
+        log: Log,
     ) -> None:
         self.epoch = epoch
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._claims = claims
         self._unlisted = UnlistedDevices(dispatcher.is_used)
         self._legacy_device = legacy_device
         self._said_legacy_device = False
@@ -64,6 +70,7 @@ class Registrar:
         self._awaited = awaited
         self._swapping = swapping
         self._memberships = memberships
+        self._unknown = UnknownClients(dispatcher, memberships, await_annotations)
         self._log = log
         self.room = Room[Connection](0)
         self.strangers = Strangers()
@@ -107,7 +114,7 @@ class Registrar:
     def legacy_device(self) -> NamedDevice:
         """The device of version 1 clients, which name none: the first one; PeerError if there is none."""
         if self._legacy_device is not None:
-            return replace(self.device(names.device_bytes(self._legacy_device)), listed=True)
+            return replace(self.device(device_bytes(self._legacy_device)), listed=True)
         gpus = self._gpus.all()
         if not gpus:
             remedy = "start the scheduler with --legacy-device UUID"
@@ -127,6 +134,8 @@ class Registrar:
         connection, device = registration.connection, registration.device
         process = Process(device.name, connection.peer.pid, start_time(connection.peer.pid))
         self.strangers.check(process)
+        holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
+        self._claim(device.name, holds=holds)
         client = RegisteredClient(
             registration.receiver,
             device.name,
@@ -139,7 +148,6 @@ class Registrar:
         if not device.listed and not self._dispatcher.knows(device.name):
             self._add_unlisted(device.name, connection.peer)
         self._dispatcher.make_known(device.name, device.total_bytes)
-        holds = event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING)
         standing = self._awaited.standing(process, event.grant if holds else None)
         doubted = standing.doubted or self.strangers.is_shared(device.name)
         event = replace(event, recorded_grant=standing.recorded_grant, doubted=doubted)
@@ -151,6 +159,7 @@ class Registrar:
             raise PeerError(error.state) from error
         self._swapping.came(client)
         self._memberships.came(event.client)
+        self._unknown.came(event.client, registration)
         self._unregistered.end(connection)
         self.room.registered(connection)
 
@@ -158,6 +167,7 @@ class Registrar:
             self._dispatcher.described(event.client, description)
             self._memberships.described(event.client)
             registration.described()
+            self._unknown.described(event.client, description)
             self._log.info(
                 "client registered",
                 client=event.client,
@@ -206,6 +216,17 @@ class Registrar:
         self._sent_away.begin(connection)
         connection.pass_to(SentAway(connection))
 
+    def _claim(self, device: str, *, holds: bool) -> None:
+        """PeerError where another scheduler has the GPU. What only clients name may be invented: it is not claimed."""
+        if not self._gpus.shows(device):
+            return
+        try:
+            self._claims.take(device, holds=holds)
+        except ClaimedError as error:
+            raise PeerError(str(error), Fault.DEVICE) from error
+        except NotYetError as error:
+            raise ComeAgainError(str(error), Fault.DEVICE) from error
+
     def _add_unlisted(self, device: str, peer: Peer) -> None:
         if self._gpus.all():
             raise PeerError(f"NVML shows no device {device} to this scheduler", Fault.DEVICE)
@@ -234,7 +255,10 @@ class Registrar:
         self._unwanted.discard(number)
         client = self._dispatcher.remove(number, lambda holder: wanted and self._awaited.lost(holder))
         self._swapping.left(number, client)
+        if not self._dispatcher.is_used(client.device):
+            self._claims.unused(client.device, self._dispatcher.is_used)
         self._memberships.left(number)
+        self._unknown.left(number)
         self.strangers.left(number)
         self._descriptions.forget(number, client.pid)
         shown = client.description

@@ -26,3 +26,7 @@ class Registration:
     """The message that tells the client that it is registered."""
     described: Callable[[], None] = lambda: None
     """Called once it is found out who the client is."""
+    known: Callable[[], None] = lambda: None
+    """Called once it is known what its container may have."""
+    overdue: Callable[[str], None] = lambda _reason: None
+    """Called when that is not known in time: memory is refused to it, for this reason, until it is."""

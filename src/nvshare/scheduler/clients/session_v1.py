@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from nvshare.log import Log
 from nvshare.protocol import legacy
 from nvshare.protocol.legacy import LegacyType, Message
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
-from nvshare.scheduler.clients.peer_log import PeerLog
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
 from nvshare.scheduler.core.actions import (
@@ -46,7 +46,7 @@ class SessionV1:
 
     __slots__ = ("_asked", "_connection", "_dispatcher", "_grant", "_log", "_number", "_off", "_registrar", "_revoked")
 
-    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher, log: PeerLog) -> None:
+    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher, log: Log) -> None:
         self._connection = connection
         self._registrar = registrar
         self._dispatcher = dispatcher

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 from nvshare.protocol import wire
 from nvshare.scheduler.clients import reason, sharing, translate
 from nvshare.scheduler.clients.connection import Connection
-from nvshare.scheduler.clients.faults import Fault, PeerError
+from nvshare.scheduler.clients.faults import ComeAgainError, Fault, PeerError
 from nvshare.scheduler.clients.outbox import Parcel
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
@@ -19,9 +19,11 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event, ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
+from nvshare.scheduler.pods.processes import is_stopped
 from nvshare.scheduler.registered_client import Delivery
 
 _TERMS_LEVEL: Final = 3
+_LIMIT_LEVEL: Final = 4
 _NAMED: Final = 8
 """Joins and leaves by name that wait until it is known who the client is; a program has one name."""
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
@@ -32,11 +34,15 @@ class SessionV2:
 
     __slots__ = (
         "_asks",
+        "_awaits_limit",
         "_connection",
         "_dispatcher",
+        "_growth",
+        "_known",
         "_limit",
         "_named",
         "_number",
+        "_overdue",
         "_registrar",
         "_said_terms",
         "_says_terms",
@@ -59,6 +65,14 @@ class SessionV2:
         """The last one, which a client is told that says terms: no other knows such a frame."""
         self._says_terms = False
         """It is one that does."""
+        self._awaits_limit = False
+        """It allocates nothing before it is told a limit, be it that there is none."""
+        self._known = False
+        """It is known what its container may have."""
+        self._overdue = ""
+        """Why memory is refused until then; empty: it only waits."""
+        self._growth: wire.Grow | None = None
+        """What it asked for before that."""
         self._asks = False
         """It wants the lock, but is not in line yet."""
         self._scope: str | None = None
@@ -105,7 +119,7 @@ class SessionV2:
         """See ``dispatcher.ActionReceiver``."""
         if isinstance(action, TellLimit):
             self._limit = action
-            if not self._said_terms:
+            if not self._may_tell_limit:
                 return
         if isinstance(action, Grant):
             self._asks = False
@@ -140,6 +154,7 @@ class SessionV2:
         _check_numbers(frame)
         number = self._dispatcher.next_number()
         self._says_terms = frame.level >= _TERMS_LEVEL
+        self._awaits_limit = frame.level >= _LIMIT_LEVEL
         # Who waits is in line when it has said with whom.
         asks = self._says_terms and frame.state is wire.State.WAITING
         if asks:
@@ -154,11 +169,15 @@ class SessionV2:
             backend=translate.backend(frame).value,
             welcome=wire.encode(wire.SchedOn(number, self._registrar.epoch)),
             described=self._described,
+            known=self._is_known,
+            overdue=self._is_overdue,
         )
         try:
             self._registrar.register(registration, translate.registered(frame, number, device.name))
         except PeerError as error:
-            self._connection.send(wire.encode(wire.Refused(str(error))))
+            if not isinstance(error, ComeAgainError):
+                refusal = wire.Refused(str(error), final=error.fault is Fault.NOT_GIVEN)
+                self._connection.send(wire.encode(refusal))
             raise
         self._number = number
         self._swaps = frame.swaps
@@ -173,8 +192,7 @@ class SessionV2:
         except ValueError as error:
             raise PeerError(f"it sent {frame}: {error}") from error
         self._said_terms = True
-        if self._limit is not None:
-            self.deliver(self._limit)
+        self._tell_limit()
         self._registrar.said_terms(self._number, terms, frame.container)
         # Who knows this frame knows of progress, too.
         self._dispatcher.feed(ProgressOffered(self._number))
@@ -186,10 +204,49 @@ class SessionV2:
         if not self._swaps:
             raise PeerError(f"it sent {frame}, but its memory does not swap")
         _check_numbers(frame)
+        if isinstance(frame, wire.Grow) and not self._known:
+            self._hold(frame)
+            return
         self._feed(frame)
         if isinstance(frame, wire.Resident) and not self._told_memory:
             self._told_memory = True
             self._registrar.told_memory(self._number, frame.arena_bytes)
+
+    @property
+    def _may_tell_limit(self) -> bool:
+        return self._said_terms and (self._known or not self._awaits_limit)
+
+    def _tell_limit(self) -> None:
+        """Tells the limit that was found before it could be told; who awaits one is told that there is none, too."""
+        if self._may_tell_limit and (self._limit is not None or self._awaits_limit):
+            self.deliver(self._limit or TellLimit(self._number, 0, 0))
+
+    def _hold(self, growth: wire.Grow) -> None:
+        """A newer one makes an older one void."""
+        if self._overdue:
+            self._connection.send(wire.encode(wire.RefuseGrowth(growth.request, self._overdue)))
+        else:
+            self._growth = growth
+
+    def _is_known(self) -> None:
+        self._known, self._overdue = True, ""
+        if self._awaits_limit:
+            self._tell_limit()
+        growth, self._growth = self._growth, None
+        if growth is None:
+            return
+        try:
+            self._feed(growth)
+        except PeerError as error:
+            self._connection.drop(str(error), error.fault)
+
+    def _is_overdue(self, wait: str) -> None:
+        self._overdue = wait
+        growth, self._growth = self._growth, None
+        if growth is not None:
+            self._hold(growth)
+        if self._awaits_limit:
+            self._connection.send(wire.encode(wire.RefuseGrowth(0, wait)))
 
     def _share(self, frame: sharing.Frame) -> None:
         if not self._number:
@@ -274,10 +331,16 @@ class SessionV2:
                 self._dispatcher.drain_reported(self._number, _DRAINS[drain])
             case wire.Notice(text):
                 self._dispatcher.noticed(self._number, text)
-            case wire.AskReason():
-                self._connection.send(wire.encode(wire.Reason(self._reason())))
+            case wire.AskReason(memory):
+                text = self._memory_reason() if memory else self._reason()
+                self._connection.send(wire.encode(wire.Reason(text, memory)))
             case _:
                 assert_never(frame)
+
+    def _memory_reason(self) -> str:
+        swap = self._dispatcher.client(self._number).swap
+        wait = self._dispatcher.clients[self._number].memory_wait or ("" if swap is None else swap.wait)
+        return wait or "others use it"
 
     def _reason(self) -> str:
         shown = self._dispatcher.client(self._number)
@@ -293,10 +356,14 @@ class SessionV2:
             return ""
         if line.recovering:
             return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
-        if not line.behind and shown.swap is not None:
+        if shown.swap is not None and (line.too_large or not line.behind):
             return reason.while_moving(line, shown.footprint_bytes or 0, shown.swap)
-        holders = [(clients[turn.client].description, turn.seconds) for turn in line.behind]
-        return reason.why(line, asker.description, holders)
+        in_the_way = [
+            reason.InTheWay(shown, turn.seconds, turn.holds, is_stopped(shown.pid))
+            for turn in line.behind
+            for shown in (clients[turn.client].description,)
+        ]
+        return reason.why(line, asker.description, in_the_way)
 
 
 def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> None:

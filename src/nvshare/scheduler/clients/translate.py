@@ -32,8 +32,8 @@ from nvshare.scheduler.core.events import (
     ProgressReported,
     ResidencyReported,
 )
-from nvshare.scheduler.core.gangs.gangs import MOST_MEMBERS
-from nvshare.scheduler.core.terms import Priority, SomeTerms
+from nvshare.scheduler.core.gangs.as_one import MOST_MEMBERS
+from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -51,6 +51,12 @@ _PRIORITY: Final = {
     wire.Priority.LOW: Priority.LOW,
     wire.Priority.NORMAL: Priority.NORMAL,
     wire.Priority.HIGH: Priority.HIGH,
+}
+
+_WHEN_FULL: Final = {
+    wire.WhenFull.UNSAID: None,
+    wire.WhenFull.WAIT: WhenFull.WAIT,
+    wire.WhenFull.REFUSE: WhenFull.REFUSE,
 }
 
 Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident | wire.Progress
@@ -107,6 +113,7 @@ def terms_of(frame: wire.Terms) -> SomeTerms:
         compute_limit=frame.compute_limit_thousandths / 1000 or None,
         memory_limit_bytes=frame.memory_limit_bytes or None,
         memory_request_bytes=frame.memory_request_bytes or None,
+        when_full=_WHEN_FULL[frame.when_full],
     )
     terms.check()
     return terms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nvshare.scheduler.core.client import LostTurn
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -19,8 +20,8 @@ class Absent:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._holders: dict[int, Device] = {}
-        """The devices of recorded holders, by grant."""
+        self._holders: dict[int, tuple[Device, LostTurn | None]] = {}
+        """The devices of recorded holders, by grant, and their turns; None: a scheduler before this one gave it."""
         self._residents: dict[int, Device] = {}
         """The devices of recorded clients that swap, by record."""
         self._gone: dict[int, Device] = {}
@@ -31,25 +32,27 @@ class Absent:
         """How many recorded holders are not back."""
         return len(self._holders)
 
-    def record_holder(self, event: HolderRecorded, device: Device) -> None:
-        """A recorded holder is not back."""
+    def record_holder(self, event: HolderRecorded, device: Device, turn: LostTurn | None) -> None:
+        """A recorded holder is not back; ``turn``: of a client of this scheduler."""
         if event.grant in self._holders:
             raise IllegalEvent(f"grant {event.grant} is recorded already", event)
-        self._holders[event.grant] = device
+        self._holders[event.grant] = device, turn
         device.lock.awaited += 1
 
-    def holder_is_back(self, grant: int, device: Device, event: ClientRegistered) -> None:
-        """A recorded holder registered."""
-        if self._holders.get(grant) is not device:
+    def holder_is_back(self, grant: int, device: Device, event: ClientRegistered) -> LostTurn | None:
+        """A recorded holder registered; returns its turn, if this scheduler gave it."""
+        known, turn = self._holders.get(grant, (None, None))
+        if known is not device:
             raise IllegalEvent(f"grant {grant} is not awaited on device {device.uuid}", event)
         del self._holders[grant]
         device.lock.awaited -= 1
+        return turn
 
     def holder_died(self, event: HolderDied) -> Device:
         """A recorded holder will not come back; returns its device."""
         if event.grant not in self._holders:
             raise IllegalEvent(f"grant {event.grant} is not awaited", event)
-        device = self._holders.pop(event.grant)
+        device, _ = self._holders.pop(event.grant)
         device.lock.awaited -= 1
         return device
 

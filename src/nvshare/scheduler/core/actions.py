@@ -37,7 +37,10 @@ class TellWaiters:
 
 @dataclass(frozen=True, slots=True)
 class ReportUnresponsive:
-    """Say that a holder did not answer DROP_LOCK within the grace time; ``overdue_seconds`` since it was sent."""
+    """Say that a holder did not answer DROP_LOCK within the grace time; ``overdue_seconds`` since it was sent.
+
+    ``grant`` 0: that one without the lock did not answer EVICT, ``overdue_seconds`` since it last told of its memory.
+    """
 
     client: int
     grant: int
@@ -58,7 +61,7 @@ class ReportShort:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End the process of an unresponsive holder: somebody waits who can't be admitted otherwise."""
+    """End the process of an unresponsive holder, or (``grant`` 0) of one that keeps memory: somebody waits for that."""
 
     client: int
     grant: int

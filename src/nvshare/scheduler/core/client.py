@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.gangs.gang import Gang
@@ -12,6 +12,18 @@ from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
+
+
+@dataclass(frozen=True, slots=True)
+class LostTurn:
+    """The turn of a holder whose connection was lost."""
+
+    since: float
+    stay: Stay
+    asked_at: float | None
+    """When it was asked to leave; None: it was not."""
+    spent_grace: float
+    """See ``Client``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,12 +46,17 @@ class Client:
     waited_seconds: float = 0.0
     """Without the present wait."""
     revoked_at: float = 0.0
+    spent_grace: float = 0.0
+    """Of the time that it has to leave when it is asked to: what it has had since it was asked for this grant, before
+    its connection was lost."""
     blocking: bool = False
     """It holds, and must leave for the first waiter."""
     yields: bool = False
     """It is to give way when it is idle though nobody waits, so that what it does at a time is seen."""
     told: bool = False
     """The last TellWaiters to it said that somebody waits for it."""
+    keeps_room: bool = False
+    """It does not hold, and has not left the device within the grace time as it was told."""
     killed: bool = False
     """A Kill of it was asked for."""
     swap: Swap | None = None
@@ -64,6 +81,19 @@ class Client:
         """Whether the step is legal in the present state."""
         return step in TRANSITIONS[self.state]
 
+    def lose(self) -> LostTurn:
+        """Its turn, for when it is back; it holds, and its connection was lost."""
+        asked_at = None if self.state is ClientState.HOLDING else self.revoked_at
+        return LostTurn(self.since, self.stay, asked_at, self.spent_grace)
+
+    def resume(self, turn: LostTurn, now: float) -> None:
+        """Goes on with a turn after its connection was lost: the same turn, and the same time to leave."""
+        self.spent_grace = turn.spent_grace if turn.asked_at is None else now - turn.asked_at
+        self.revoked_at = now - self.spent_grace
+        self.since, self.stay = turn.since, replace(turn.stay, rank=0)
+        # What it held before was counted when it left.
+        self.held_seconds = turn.since - now
+
     def advance(self, step: Step) -> None:
         """Goes to the state that the step leads to; KeyError if the step is not legal."""
         self.state = TRANSITIONS[self.state][step]
@@ -72,6 +102,11 @@ class Client:
     def holds(self) -> bool:
         """Whether work of it may run."""
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
+
+    @property
+    def unit(self) -> tuple[Client, ...]:
+        """Those who come in together when it is its turn, itself first."""
+        return (self, *self.beside)
 
     @property
     def is_wide(self) -> bool:
@@ -91,7 +126,7 @@ class Client:
         elapsed = now - self.since
         return ClientSnapshot(
             client=self.number,
-            state=ShownState(self.state.value),
+            state=ShownState.UNRESPONSIVE if self.keeps_room else ShownState(self.state.value),
             footprint_bytes=self.account.footprint_bytes,
             pinned_bytes=self.account.pinned_bytes,
             pinned_measured=self.account.pinned_measured,
@@ -105,4 +140,5 @@ class Client:
             gang=None if (tied := self.tied) is None else GangSnapshot.of(tied),
             wait=wait,
             kept_bytes=kept_bytes,
+            keeps_room=self.keeps_room,
         )

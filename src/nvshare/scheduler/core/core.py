@@ -10,10 +10,11 @@ from typing import assert_never
 
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.client import Client, LostTurn
 from nvshare.scheduler.core.client_events import SwapEvent, check, disbelieve, handle_swap, release
 from nvshare.scheduler.core.containers import Container, Containers
 from nvshare.scheduler.core.device import Device, step_in, step_out
+from nvshare.scheduler.core.ends import Ends
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ArenaGrown,
@@ -87,6 +88,7 @@ class Core:
         self._absent = Absent(self._host)
         self._containers = Containers()
         self._gangs = Gangs(self._clients)
+        self._ends = Ends(self._clients, self._host)
         self._last_grant = self._last_ticket = 0
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -138,6 +140,11 @@ class Core:
         """Every device at ``now``, in the order in which they were first seen."""
         return tuple(device.snapshot(now) for device in self._devices.values())
 
+    @property
+    def unsettled(self) -> int:
+        """How often its rules did not agree on what to do, a fault of theirs: it is done a moment later then."""
+        return self._gangs.unsettled
+
     def host_memory(self) -> HostMemory:
         """The host memory of all clients' arenas."""
         return self._host.snapshot()
@@ -185,6 +192,7 @@ class Core:
                 if not client.stay.keeps or not client.stay.resumes(client.since, now):
                     client.ticket = self._new_ticket()
                 device.request(client, now)
+                self._gangs.asks(client, device, now)
             case LockReleased():
                 if not release(client, device, event, now):
                     return []
@@ -221,8 +229,9 @@ class Core:
         device = self._known(event.device, event)
         if event.client in self._clients:
             raise IllegalEvent(f"client {event.client} is already registered", event)
+        turn: LostTurn | None = None
         if event.recorded_grant is not None:
-            self._absent.holder_is_back(event.recorded_grant, device, event)
+            turn = self._absent.holder_is_back(event.recorded_grant, device, event)
             self._gangs.await_holders(self._absent.holders, now)
         account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
         account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
@@ -240,6 +249,8 @@ class Core:
             client.grant, client.revoked_at = event.grant, now
             if event.grant != event.recorded_grant:
                 disbelieve(client, event, actions)
+            elif turn is not None:
+                client.resume(turn, now)
         if event.backend is Backend.SWAP:
             footprint = event.footprint_bytes or 0
             client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
@@ -251,7 +262,9 @@ class Core:
 
     def _record(self, event: HolderRecorded, now: float) -> list[Action]:
         device = self._known(event.device, event)
-        self._absent.record_holder(event, device)
+        lost = (each for each, on in self._clients.values() if on is device and each.holds)
+        client = next((each for each in lost if each.grant == event.grant), None)
+        self._absent.record_holder(event, device, None if client is None else client.lose())
         self._gangs.await_holders(self._absent.holders, now, event.grant)
         self._last_grant = max(self._last_grant, event.grant)
         return self._reconcile(device, now)
@@ -280,7 +293,7 @@ class Core:
     def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
         device = self._devices.get(event.device)
         if device is None:
-            device = Device(event.device, self._policy, self._quantum_seconds, self._settings, self._host)
+            device = Device(event.device, self._policy, self._quantum_seconds, self._settings, self._host, self._ends)
             self._devices[event.device] = device
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         return self._reconcile(device, now)
@@ -351,7 +364,7 @@ class Core:
         return [action for device in devices for action in self._reconcile(device, now)]
 
     def _reconcile(self, device: Device, now: float) -> list[Action]:
-        if self._gangs.touch(device):
+        if self._gangs.touch(device, now):
             actions: list[Action] = []
             for each in self._gangs.reconcile(device, now, self._new_grant, actions):
                 self._keep_deadline(each)

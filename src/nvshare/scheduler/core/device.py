@@ -11,6 +11,7 @@ from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyRepo
 from nvshare.scheduler.core.lock.lock import Lock
 from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.queue import Ends
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.settings import Settings
@@ -24,10 +25,12 @@ ROUNDS: Final = 3
 class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
-    def __init__(self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host) -> None:
+    def __init__(
+        self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host, ends: Ends
+    ) -> None:
         self.uuid = uuid
         self.ledger = Ledger(settings.reserve_bytes)
-        self.residency = Residency(uuid, self.ledger, host, settings.grace_seconds)
+        self.residency = Residency(uuid, self.ledger, host, ends, settings.grace_seconds)
         self.limits = self.residency.limits
         self.requests = self.residency.requests
         self.lock = Lock(policy, quantum_seconds, settings, self.ledger, self.residency)
@@ -35,7 +38,8 @@ class Device:
         """When ``reconcile`` has something to do if nothing happens before; None: never."""
         self._settings = settings
         self.ganged: dict[int, None] = {}
-        """The numbers of those that are tied to others, or were told so."""
+        """The numbers of those for which gangs may have to do something: of those that are tied to nobody on this
+        node, or whose gang is idle as a whole, only those that wait for others, or where something changed."""
         self._clients: dict[int, Client] = {}
         # Those of clients that are gone.
         self._held_seconds = self._waited_seconds = 0.0
@@ -96,6 +100,7 @@ class Device:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
         swap.decide(event)
+        self.residency.queue.remove(client.number)
         # The first context comes before anything else.
         swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self.residency.growing[client.number] = client
@@ -125,12 +130,14 @@ class Device:
         self.requests.settle()
         self.lock.arbitrate(now, new_grant, actions)
         for _ in range(ROUNDS if self.residency.clients else 0):
+            before = self.residency.answer
             actions += self.residency.plan(self.lock.comers(), self.lock.holders.paging_bytes, now)
             for client in self.residency.resized:
                 self.resize(client, client.account.footprint_bytes)
-            if not self.lock.squeeze() and not self.residency.resized:
+            if not self.lock.squeeze() and not self.residency.resized and self.residency.answer == before:
                 break
             self.lock.arbitrate(now, new_grant, actions)
+        self.lock.stuck.kill_for_room(actions)
         actions += self.limits.tell()
         actions += [] if self.residency.awaited else self.requests.tell(self.uuid)
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]

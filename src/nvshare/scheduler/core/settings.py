@@ -34,6 +34,8 @@ class Settings:
 
     policy: Policy = Policy.AUTO
     quantum_seconds: float = 30.0
+    longest_turn: float = 10.0
+    """In quanta, or in the shortest turns that are worth a hand-over: no turn is longer, whatever the weights."""
     grace_seconds: float = 10.0
     """How long after a Revoke a holder counts as unresponsive, once a grant."""
     assumed_pinned_bytes: int = ASSUMED_PINNED_BYTES

@@ -19,14 +19,17 @@ class ShownState(Enum):
     LEAVING = "leaving"
     """It holds still and was asked to leave."""
     UNRESPONSIVE = "unresponsive"
+    """It did not leave in time, a holder the lock or another one the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A client's present turn."""
+    """A client's present turn, or that of one that is in the way without one."""
 
     client: int
     seconds: float
+    holds: bool = True
+    """False: it keeps memory of the device that others wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Line:
     recovering: bool
     """Nothing is granted now, because clients of a former scheduler may come back."""
     too_large: bool = False
-    """What it has that can be swapped does not fit the device, not even alone: it is passed over until it does."""
+    """What it has that can be swapped does not fit the device beside what can't leave it, whoever holds: it is passed
+    over until it does."""
     limit_seconds: float = 0.0
     """So long its container's compute limit keeps it out; infinite: until others of the container have left."""
 
@@ -72,6 +76,8 @@ class SwapSnapshot:
     """Still to leave now; 0: nothing is on the way out."""
     wanted_bytes: int = 0
     """More memory that a call of its program waits for."""
+    wait: str = ""
+    """Why only others' ends can free that; empty: it waits for nothing of the kind."""
     still_seconds: float = 0.0
     """For how long it has told of nothing though it has to move something."""
     came_bytes: int = 0
@@ -117,6 +123,8 @@ class GangWait:
     come: int = 0
     expected: int = 0
     """As in GangSnapshot: where this is not 0 nothing else is waited for."""
+    too_large: bool = False
+    """It is ``client``, one of its own, whose memory is too large (Line)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,8 @@ class ClientSnapshot:
     """None: it does not wait with a gang, or nobody asked."""
     kept_bytes: int = 0
     """What is granted on the device of its container's memory request."""
+    keeps_room: bool = False
+    """It is unresponsive without holding: it has not left the device as it was told."""
 
     @property
     def allocated_bytes(self) -> int | None:

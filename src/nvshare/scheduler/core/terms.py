@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Final
 
 LEAST_WEIGHT: Final = 0.01
@@ -21,6 +21,15 @@ class Priority(IntEnum):
     HIGH = 3
 
 
+class WhenFull(StrEnum):
+    """What becomes of memory asked for that only others' ends could free."""
+
+    WAIT = "wait"
+    """It waits for that."""
+    REFUSE = "refuse"
+    """It is refused, as a GPU refuses what it does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What was set for a container; the defaults are those of one for which nothing was."""
@@ -34,6 +43,9 @@ class Terms:
     """What all its processes together may allocate on one device."""
     memory_request_bytes: int = 0
     """How much of its memory stays on a device while others use that."""
+    when_full: WhenFull = WhenFull.REFUSE
+    owner: str = ""
+    """Whose programs say the weight: it counts only among theirs. Empty: an operator said it."""
 
     @property
     def kept_bytes(self) -> int:
@@ -51,6 +63,7 @@ class SomeTerms:
     compute_limit: float | None = None
     memory_limit_bytes: int | None = None
     memory_request_bytes: int | None = None
+    when_full: WhenFull | None = None
 
     def over(self, others: SomeTerms) -> SomeTerms:
         """These, and those of the others that are not said here."""
@@ -70,9 +83,9 @@ class SomeTerms:
         theirs = others.said()
         return any(theirs.get(name, value) != value for name, value in self.said().items())
 
-    def terms(self) -> Terms:
-        """With the defaults for what was not said."""
-        return Terms(**self.said())
+    def terms(self, owner: str = "") -> Terms:
+        """With the defaults for what was not said; ``owner``: see ``Terms``."""
+        return Terms(**self.said(), owner=owner)
 
     def check(self) -> None:
         """ValueError, with what is allowed, unless all that was said is."""

@@ -72,6 +72,10 @@ class Inventory:
                 self._wait()
         return gpu
 
+    def shows(self, name: str) -> bool:
+        """Whether NVML has shown a GPU that the scheduler knows by this name."""
+        return name in self._known.by_uuid
+
     def all(self) -> list[Gpu]:
         """Every GPU that NVML has shown."""
         return list(self._known.by_bytes.values())

@@ -20,11 +20,3 @@ class NamedDevice:
 def gpu_name(device_uuid: bytes) -> str:
     """The name of a GPU that NVML does not know, in the form that NVML would use."""
     return f"GPU-{uuid.UUID(bytes=device_uuid)}"
-
-
-def device_bytes(name: str) -> bytes:
-    """The 16 bytes of ``GPU-UUID``, ``MIG-UUID`` or a bare UUID; ValueError for anything else."""
-    bare = name[4:] if name[:4].upper() in ("GPU-", "MIG-") else name
-    if len(bare) != 36:
-        raise ValueError(f"{name!r} is no device UUID")
-    return uuid.UUID(bare).bytes

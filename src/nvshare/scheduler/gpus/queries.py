@@ -10,9 +10,9 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 
 from nvshare import nvml
+from nvshare.device_uuid import device_bytes
 from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.gpus.memory import Usage
-from nvshare.scheduler.gpus.names import device_bytes
 
 
 @dataclass(frozen=True, slots=True)

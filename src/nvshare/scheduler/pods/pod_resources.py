@@ -20,12 +20,12 @@ class KubeletError(Exception):
     """kubelet's socket is there and gives no answer; the message says why."""
 
 
-def read_containers(socket: Path) -> tuple[Listed, ...]:
-    """Every container that kubelet lists; nothing where there is no kubelet. KubeletError if it does not answer."""
+def read_containers(socket: Path) -> tuple[Listed, ...] | None:
+    """Every container that kubelet lists; None where there is no kubelet. KubeletError if it does not answer."""
     try:
         socket.stat()
     except OSError:  # also: a user's scheduler, which may not look
-        return ()
+        return None
     options = [("grpc.max_receive_message_length", _LONGEST_MESSAGE)]
     with grpc.insecure_channel(grpc_address(socket), options) as channel:
         try:

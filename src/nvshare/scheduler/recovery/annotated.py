@@ -2,7 +2,7 @@
 
 The node agent tells it, and may come back later than the scheduler, or not while the Kubernetes API is away: until then
 the last word counts. A pod is meant by its uid. One of the same name that is made anew has another one, and inherits
-nothing.
+nothing. A pod without annotations has an entry that says nothing, so that it is known that the agent has told of it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Annotated:
         self._path = path
         self._log = log
         self._terms: dict[PodContainer, SomeTerms] = {}
+        self._complete = True
+        """Pods without annotations are told of, too."""
+        self._pods: frozenset[str] = frozenset()
         try:
             self._terms = _read(json.loads(path.read_text()))
         except FileNotFoundError:
@@ -47,18 +50,28 @@ class Annotated:
                 reason=str(error),
             )
             return
-        if self._terms:
-            log.info("annotations of before count", containers=len(self._terms))
+        self._pods = _pods(self._terms)
+        if said := sum(1 for terms in self._terms.values() if terms.said()):
+            log.info("annotations of before count", containers=said)
 
     def of(self, container: PodContainer) -> SomeTerms:
         """What counts for a container."""
         return self._terms.get(container, SomeTerms())
 
-    def replace(self, terms: Mapping[PodContainer, SomeTerms]) -> bool:
-        """Takes these for all that there are, and writes them; whether that changes anything."""
+    def tells_of(self, pod_uid: str) -> bool:
+        """Whether all is known that annotations of a pod ask for. An older node agent names only pods with some."""
+        return not self._complete or pod_uid in self._pods
+
+    def replace(self, terms: Mapping[PodContainer, SomeTerms], *, complete: bool = True) -> bool:
+        """Takes these for all that there are, and writes them; whether that changes anything.
+
+        ``complete``: pods without annotations are among them, with an entry that says nothing.
+        """
+        self._complete = complete
         if terms == self._terms:
             return False
         self._terms = dict(terms)
+        self._pods = _pods(terms)
         self._save()
         return True
 
@@ -87,3 +100,7 @@ def _read(document: Any) -> dict[PodContainer, SomeTerms]:
         PodContainer(str(entry["pod_uid"]), str(entry["container"])): documents.some_terms(entry["terms"])
         for entry in document
     }
+
+
+def _pods(terms: Mapping[PodContainer, SomeTerms]) -> frozenset[str]:
+    return frozenset(container.pod_uid for container in terms)

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 
 from nvshare.log import Log
 from nvshare.scheduler.pods.processes import lives
+from nvshare.scheduler.recovery.allowance import RETURN_SECONDS, Allowances
 from nvshare.scheduler.recovery.process_end import ProcessEnd
 from nvshare.scheduler.recovery.record import Recorded
 
-_RETURN_SECONDS = 2.0
-"""How long a holder has to come back whose process can't be seen, or lives without a connection to this scheduler.
-
-A client connects again after a second at the latest.
-"""
 _REMEMBERED_CLAIMS = 4096
 
 
@@ -45,11 +41,17 @@ class Awaited:
     """Recorded holders that are neither back nor dead. That one died is seen by its pidfd, however long that takes."""
 
     def __init__(
-        self, holders: Iterable[Recorded], loop: asyncio.AbstractEventLoop, log: Log, died: Callable[[int], None]
+        self,
+        holders: Iterable[Recorded],
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        allowances: Allowances,
+        died: Callable[[int], None],
     ) -> None:
         """``died`` is called in the event loop, after this, with the grant of every holder that will not come back."""
         self._loop = loop
         self._log = log
+        self._allowances = allowances
         self._died = died
         self._holders = {holder.number: holder for holder in holders}
         self._ends: dict[int, ProcessEnd] = {}
@@ -91,12 +93,16 @@ class Awaited:
     def lost(self, holder: Recorded) -> bool:
         """Whether a holder whose connection has ended may come back; if so it is awaited, but not for long.
 
-        Programs close files that they don't know, and what they have submitted runs on.
+        What it has submitted runs on.
         """
         if not lives(holder.pid, holder.started):
             return False
+        seconds = self._allowances.lost((holder.pid, holder.started), self._loop.time())
+        if not seconds:
+            self._warn(holder, "a holder loses its connection again and again; if it still runs, others run beside it")
+            return False
         self._holders[holder.number] = holder
-        self._timers[holder.number] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
+        self._timers[holder.number] = self._loop.call_later(seconds, self._give_up, holder)
         self._watch_end(holder)
         return True
 
@@ -109,21 +115,19 @@ class Awaited:
         if holder.pid and holder.started:
             self._watch_end(holder)
         else:
-            self._timers[holder.number] = self._loop.call_later(_RETURN_SECONDS, self._give_up, holder)
+            self._timers[holder.number] = self._loop.call_later(RETURN_SECONDS, self._give_up, holder)
 
     def _watch_end(self, holder: Recorded) -> None:
         self._ends[holder.number] = ProcessEnd(self._loop, holder.pid, holder.started, lambda: self._end(holder))
 
     def _give_up(self, holder: Recorded) -> None:
-        self._log.warning(
-            "the device waits no longer for a holder that did not come back; if it still runs, others run beside it",
-            pid=holder.pid,
-            command=holder.command,
-            device=holder.device,
-            grant=holder.number,
-        )
+        what = "the device waits no longer for a holder that did not come back; if it still runs, others run beside it"
+        self._warn(holder, what)
         self._forget(holder.number)
         self._died(holder.number)
+
+    def _warn(self, holder: Recorded, what: str) -> None:
+        self._log.warning(what, pid=holder.pid, command=holder.command, device=holder.device, grant=holder.number)
 
     def _end(self, holder: Recorded) -> None:
         self._log.info("a former holder has ended", pid=holder.pid, command=holder.command, grant=holder.number)
@@ -131,7 +135,8 @@ class Awaited:
         self._died(holder.number)
 
     def _forget(self, grant: int) -> None:
-        del self._holders[grant]
+        holder = self._holders.pop(grant)
+        self._allowances.back((holder.pid, holder.started), self._loop.time())
         timer = self._timers.pop(grant, None)
         if timer is not None:
             timer.cancel()

@@ -43,6 +43,7 @@ from nvshare.scheduler.core.events import (
     Policy,
 )
 from nvshare.scheduler.core.settings import Settings
+from tests.scheduler.core import waiting
 from tests.scheduler.core.gangs.gang_programs import GIB, Job, Process, Program
 from tests.scheduler.core.gangs.gang_rules import check
 
@@ -292,6 +293,7 @@ class Model:
             self.after(MESSAGE_SECONDS, arrive)
 
     def _obey(self, actions: list[Action]) -> None:
+        waiting.check(self.core, self.now)
         if not actions:
             return
         self.answers += ((self.now, action) for action in actions)

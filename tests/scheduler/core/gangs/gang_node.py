@@ -7,6 +7,7 @@ from nvshare.scheduler.core.actions import (
     ConfirmJoin,
     FormGang,
     Grant,
+    Kill,
     LeaveGang,
     ReportMissing,
     ReportSize,
@@ -25,7 +26,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     Policy,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 
 GIB = 1 << 30
 
@@ -33,8 +34,8 @@ GIB = 1 << 30
 class Node:
     """A core with devices a, b and c of 16 GiB. A client is a letter for its device and a number: "a1" is on a."""
 
-    def __init__(self, policy: Policy = Policy.EXCLUSIVE) -> None:
-        self.core = Core(Settings(policy=policy, assumed_pinned_bytes=0))
+    def __init__(self, policy: Policy = Policy.EXCLUSIVE, unresponsive: Unresponsive = Unresponsive.REPORT) -> None:
+        self.core = Core(Settings(policy=policy, assumed_pinned_bytes=0, unresponsive=unresponsive))
         self.now = 0.0
         self.grants: dict[str, int] = {}
         for device in "abc":
@@ -103,6 +104,8 @@ class Node:
                 return f"joined {name_of(client)}"
             case ReportUnresponsive(client):
                 return f"unresponsive {name_of(client)}"
+            case Kill(client):
+                return f"kill {name_of(client)}"
             case ReportMissing(clients, name, come, expected, seconds):
                 return f"{'+'.join(map(name_of, clients))} of {name}: {come} of {expected} after {seconds:g} s"
             case ReportSize(client, name, said, counts):

@@ -166,6 +166,21 @@ def test_a_gang_that_does_not_fit_its_device_is_none() -> None:
     assert node.releases("a1") == "gang a1+a2, grant a1, grant a2"
 
 
+def test_who_is_left_of_a_gang_without_room_is_not_held_apart() -> None:
+    """There is nobody from whom it could be."""
+    node = Node(Policy.AUTO)
+    node.comes("a1", "a2", gib=10)
+    node.joins("a1")
+    node.joins("a2")
+    shown = node.core.client(number("a1"), 0.0).gang
+    assert shown is not None
+    assert shown.apart
+    node.tell(ClientGone(number("a2")))
+    shown = node.core.client(number("a1"), 0.0).gang
+    assert shown is not None
+    assert not shown.apart
+
+
 def test_under_auto_a_gang_on_several_devices_is_alone() -> None:
     """There is room for all, but ranks that wait for each other lose more beside others than they gain."""
     node = Node(Policy.AUTO)
@@ -207,6 +222,19 @@ def test_a_member_that_is_gone_makes_way() -> None:
     assert node.tell(ClientGone(number("b1"))) == "no gang a1"
 
 
+def test_a_member_that_tied_the_others_leaves_each_alone() -> None:
+    """One was tied to each of two by another key: without it both are in no gang, and hold by themselves."""
+    node = Node()
+    node.comes("a1", "b1", "c1")
+    node.joins("a1", "one")
+    node.joins("b1", "one")
+    node.joins("b1", "two")
+    assert node.joins("c1", "two") == "gang a1+b1+c1, joined c1"
+    assert node.tell(ClientGone(number("b1"))) == "no gang a1, no gang c1"
+    node.now = 2.0
+    assert node.asks("c1") == "grant c1"
+
+
 def test_a_lost_holder_is_waited_for_on_all_devices() -> None:
     """While it may come back nobody of its gang is asked to leave; when it is dead the rule is as for all."""
     node = Node()
@@ -220,6 +248,20 @@ def test_a_lost_holder_is_waited_for_on_all_devices() -> None:
     node.now = 31.0
     assert node.tell(HolderDied(node.grants["a1"])) == ""
     assert node.wait(32.0) == "revoke b1"
+
+
+def test_a_holder_waits_for_those_to_whom_it_may_be_tied() -> None:
+    """It is the first of its gang that is here: while a holder on another device may come back it keeps its device."""
+    node = Node()
+    node.comes("a1", "a9")
+    assert node.asks("a1") == "grant a1"
+    assert node.joins("a1", size=2) == "joined a1"
+    node.asks("a9")
+    node.tell(HolderRecorded("b", 7))
+    assert "revoke" not in node.wait(30.0)
+    node.now = 31.0
+    assert "revoke" not in node.tell(HolderDied(7))
+    assert node.wait(32.0) == "revoke a1"
 
 
 def test_a_waiting_gang_waits_for_a_member_that_was_just_lost() -> None:
@@ -309,3 +351,15 @@ def test_a_key_that_was_not_said_can_not_be_left() -> None:
     with pytest.raises(IllegalEvent):
         node.tell(GangLeft(number("a1"), "another"))
     assert node.asks("a1") == "grant a1, grant b1"
+
+
+def test_nobody_leaves_while_a_holder_of_its_gang_is_about_to_be_gone() -> None:
+    """That a1 is gone comes a moment after that it is awaited: b1, whose turn is over just then, waits for it."""
+    node = Node()
+    node.gang("a1", "b1")
+    node.asks("a1")
+    node.comes("b2")
+    assert node.asks("b2") == "waiters a1 1, waiters b1 1"
+    node.now = 30.0
+    assert node.tell(HolderRecorded("a", node.grants["a1"])) == "waiters a1 0, waiters b1 0"
+    assert node.tell(ClientGone(number("a1"))) == "no gang b1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import ClientGone, GangLeft, Policy, PolicySet
+from nvshare.scheduler.core.actions import ConfirmJoin, FormGang
+from nvshare.scheduler.core.events import ClientGone, GangJoined, GangLeft, Policy, PolicySet
 from tests.scheduler.core.gangs.gang_node import Node, number
 
 
@@ -196,3 +197,14 @@ def test_a_lost_member_comes_back() -> None:
     node.comes("b2")
     assert node.calls_itself("b2", 2, was_complete=True) == "gang a1+b2, joined b2"
     assert node.wait(1.0) == "grant a1, grant b2"
+
+
+def test_who_says_a_name_again_and_again_is_told_once() -> None:
+    """The last time counts: what is kept of a client that says it without end does not grow."""
+    node = Node()
+    node.comes("a1", "b1")
+    for request in range(1, 1000):
+        assert node.core.handle(GangJoined(number("a1"), "job", 0, request, "job", 1, 2), node.now) == []
+    first, *others = node.core.handle(GangJoined(number("b1"), "job", 0, 1, "job", 2, 2), node.now)
+    assert isinstance(first, FormGang)
+    assert others == [ConfirmJoin(number("a1"), 999), ConfirmJoin(number("b1"), 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nvshare.scheduler.core.events import Policy
@@ -29,6 +29,11 @@ PROGRAMS = st.builds(
     lost_at=st.none() | MOMENTS,
     delays=st.just(()) | st.lists(st.sampled_from((0.0, 0.4, 1.3, 4.0, 23.0)), min_size=8, max_size=8).map(tuple),
 )
+
+LOST_AT_ONCE = Program(
+    (1, 1, 1, 0), collectives=1, step_seconds=0.05, footprint_bytes=GIB, alone_steps=2, leaves=False, lost_at=0.0
+)
+"""Its first process is back when the others are a gang on two devices that hold; it fits beside them."""
 
 
 def spread(program: Program, devices: int) -> Program:
@@ -57,6 +62,7 @@ def spread(program: Program, devices: int) -> Program:
     st.sampled_from((Policy.AUTO, Policy.EXCLUSIVE)),
     st.sampled_from((0.5, 2.0)),
 )
+@example([LOST_AT_ONCE], 2, Policy.AUTO, 0.5)
 def test_every_program_ends(programs: list[Program], devices: int, policy: Policy, quantum_seconds: float) -> None:
     """Gangs come and go, are lost and come back, and every collective completes.
 

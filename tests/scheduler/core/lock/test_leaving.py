@@ -7,12 +7,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.events import Backend, Policy
+from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.lock.leaving import fewest
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.transitions import ClientState
 from tests.scheduler.core.transcript import replay
 
 
@@ -120,12 +116,6 @@ def test_a_native_holder_is_left_alone() -> None:
 @given(st.lists(st.integers(0, 6), max_size=7), st.integers(0, 30))
 def test_fewest_is_the_first_of_the_smallest_choices(sizes: list[int], lacking: int) -> None:
     """Against all choices, the smallest first and those with the longest holders first."""
-    holders = [
-        Client(
-            number, Account(Backend.MANAGED, size, 0), Container(""), ClientState.HOLDING, since=float(number), ticket=0
-        )
-        for number, size in enumerate(sizes)
-    ]
-    choices = (choice for count in range(len(sizes) + 1) for choice in combinations(holders, count))
-    enough = (choice for choice in choices if sum(each.account.movable_bytes for each in choice) >= lacking)
-    assert fewest(holders, lacking) == list(next(enough, holders))
+    choices = (choice for count in range(len(sizes) + 1) for choice in combinations(range(len(sizes)), count))
+    enough = (choice for choice in choices if sum(sizes[place] for place in choice) >= lacking)
+    assert fewest(sizes, lacking) == list(next(enough, range(len(sizes))))

@@ -113,6 +113,24 @@ def test_the_lower_classes_are_owed_a_slice() -> None:
     )
 
 
+def test_the_lower_classes_are_owed_a_slice_of_who_came_in_just_now() -> None:
+    """B comes in when A leaves, and nothing happens afterwards: C does not wait for some other event."""
+    replay(
+        """
+        0    device 16
+        0    A comes 9
+        0    B comes 9
+        0    C comes 9
+        0    C is low
+        0    A asks            -> grant A
+        1    B asks            -> waiters A 1
+        2    C asks
+        12   A releases        -> grant B, waiters B 1
+        22   timer             -> revoke B
+        """
+    )
+
+
 def test_a_slice_is_not_preempted() -> None:
     """C is high as well and comes during B's slice."""
     replay(

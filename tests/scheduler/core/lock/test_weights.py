@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.core_fairness import jain
+from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import ContainerFound, Policy
+from nvshare.scheduler.core.lock.standing import Standings
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.simulation import CHUNK, GIB, PINNED, Machine, Simulation
@@ -206,3 +208,42 @@ def test_snapshots_show_the_terms() -> None:
     )
     shown = core.client(number_of("A"), 0.0)
     assert (shown.terms.weight, shown.terms.priority.name, shown.terms.compute_limit) == (2.0, "LOW", 0.3)
+
+
+def own(weight: float, owner: str = "@1000") -> Terms:
+    """What a user's program says itself."""
+    return Terms(weight=weight, owner=owner)
+
+
+def turns_of(*terms: Terms, quantum_seconds: float = 1.0, longest_turn: float = 10.0) -> list[float]:
+    """How long the turn of each of these containers is, while a client of each wants the device."""
+    standings = Standings(Settings(quantum_seconds=quantum_seconds, longest_turn=longest_turn))
+    containers = [Container(str(number), each) for number, each in enumerate(terms)]
+    for container in containers:
+        standings.enter(container, 0.0)
+        standings.activate(standings[container])
+    return [standings.quantum(standings[container], 0.0) for container in containers]
+
+
+def test_what_a_program_says_itself_takes_nothing_from_others() -> None:
+    """However much it asks for, and however little many do: others' turns are as long as before."""
+    assert turns_of(own(1000), Terms(), own(1, "@1001")) == [1, 1, 1]
+    many = turns_of(*[own(0.01)] * 128, Terms())
+    assert set(many) == {1.0}
+
+
+def test_it_divides_what_its_user_has() -> None:
+    """Two programs of one user have twice what one of another has, divided as they say."""
+    assert turns_of(own(3), own(1), own(7, "@1001")) == [1.5, 0.5, 1.0]
+
+
+def test_an_operator_s_weight_counts_against_all() -> None:
+    """Beside those of users, whatever they say."""
+    assert turns_of(Terms(weight=4), own(100), own(1, "@1001")) == [4, 1, 1]
+
+
+def test_no_turn_is_longer_than_some_quanta() -> None:
+    """Whatever weights there are."""
+    assert turns_of(Terms(weight=1000), Terms()) == [10, 1]
+    assert max(turns_of(*[own(1000)], *[own(0.01)] * 100, Terms(weight=0.01))) == 10
+    assert turns_of(Terms(weight=1000), Terms(), longest_turn=3) == [3, 1]

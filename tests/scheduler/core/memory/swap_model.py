@@ -180,6 +180,13 @@ class Process:
             self.report()
 
     @property
+    def has_to_move(self) -> bool:
+        """Whether ``move`` changes something."""
+        if self.grant is None and self.resident > self.allotted:
+            return self.may_leave > 0
+        return self.resident < min(self.footprint, self.allotted)
+
+    @property
     def may_leave(self) -> int:
         """What its host memory takes, in whole chunks unless that is all that it has."""
         left = self.arena - (self.footprint - self.resident)

@@ -7,13 +7,16 @@ from dataclasses import replace
 from nvshare.scheduler.core.actions import (
     Action,
     Allot,
-    ClientAction,
+    ConfirmJoin,
     Evict,
+    FormGang,
     Grant,
     GrowArena,
     Kill,
+    LeaveGang,
     Measure,
     RefuseGrowth,
+    ReportMissing,
     ReportUnresponsive,
     Revoke,
     TellLimit,
@@ -27,13 +30,14 @@ from nvshare.scheduler.core.events import (
     ClientRegistered,
     DeviceSeen,
     Event,
+    GangJoined,
     GrowthRequested,
     LockReleased,
     LockRequested,
     Policy,
     ResidencyReported,
 )
-from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.settings import Settings, Unresponsive
 
 DEVICE = "GPU-a"
 GIB = 1 << 30
@@ -54,6 +58,7 @@ class Table:
         host: float = 1000,
         reserve: float = 1,
         burst_seconds: float = 0.0,
+        unresponsive: Unresponsive = Unresponsive.REPORT,
     ) -> None:
         self.core = Core(
             Settings(
@@ -63,6 +68,7 @@ class Table:
                 reserve_bytes=int(reserve * GIB),
                 host_bytes=int(host * GIB),
                 burst_seconds=burst_seconds,
+                unresponsive=unresponsive,
             )
         )
         self.now = 0.0
@@ -144,6 +150,11 @@ class Table:
         """A client wants the lock."""
         return self.feed(LockRequested(ord(name)))
 
+    def gang(self, names: str) -> None:
+        """These belong together."""
+        for name in names:
+            self.feed(GangJoined(ord(name), names, len(names), 1))
+
     def releases(self, name: str) -> list[str]:
         """A client gives the lock back."""
         return self.feed(LockReleased(ord(name), self.grants[name]))
@@ -159,15 +170,17 @@ class Table:
             if isinstance(action, Evict) and self.answers and action.allotted_bytes == self._allotted[action.client]:
                 self.orders[chr(action.client)] = action.order
                 said += self.feed(replace(self._had[action.client], order=action.order))
-            elif not isinstance(action, Measure):
+            elif not isinstance(action, Measure | FormGang):
                 said += [text] if (text := self._text(action)) else []
-            elif self.measures:
+            elif isinstance(action, Measure) and self.measures:
                 said += self.feed(self._seen)
-            else:
+            elif isinstance(action, Measure):
                 said.append("measure")
         return said
 
-    def _text(self, action: ClientAction | ReportUnresponsive | Kill | GrowArena) -> str:
+    def _text(self, action: Action) -> str:
+        if isinstance(action, FormGang | Measure | ReportMissing):
+            return ""
         name = chr(action.client)
         match action:
             case Grant(_, grant):
@@ -188,7 +201,11 @@ class Table:
                 return f"arena {name} {segment_bytes / GIB:g}"
             case TellLimit(_, limit_bytes, others_bytes):
                 return f"limit {name} {limit_bytes / GIB:g} beside {others_bytes / GIB:g}"
-            case TellWaiters():
+            case ReportUnresponsive():
+                return f"late {name}"
+            case Kill():
+                return f"kill {name}"
+            case TellWaiters() | ConfirmJoin() | LeaveGang():
                 return ""
             case _:
                 return f"{action}"

@@ -19,6 +19,7 @@ from nvshare.scheduler.core.events import (
     GangJoined,
     GrowthRequested,
     MemoryFreed,
+    PinnedMeasured,
     TermsSet,
 )
 from tests.scheduler.core.memory.requesting import MOST, asking, enters, is_granted, kept, reason
@@ -231,6 +232,26 @@ def test_a_growth_leaves_host_memory_for_what_is_kept(size: float) -> None:
     assert ("refuse B 1" in said) is (size > 0)
     if size:
         assert "beside what is reserved" in reason(table, "B", 5)
+
+
+def test_what_can_not_leave_anyhow_is_not_taken_from_the_request_either() -> None:
+    """Neither K's 6 GiB nor B's can leave, and A's 6.5 need all beside them: with D's context K would be granted less.
+
+    What stays for want of host memory today may leave tomorrow, and then only the request keeps it.
+    """
+    table = Table(pinned=0.5, host=0)
+    table.comes("K", 6, arena=0)
+    enters(table, "K", 6)
+    table.comes("A", 6.5, 0, arena=7)
+    table.has("A", 6.5, 0)
+    table.comes("B", 1, arena=0)
+    table.now = 20.0
+    for name in "KAB":
+        table.feed(PinnedMeasured(ord(name), GIB // 2))
+    assert kept(table, "K") == 6
+    table.comes("D", arena=0)
+    assert "beside what is reserved" in reason(table, "D", 0)
+    assert kept(table, "K") == 6
 
 
 def test_host_memory_is_made_so_that_others_can_leave() -> None:

@@ -357,7 +357,7 @@ def test_who_does_not_leave_in_time_is_not_waited_for() -> None:
     table.asks("A")
     table.has("B", 8, 3)
     assert table.asks("B") == ["allot B 6", "evict C 1"]
-    assert table.timer() == ["evict D 1"]
+    assert table.timer() == ["late C", "evict D 1"]
 
 
 def test_who_does_not_come_in_has_its_turn_all_the_same() -> None:

@@ -24,6 +24,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ShownState
+from tests.scheduler.core import waiting
 from tests.scheduler.core.memory.swap_model import MIB, Process
 
 DEVICE = "GPU-a"
@@ -40,6 +41,8 @@ HOLDING = (ShownState.HOLDING, ShownState.UNRESPONSIVE)
 class SwapMachine(RuleBasedStateMachine):
     """Processes come, grow, ask, are cut off and die; messages cross; the scheduler restarts."""
 
+    devices: tuple[str, ...] = (DEVICE,)
+
     def __init__(self) -> None:
         super().__init__()
         self.processes: dict[int, Process] = {}
@@ -52,6 +55,8 @@ class SwapMachine(RuleBasedStateMachine):
         self.arenas: deque[GrowArena] = deque()
         self.in_doubt = False
         """A measurement was asked for."""
+        self.more_to_say = False
+        """The scheduler is about to hear more of what has happened."""
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
@@ -68,7 +73,8 @@ class SwapMachine(RuleBasedStateMachine):
             quantum_seconds=5.0,
         )
         self.core = Core(self.settings)
-        self.handle(DeviceSeen(DEVICE, TOTAL))
+        for device in self.devices:
+            self.handle(DeviceSeen(device, TOTAL))
         for slot, size in enumerate(sizes):
             self.grow(slot, 0)
             self.grow(slot, size)
@@ -78,12 +84,12 @@ class SwapMachine(RuleBasedStateMachine):
     @rule(slot=SLOT, size=SIZES)
     def come(self, slot: int, size: int) -> None:
         """A process begins, and asks for its context; or it wants more."""
-        process = self.processes.get(slot)
-        if process is None:
-            process = self.processes[slot] = Process(DEVICE)
+        process = self.able(slot)
+        if slot not in self.processes:
+            process = self.processes[slot] = self.make(slot)
             self.connect(process)
             process.grow(0, 0)
-        elif process.pinned and process.wanted is None and process.number:
+        elif process and process.pinned and process.wanted is None:
             process.grow(size, 0)
 
     @rule(slot=SLOT, size=SIZES)
@@ -95,45 +101,44 @@ class SwapMachine(RuleBasedStateMachine):
     @rule(slot=SLOT, size=st.sampled_from((2 * MIB, 256 * MIB, GIB)))
     def pin(self, slot: int, size: int) -> None:
         """Memory that can't move."""
-        process = self.processes.get(slot)
-        if process and process.pinned and process.wanted is None and process.number:
+        process = self.able(slot)
+        if process and process.pinned and process.wanted is None:
             process.grow(0, size)
 
     @rule(slot=SLOT, size=SIZES)
     def free(self, slot: int, size: int) -> None:
-        process = self.processes.get(slot)
-        if process and process.number:
+        if process := self.able(slot):
             process.free(size)
 
     @rule(slots=st.lists(SLOT, min_size=1, max_size=SLOTS))
     def ask(self, slots: list[int]) -> None:
         for slot in slots:
-            process = self.processes.get(slot)
-            if process and process.number:
+            if process := self.able(slot):
                 process.ask()
 
     @rule(slot=SLOT)
     def release(self, slot: int) -> None:
-        process = self.processes.get(slot)
-        if process and process.number:
+        process = self.able(slot)
+        if process and self.can_stop(process):
             process.release()
 
     @rule(slot=SLOT)
     def read(self, slot: int) -> None:
         """A client reads one message."""
-        if slot in self.processes:
-            self.processes[slot].read()
+        if process := self.able(slot):
+            process.read()
 
     @rule(slot=SLOT)
     def say(self, slot: int) -> None:
         """One message of a client arrives."""
-        if slot in self.processes:
-            self.say_one(self.processes[slot])
+        process = self.processes.get(slot)
+        if process and process.number:
+            self.say_one(process)
 
     @rule(slot=SLOT, most=st.sampled_from((64 * MIB, GIB, TOTAL)))
     def move(self, slot: int, most: int) -> None:
-        if slot in self.processes:
-            self.processes[slot].move(most)
+        if process := self.able(slot):
+            process.move(most)
 
     @rule()
     def make_arenas(self) -> None:
@@ -152,7 +157,8 @@ class SwapMachine(RuleBasedStateMachine):
         if self.in_doubt:
             self.in_doubt = False
             self.measure_contexts()
-            self.handle(DeviceSeen(DEVICE, TOTAL))
+            for device in self.devices:
+                self.handle(DeviceSeen(device, TOTAL))
 
     @rule()
     def deliver_all(self) -> None:
@@ -161,11 +167,12 @@ class SwapMachine(RuleBasedStateMachine):
             busy = bool(self.arenas) or self.in_doubt
             self.make_arenas()
             self.see()
-            for process in list(self.processes.values()):
+            for process in self.all_able():
                 busy |= bool(process.inbox or process.outbox)
                 while process.inbox:
                     process.read()
-                if process.revoked:
+                busy |= self.work(process)
+                if process.revoked and self.can_stop(process):
                     process.release()
                 process.move(TOTAL)
                 while process.outbox:
@@ -187,13 +194,14 @@ class SwapMachine(RuleBasedStateMachine):
         process = self.processes.get(slot)
         if process and process.number:
             former = process.number
-            self.handle(ClientGone(former))
             if process.pinned:
                 self.former.setdefault(process, []).append(former)
+                self.handle(ClientGone(former))
                 self.connect(process)
                 self.measure_contexts()
             else:
                 self.dead.append((former, self.processes.pop(slot)))
+                self.handle(ClientGone(former))
 
     @rule(slot=SLOT)
     def kill(self, slot: int) -> None:
@@ -215,6 +223,7 @@ class SwapMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """Another scheduler, which has a record of those that are there; they come back one after another."""
         self.core = Core(self.settings)
+        self.more_to_say = True
         self.arenas.clear()
         self.former.clear()
         here = [process for process in self.processes.values() if process.pinned]
@@ -222,9 +231,10 @@ class SwapMachine(RuleBasedStateMachine):
         gone = sum(process.used_bytes for _, process in self.dead)
         self.dead.clear()
         assert gone >= 0
-        self.handle(DeviceSeen(DEVICE, TOTAL))
-        for record, _ in enumerate(here):
-            self.handle(ResidentRecorded(DEVICE, record))
+        for device in self.devices:
+            self.handle(DeviceSeen(device, TOTAL))
+        for record, process in enumerate(here):
+            self.handle(ResidentRecorded(process.device, record))
         for record, process in enumerate(here):
             if process.grant is not None:
                 # It is in no record of holders here: it must leave.
@@ -233,6 +243,7 @@ class SwapMachine(RuleBasedStateMachine):
             while process.outbox:
                 self.say_one(process)
             self.handle(ResidentSettled(record))
+        self.more_to_say = False
         self.measure_contexts()
 
     @rule(seconds=st.sampled_from((0.01, 1.0, 5.0)))
@@ -240,9 +251,10 @@ class SwapMachine(RuleBasedStateMachine):
         end = self.now + seconds
         while (deadline := self.core.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
-            self.send(self.core.handle_timer(self.now))
+            actions = self.core.handle_timer(self.now)
+            self.send(actions)
             after = self.core.deadline()
-            assert after is None or after > self.now, "the timer that was due has nothing to do"
+            assert actions or after is None or after > self.now, "the timer that was due has nothing to do"
         self.now = end
 
     @rule()
@@ -265,9 +277,45 @@ class SwapMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_given_twice(self) -> None:
         """What is really on the device never exceeds it."""
-        used = sum(process.used_bytes for process in self.processes.values())
-        used += sum(process.used_bytes for _, process in self.dead)
-        assert used <= TOTAL, f"{used / GIB:.3f} GiB are used"
+        for used in self.used_bytes():
+            assert used <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    def used_bytes(self) -> list[int]:
+        """What is really on each device."""
+        return [sum(each.used_bytes for each in (*self.processes.values(), *(process for _, process in self.dead)))]
+
+    # What other machines do in another way.
+
+    def make(self, _slot: int) -> Process:
+        """A new process."""
+        return Process(DEVICE)
+
+    def able(self, slot: int) -> Process | None:
+        """The process in a slot, if it is connected and does what it is told."""
+        process = self.processes.get(slot)
+        return process if process is not None and process.number else None
+
+    def all_able(self) -> list[Process]:
+        return [process for slot in list(self.processes) if (process := self.able(slot)) is not None]
+
+    def work(self, _process: Process) -> bool:
+        """A process computes; whether that is news to others."""
+        return False
+
+    def can_stop(self, _process: Process) -> bool:
+        """Whether what a holder has submitted completes without more of anybody."""
+        return True
+
+    def is_quiet(self) -> bool:
+        """Whether nobody who does what it is told has anything to do."""
+        if self.arenas or self.in_doubt or self.dead or self.former or self.more_to_say:
+            return False
+        return not any(
+            process.inbox or process.outbox or process.has_to_move or (process.revoked and self.can_stop(process))
+            for process in self.all_able()
+        )
+
+    # What all machines do.
 
     def measure_contexts(self) -> None:
         """All contexts are measured. Who comes back with nothing but a context can't be known otherwise."""
@@ -291,14 +339,17 @@ class SwapMachine(RuleBasedStateMachine):
 
     def free_former(self, process: Process) -> None:
         """What it had by earlier connections is what it has by this one, or nothing."""
-        for number in self.former.pop(process, []):
+        numbers = self.former.get(process, [])
+        while numbers:
+            number = numbers.pop()
+            if not numbers:
+                del self.former[process]
             self.handle(MemoryFreed(number))
 
     def handle(self, event: Event) -> None:
         self.send(self.core.handle(event, self.now))
 
     def send(self, actions: list[Action]) -> None:
-        clients = {client.client: client for device in self.core.snapshot(self.now) for client in device.clients}
         for action in actions:
             if isinstance(action, GrowArena):
                 self.arenas.append(action)
@@ -308,10 +359,15 @@ class SwapMachine(RuleBasedStateMachine):
                 continue
             process = self.process_of(action.client)
             assert process is not None, f"{action} for a client that is gone"
-            shown = clients[action.client]
-            if isinstance(action, Evict) and shown.state in HOLDING:
-                assert action.allotted_bytes >= (shown.footprint_bytes or 0), "a holder is to move memory out"
+            if isinstance(action, Evict):
+                shown = self.core.client_apart(action.client, self.now)
+                holds = shown.state in HOLDING and not shown.keeps_room
+                least = shown.swap.resident_bytes if holds and shown.swap is not None else 0
+                assert action.allotted_bytes >= least, "a holder is to move memory out"
             process.inbox.append(action)
+        assert not self.core.unsettled, "one rule undoes what another one does"
+        if self.is_quiet():
+            waiting.check(self.core, self.now)
 
 
 TestSwapMachine = SwapMachine.TestCase

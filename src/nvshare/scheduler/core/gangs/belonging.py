@@ -11,6 +11,7 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import GangJoined, GangLeft
 from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.gangs.ties import MOST_KEYS, Ties
+from nvshare.scheduler.core.transitions import ClientState
 
 Member = tuple[Client, Device]
 
@@ -28,12 +29,11 @@ class Belonging:
         self.reports: list[ReportSize] = []
         """What there is to say of that."""
 
-    def join(self, event: GangJoined, client: Client, device: Device, now: float) -> None:
+    def join(self, event: GangJoined, client: Client, now: float) -> None:
         """A client says a key."""
         if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
             raise IllegalEvent(f"client {event.client} is tied by {MOST_KEYS} keys and can't be by more", event)
         self._ties.join(event)
-        device.ganged[event.client] = None
         self._rebuild(client)
         size = self._ties.size_said(event.key)
         if size != event.processes:
@@ -59,6 +59,10 @@ class Belonging:
             if other.tied is not None and other.tied.may_lack:
                 other.tied.lost_at = now
 
+    def are_there(self) -> bool:
+        """Whether anybody says a key."""
+        return self._ties.are_there()
+
     def lacks(self, key: str) -> bool:
         """Whether those who say a key wait for more processes that say it."""
         return self._ties.lacks(key)
@@ -67,8 +71,24 @@ class Belonging:
         """These clients."""
         return [self._clients[number] for number in numbers]
 
+    def plan_for(self, gang: Gang) -> None:
+        """It may have to do something."""
+        for client, device in self.members(gang.members):
+            device.ganged[client.number] = None
+
+    def rest(self, gang: Gang) -> None:
+        """It has nothing to do before one of it asks for the lock, or somebody joins or leaves it, if all are idle."""
+        members = self.members(gang.members)
+        if all(client.state is ClientState.IDLE for client, _ in members):
+            for client, device in members:
+                device.ganged.pop(client.number, None)
+
     def gangs_on(self, devices: list[Device]) -> list[Gang]:
-        """All that have members on one of these devices."""
+        """All that have members on one of these devices and may have to do something together."""
+        return [gang for gang in self.tied_on(devices) if not gang.is_lone]
+
+    def tied_on(self, devices: list[Device]) -> list[Gang]:
+        """These, and all that have one member that waits for others, or where something changed."""
         clients = [self._clients[number][0] for device in devices for number in device.ganged]
         return list(dict.fromkeys(client.tied for client in clients if client.tied is not None))
 
@@ -98,6 +118,7 @@ class Belonging:
             gang = self._gang_for(members, found) if self._ties.count(number) else None
             for member, device in self.members(members):
                 member.tied = gang
+                device.ganged[member.number] = None
                 self.touched[device.uuid] = device
             if gang is not None:
                 found.add(gang)

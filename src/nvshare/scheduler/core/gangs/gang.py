@@ -56,13 +56,22 @@ class Gang:
     """The highest class of those that hold and wait as one."""
     wide: bool = False
     """Those that hold and wait as one are on more than one device."""
+    stuck: bool = False
+    """One of those is unresponsive, maybe because it waits for work of the others."""
     formed: tuple[int, ...] = ()
     """Who was told last that they are this gang."""
     idle_seconds: float = 0.0
     """How old what a member said of its idleness may be."""
     standing: Standing = Standing.PASSED_OVER
+    kept_out: bool = False
+    """It is in line, and on one of its devices something but others' turns keeps it out."""
     due_at: float = float("inf")
     """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether it has one member, and that is by itself: it may have to wait for others, and no more."""
+        return len(self.members) == 1 and not self.together and not self.apart
 
     @property
     def is_passed_over(self) -> bool:

@@ -17,14 +17,17 @@ hold and wait as one:
   gangs can wait for each other. Who is before a gang on one of its devices gets its turn as if there were no gangs.
 - A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
-  all its members there, or too many of them, does not hold together anywhere.
+  all its members there, or too many of them, does not hold together anywhere. There is none beside what others can't
+  leave, nor while a member that holds waits for memory that only the others of them could leave.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
-  leave a moment after they came in, since it can only stop together with them.
+  leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out.
 - A gang of which a user said how many processes it has gets nothing before all of them have come, and holds up nobody.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
   awaited, and shortly after, nobody leaves the devices of holders whose gang may lack members. One that does not hold
   and is gone may be back soon, too: so long the others are not in line, nor is one that comes back alone.
+- Who is tied to nobody on this node is by itself, and nothing is planned for it but that wait for the others. While
+  all its members are idle nothing is planned for a gang.
 """
 
 from __future__ import annotations
@@ -36,18 +39,21 @@ from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveG
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import GangJoined, GangLeft
+from nvshare.scheduler.core.gangs.as_one import renew, set_gang
 from nvshare.scheduler.core.gangs.belonging import Belonging, Member
 from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Standing, is_short
 from nvshare.scheduler.core.snapshot import GangWait
-from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState
-
-MOST_MEMBERS: Final = 64
-"""Of a gang that holds together: what its page has places for."""
 
 IDLE_SECONDS: Final = 0.25
 """How old what a member said of its idleness may be, or twice the time between two such words if that is more: each
 says it every 20 ms, and a thread that comes late on a busy machine is not to keep the gang busy."""
+
+MOST_ROUNDS: Final = 32
+"""How often the rules of gangs, lock and memory look at each other's answers to one event."""
+AGAIN_SECONDS: Final = 0.1
+"""When they do again where they did not agree in so many rounds: nobody waits for what was left over, nor the node for
+the scheduler."""
 
 HELPING_SECONDS: Final = 1.0
 """For how long members hold the lock whose work one that can't stop may wait for."""
@@ -66,11 +72,13 @@ class Gangs:
         self._members = self._belonging.members
         self._told: dict[int, Gang] = {}
         """Who has which gang's page."""
-        self._joining: dict[int, dict[int, str]] = {}
-        """By client: its joins that are not confirmed, each with its key."""
+        self._joining: dict[int, dict[str, int]] = {}
+        """By client: the keys whose join is not confirmed, each with the last request."""
         self._awaited = 0
         self._frozen: dict[str, Device] = {}
         self._frozen_until = float("-inf")
+        self.unsettled = 0
+        """How often the rules did not agree in MOST_ROUNDS; none of them is to undo what another one does."""
 
     def await_holders(self, awaited: int, now: float, lost_grant: int = 0) -> None:
         """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices.
@@ -87,8 +95,8 @@ class Gangs:
         """To whom a client is tied changed."""
         match event:
             case GangJoined():
-                self._belonging.join(event, client, device, now)
-                self._joining.setdefault(event.client, {})[event.request] = event.key
+                self._belonging.join(event, client, now)
+                self._joining.setdefault(event.client, {})[event.key] = event.request
             case GangLeft():
                 self._belonging.leave(event, client)
             case _:
@@ -102,17 +110,23 @@ class Gangs:
             return False
         return all(member.idle_at >= now - gang.idle_seconds for member, _ in self._members(gang.together))
 
+    def asks(self, client: Client, device: Device, now: float) -> None:
+        """A client wants the lock; it may have to wait for others that do not."""
+        gang = client.tied
+        if gang is not None and (not gang.is_lone or gang.expected or is_short(gang, now)):
+            self._belonging.plan_for(gang)
+
     def gone(self, client: Client, device: Device, now: float) -> None:
         """A client is about to be gone."""
-        if client.number in device.ganged:
+        if client.tied is not None:
             self._belonging.gone(client, now)
-            self._told.pop(client.number, None)
-            self._joining.pop(client.number, None)
-            del device.ganged[client.number]
+        self._told.pop(client.number, None)
+        self._joining.pop(client.number, None)
+        device.ganged.pop(client.number, None)
 
-    def touch(self, device: Device) -> bool:
+    def touch(self, device: Device, now: float) -> bool:
         """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
-        return bool(device.ganged or self._belonging.touched)
+        return bool(device.ganged or self._belonging.touched or device.lock.frozen or self._may_freeze(now))
 
     def reconcile(
         self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]
@@ -124,39 +138,46 @@ class Gangs:
         self._belonging.reports.clear()
         for each in devices:
             self._freeze(each, now)
-        while True:
-            gangs = self._belonging.gangs_on(devices)
-            before = len(actions)
-            for gang in gangs:
-                self._renew(gang)
+        if not any(self._settle(devices, now, new_grant, actions) for _ in range(MOST_ROUNDS)):
+            self.unsettled += 1
             for each in devices:
-                self._let_loose(each, now, actions)
-                each.lock.holders.has_gangs = any(self._clients[number][0].gang for number in each.ganged)
-            summoned = [self._gather(gang, now, actions) for gang in gangs]
-            for gang in gangs:
-                self._form(gang, actions)
-            self._admit([gang for gang in gangs if self._is_in_line(gang)], now, new_grant, actions)
-            for each in devices:
-                actions += each.reconcile(now, new_grant)
-            for gang in gangs:
-                self._tell(gang, now, actions)
-            # What was asked for or granted may make more so.
-            if len(actions) == before and not any(summoned):
-                break
+                each.wake(now + AGAIN_SECONDS)
         if self._frozen and not self._awaited:
             for each in devices:
                 if each.lock.frozen:
                     each.wake(self._frozen_until)
-        for gang in gangs:
+        for gang in self._belonging.tied_on(devices):
             if is_short(gang, now):
                 self._clients[gang.members[0]][1].wake(gang.lost_at + REJOIN_SECONDS)
             self._report_missing(gang, now, actions)
-            members = self._members(gang.together)
-            stuck = any(client.state is ClientState.UNRESPONSIVE for client, _ in members)
-            for client, device in members if stuck else ():
+        for gang in self._belonging.gangs_on(devices):
+            for client, device in self._members(gang.together) if gang.stuck else ():
                 if client.state is ClientState.HOLDING:
                     device.wake(client.since + HELPING_SECONDS)
+            self._belonging.rest(gang)
+        for each in devices:
+            self._see_gangs(each)
         return devices
+
+    def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
+        """Applies all rules once; whether they changed nothing that one of them goes by."""
+        gangs = self._belonging.gangs_on(devices)
+        before = len(actions), [each.residency.answer for each in devices]
+        for gang in gangs:
+            renew(gang, self._clients, now)
+        for each in devices:
+            self._let_loose(each, now, actions)
+            self._see_gangs(each)
+        summoned = [self._gather(gang, now, actions) for gang in gangs]
+        for gang in gangs:
+            self._form(gang, actions)
+        self._admit([gang for gang in gangs if self._is_in_line(gang)], now, new_grant, actions)
+        for each in devices:
+            actions += each.reconcile(now, new_grant)
+        for gang in gangs:
+            self._tell(gang, now, actions)
+        # What was asked for or granted may make more so, and what was found of the memory.
+        return (len(actions), [each.residency.answer for each in devices]) == before and not any(summoned)
 
     def wait(self, client: Client) -> GangWait | None:
         """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
@@ -168,6 +189,9 @@ class Gangs:
         late = next((each for each, _ in members if each.holds), None)
         if late is not None:
             return GangWait(len(members), "", late.number)
+        for mate, device in members:
+            if device.residency.never_fits(mate):
+                return GangWait(len(members), device.uuid, mate.number, too_large=True)
         for leader, device in self._leaders(gang):
             holders = [*device.lock.holders.staying(), *device.lock.holders.holding()]
             if holders:
@@ -178,47 +202,35 @@ class Gangs:
 
     def _freeze(self, device: Device, now: float) -> None:
         """Nobody leaves for others while those who wait for its work may not be back, or not have said so."""
-        frozen = (self._awaited > 0 or now < self._frozen_until) and any(
-            client.state is ClientState.HOLDING and client.tied is not None and client.tied.may_lack
-            for client, _ in self._members(device.ganged)
+        frozen = self._may_freeze(now) and any(
+            client.tied is not None and client.tied.may_lack for client in device.lock.holders.holding()
         )
         device.lock.frozen = frozen
         self._frozen.pop(device.uuid, None)
         if frozen:
             self._frozen[device.uuid] = device
 
+    def _may_freeze(self, now: float) -> bool:
+        return (self._awaited > 0 or now < self._frozen_until) and self._belonging.are_there()
+
     # Who holds and waits as one.
 
-    def _renew(self, gang: Gang) -> None:
-        """Finds which of its members hold and wait as one."""
-        members = [(client, device) for client, device in self._members(gang.members) if not device.lock.is_off]
-        by_device: dict[str, tuple[Device, list[Client]]] = {}
-        for client, device in members:
-            by_device.setdefault(device.uuid, (device, []))[1].append(client)
-        fits = all(device.lock.holders.have_room_for_all(clients) for device, clients in by_device.values())
-        gang.apart = len(members) > 1 and not (fits and len(members) <= MOST_MEMBERS)
-        alone = gang.apart or gang.expected > 0 or len(members) < 2
-        together = () if alone else tuple(client.number for client, _ in members)
-        gang.together, gang.wide = together, len(by_device) > 1 and bool(together)
-        priority = max((client.container.terms.priority for client, _ in members), default=Priority.NORMAL)
-        if gang.priority is not priority:
-            for client, device in members:
-                device.lock.turns.line_up(client, leads=False, beside=())
-            gang.priority = priority
-        for client, device in self._members(gang.members):
-            _set_gang(client, device, gang if client.number in together else None)
+    def _see_gangs(self, device: Device) -> None:
+        device.lock.holders.has_gangs = any(self._clients[number][0].gang for number in device.ganged)
 
     def _let_loose(self, device: Device, now: float, actions: list[Action]) -> None:
         """Those that hold and wait by themselves are in line by themselves, and are told."""
         for client, _ in self._members(list(device.ganged)):
-            if client.tied is None:
-                _set_gang(client, device, None)
+            lone = client.tied is None or client.tied.is_lone
+            if lone:
+                set_gang(client, device, None, now)
             if client.gang is not None:
                 continue
-            lacks = client.tied is not None and client.tied.expected > 0 and not device.lock.is_off
-            waits = client.state is ClientState.WAITING and not lacks and not is_short(client.tied, now)
-            device.lock.turns.line_up(client, waits, ())
-            if lacks and client.state is ClientState.HOLDING:
+            lacks = client.tied is not None and client.tied.expected > 0
+            short = is_short(client.tied, now)
+            may_hold = device.lock.is_off or not lacks
+            device.lock.turns.line_up(client, client.state is ClientState.WAITING and may_hold and not short, ())
+            if client.state is ClientState.HOLDING and not may_hold:
                 device.lock.revoke(client, now, actions)
             if client.state in (ClientState.LEAVING, ClientState.UNRESPONSIVE):
                 continue
@@ -226,7 +238,8 @@ class Gangs:
                 del self._told[client.number]
                 actions.append(LeaveGang(client.number))
             self._confirm(client, actions)
-            if client.tied is None:
+            # Nothing more is to be done for it until it asks for the lock, or somebody joins or leaves it.
+            if lone and (client.state is ClientState.IDLE or not (lacks or short)):
                 del device.ganged[client.number]
 
     def _gather(self, gang: Gang, now: float, actions: list[Action]) -> bool:
@@ -234,6 +247,7 @@ class Gangs:
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
+        gang.stuck = stuck > 0
         lacking = len(holding) + stuck < len(members) and not gang.in_part
         for client, device in holding:
             if lacking or (stuck and now >= client.since + HELPING_SECONDS):
@@ -271,10 +285,11 @@ class Gangs:
             self._confirm(client, actions)
 
     def _confirm(self, client: Client, actions: list[Action]) -> None:
-        joining = self._joining.get(client.number, {})
-        for request in [request for request, key in joining.items() if not self._belonging.lacks(key)]:
-            del joining[request]
-            actions.append(ConfirmJoin(client.number, request))
+        joining = self._joining.get(client.number)
+        if not joining:
+            return
+        for key in [key for key in joining if not self._belonging.lacks(key)]:
+            actions.append(ConfirmJoin(client.number, joining.pop(key)))
 
     # Who comes in, and who leaves.
 
@@ -295,6 +310,7 @@ class Gangs:
         gangs.sort(key=lambda gang: (-gang.priority, self._leaders(gang)[0][0].ticket))
         for gang in gangs:
             gang.standing = Standing.UNDECIDED
+            gang.kept_out = not all(device.lock.may_come(leader) for leader, device in self._leaders(gang))
         for gang in gangs:
             leaders = self._leaders(gang)
             for _, device in leaders:
@@ -333,8 +349,10 @@ class Gangs:
 
     def _report_missing(self, gang: Gang, now: float, actions: list[Action]) -> None:
         """Says once that some wait because others have not come."""
+        if not gang.expected or gang.reported:
+            return
         waiting = [member for member in self._members(gang.members) if member[0].state is ClientState.WAITING]
-        if not gang.expected or gang.reported or not waiting:
+        if not waiting:
             return
         since = min(client.since for client, _ in waiting)
         if now < since + MISSING_SECONDS:
@@ -342,16 +360,6 @@ class Gangs:
             return
         gang.reported = True
         actions.append(ReportMissing(gang.members, gang.name, gang.come, gang.expected, now - since))
-
-
-def _set_gang(client: Client, device: Device, gang: Gang | None) -> None:
-    if client.gang is not gang:
-        device.lock.turns.line_up(client, leads=False, beside=())
-
-        def change() -> None:
-            client.gang = gang
-
-        device.lock.resize(client, change)
 
 
 def _can_be_in_line(members: list[Member], *, in_part: bool) -> bool:

@@ -22,6 +22,10 @@ class Ties:
         self._rolls: dict[str, Roll] = {}
         """Of the keys that users gave."""
 
+    def are_there(self) -> bool:
+        """Whether anybody says a key."""
+        return bool(self._clients)
+
     def has(self, client: int, key: str) -> bool:
         """Whether a client says a key."""
         return key in self._keys.get(client, ())

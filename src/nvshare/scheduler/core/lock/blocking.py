@@ -74,24 +74,28 @@ class Blocking:
                 else:
                     actions.append(TellWaiters(client.number, 0, 0.0))
 
-    def find(self, first: Client | None) -> Sequence[Client]:
-        """Finds anew which holders block the first waiter; returns all for which the answer may have changed."""
+    def find(self, first: Client | None, *, grows: bool = False) -> Sequence[Client]:
+        """Finds anew which holders block the first waiter; returns all for which the answer may have changed.
+
+        ``grows``: it does not come in, but needs memory that they have, whatever its gang does.
+        """
         self._plain = self._turns.is_alike or first is None or self._turns.is_plain(first)
         if first is not None and (self._ordered or not self._plain):
             self._order(first)
         self._holders.arrange(first)
-        self.gang = first.gang if first is not None and first.is_wide else None
+        self.gang = first.gang if first is not None and first.is_wide and not grows else None
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
             return self._set(None, [])
-        lacking = self._holders.lacking_bytes(first) + self._holders.squeeze_bytes(first)
-        known, changes = first.account.is_known, self._holders.longest.changes
+        lacking = self._holders.lacking_bytes(first.unit) + sum(map(self._holders.squeeze_bytes, first.unit))
+        known, changes = all(client.account.is_known for client in first.unit), self._holders.longest.changes
         found_for = (first, known, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()
         self._stall_bytes = 0
-        if first.swap is not None:
-            self._stall_bytes = min(lacking, first.account.movable_bytes)
+        if any(client.swap is not None for client in first.unit):
+            swapping = sum(client.account.movable_bytes for client in first.unit if client.swap is not None)
+            self._stall_bytes = min(lacking, swapping)
         elif self._residency.clients:
             self._stall_bytes = min(lacking, self._holders.longest.movable_bytes - self._holders.longest.paging_bytes)
         if self._residency.clients:
@@ -121,7 +125,7 @@ class Blocking:
 
     def worth_seconds(self, waiter: Client) -> float:
         """How long a turn of a waiter must be to be worth the hand-over, if it came next."""
-        lacking = self._holders.lacking_bytes(waiter)
+        lacking = self._holders.lacking_bytes(waiter.unit)
         if waiter.swap is None:
             longest, others = self._holders.longest, self._holders.others
             swapping = longest.movable_bytes - longest.paging_bytes + others.movable_bytes - others.paging_bytes
@@ -139,7 +143,8 @@ class Blocking:
         first = self._found_for[0]
         self.end = self._end_of(self._holders.longest.last(), first)
         if self.end == AT_ONCE:
-            comes_in = first.swap is not None and self._stall_bytes <= 0 and not first.swap.is_in
+            is_out = any(client.swap is not None and not client.swap.is_in for client in first.unit)
+            comes_in = is_out and self._stall_bytes <= 0
             self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
 
     def free_at(self) -> float:
@@ -173,7 +178,6 @@ class Blocking:
         least_seconds = self.worth_seconds(first) if self._residency.clients else 0.0
 
         def end(client: Client) -> tuple[float, int, float, int]:
-            priority = client.container.terms.priority
-            return self._turns.end(client, first, least_seconds), priority, client.since, client.grant
+            return self._turns.end(client, first, least_seconds), client.priority, client.since, client.grant
 
         self._holders.sort(end)

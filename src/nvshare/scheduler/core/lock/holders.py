@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.memory.together import Short
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -84,7 +85,7 @@ class Group:
 class Holders:
     """Every holder is in one of four groups; the longest ones followed by the others are in the order of the grants."""
 
-    def __init__(self, ledger: Ledger, requests: Requests) -> None:
+    def __init__(self, ledger: Ledger, residency: Residency) -> None:
         self.longest = Group()
         """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
         self.others = Group()
@@ -97,7 +98,7 @@ class Holders:
         self.squeezed: tuple[Client, int] | None = None
         """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
         self._ledger = ledger
-        self._requests = requests
+        self._residency = residency
 
     def group(self, client: Client) -> Group:
         """The group of a holder."""
@@ -120,6 +121,14 @@ class Holders:
         """A holder is none any more, or comes into another group."""
         self.group(client).remove(client)
         client.blocking = False
+
+    def leaves(self, client: Client) -> None:
+        """A holder that is in no group was asked to leave; one that was before its connection was lost goes ahead."""
+        later = [each for each in self.leaving if each.revoked_at > client.revoked_at] if client.spent_grace else ()
+        self.leaving.append(client)
+        for each in later:
+            self.leaving.remove(each)
+            self.leaving.append(each)
 
     def sort(self, key: Callable[[Client], tuple[float, int, float, int]]) -> None:
         """Brings those that were not asked to leave into another order; no longest ones are left if it is another."""
@@ -173,7 +182,7 @@ class Holders:
             unknown += group.unknown
             movable += group.movable_bytes
         if self.has_gangs:
-            others = tuple(mate for client in others for mate in (client, *client.beside))
+            others = tuple(mate for client in others for mate in client.unit)
             count = self._units(holders, others)
             if count > 1 and self._has_wide(holders, others):
                 return False
@@ -189,16 +198,36 @@ class Holders:
                 movable += self.squeeze_bytes(client)
         return movable <= self._ledger.left_bytes
 
-    def lacking_bytes(self, first: Client) -> int:
-        """What a client lacks beside all holders but those that are leaving; negative: so much would be left."""
-        movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
-        for mate in first.beside:
-            movable += mate.account.movable_bytes
-        return movable + (0 if first.holds else first.account.movable_bytes) - self._ledger.left_bytes
+    def fits_beside_stuck(self, client: Client) -> bool:
+        """Whether a waiter, with those beside it, could come in if the unresponsive ones never leave.
 
-    def find_squeezed(self, short: tuple[Client, int] | None) -> tuple[Client, int] | None:
-        """``squeezed``, for who lacks so many bytes that only holders could leave for."""
-        return None if short is None else (short[0], short[1] - self.lacking_bytes(short[0]))
+        It goes by what stays whoever holds, not by who is squeezed: that is found only for those that may come in.
+        """
+        stuck = self.unresponsive
+        if not stuck.count or self.rule is Policy.OFF:
+            return True
+        if self.has_gangs and self._units((stuck,), client.unit) <= 1:
+            return True
+        members = (*stuck, *client.unit)
+        alone = self.rule is Policy.EXCLUSIVE or (self.has_gangs and self._has_wide((stuck,), client.unit))
+        if alone or not all(each.account.is_known for each in members):
+            return False
+        left_bytes: int = self._ledger.left_bytes - self._residency.stays_bytes(members)
+        movable_bytes: int = sum(each.account.movable_bytes for each in members)
+        return movable_bytes <= left_bytes
+
+    def lacking_bytes(self, unit: Iterable[Client]) -> int:
+        """What a client, with those beside it, lacks beside all holders but those that are leaving.
+
+        Negative: so much would be left.
+        """
+        movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
+        movable += sum(client.account.movable_bytes for client in unit if not client.holds)
+        return movable - self._ledger.left_bytes
+
+    def find_squeezed(self, short: Short | None) -> tuple[Client, int] | None:
+        """``squeezed``, for who lacks memory that only holders could leave."""
+        return None if short is None else (short.client, short.lacking_bytes - self.lacking_bytes(short.unit))
 
     def squeeze_bytes(self, client: Client) -> int:
         """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
@@ -218,12 +247,14 @@ class Holders:
         """Those that were, in the order in which they were asked."""
         return [*self.unresponsive, *self.leaving]
 
-    def have_room_for_all(self, clients: Sequence[Client]) -> bool:
-        """Whether all of these could hold at the same time, if nobody else did."""
+    def have_room_for_all(self, clients: Sequence[Client], *, as_one: bool) -> bool:
+        """Whether all of these could hold at the same time, if nobody else did; ``as_one``: as they do until now."""
         if len(clients) == 1:
             return True
-        left_bytes = self._ledger.left_bytes - self._requests.others_bytes([client.number for client in clients])
-        if all(client.state is ClientState.HOLDING for client in clients):
+        left_bytes = self._ledger.left_bytes - self._residency.stays_bytes(clients)
+        if self.squeezed is not None and self.squeezed[0] in clients and _waits_for_room(self.squeezed[0]):
+            left_bytes -= max(0, self.squeezed[1])
+        elif as_one and all(client.state is ClientState.HOLDING for client in clients):
             left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
         known = all(client.account.is_known for client in clients)
         return known and sum(client.account.movable_bytes for client in clients) <= left_bytes
@@ -274,3 +305,8 @@ class Holders:
     def groups(self) -> tuple[Group, ...]:
         """All four."""
         return self.longest, self.others, self.leaving, self.unresponsive
+
+
+def _waits_for_room(client: Client) -> bool:
+    """Whether a client waits for memory by something else than its turn: its threads do, or a call of its program."""
+    return client.holds or (client.swap is not None and client.swap.growth is not None)

@@ -1,4 +1,4 @@
-"""Which holders must leave so that there is room: as few as can be."""
+"""Which holders must leave so that there is room: as few as can be, where those of a gang leave as one."""
 
 from __future__ import annotations
 
@@ -6,56 +6,59 @@ from collections.abc import Sequence
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.gangs.gang import Gang
 
 
 def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, waiter: Client) -> list[Client]:
     """Which of the holders must leave for a waiter that lacks so much beside all of them and those who stay anyhow.
 
-    The waiter does not fit beside all of them; without them it does. The answer is in the order of ``holders``.
+    The waiter, with those beside it, does not fit beside all of them; without them it does. The answer is in the order
+    of ``holders``.
     """
-    alone = policy is Policy.EXCLUSIVE or waiter.is_wide
-    if len(holders) == 1 or alone or not waiter.account.is_known:
+    # A gang on several devices has each of them alone, whether it holds or waits.
+    alone = policy is Policy.EXCLUSIVE or any(client.is_wide for client in (waiter, *holders))
+    if len(holders) == 1 or alone or not all(client.account.is_known for client in waiter.unit):
         return list(holders)
-    known = [client for client in holders if client.account.is_known]
-    enough = {client.number for client in fewest(known, lacking_bytes)}
-    return [client for client in holders if client.number in enough or not client.account.is_known]
+    units: dict[Client | Gang, list[Client]] = {}
+    for client in holders:
+        units.setdefault(client.gang or client, []).append(client)
+    known = [unit for unit in units.values() if all(client.account.is_known for client in unit)]
+    sizes = [sum(client.account.movable_bytes for client in unit) for unit in known]
+    chosen = {client.number for place in fewest(sizes, lacking_bytes) for client in known[place]}
+    able = {client.number for unit in known for client in unit}
+    return [client for client in holders if client.number in chosen or client.number not in able]
 
 
-def fewest(holders: Sequence[Client], lacking_bytes: int) -> list[Client]:
-    """As few of the holders as free ``lacking_bytes``; of all such choices the one with the longest holders.
+def fewest(sizes: Sequence[int], lacking_bytes: int) -> list[int]:
+    """The places of as few of the sizes as make ``lacking_bytes``; of all such choices the one with the first places.
 
-    ``holders`` are in the order in which they began to hold, and so is the answer. All of them if all together free
-    less. It takes n log n.
+    The answer is in order. All of them if all together make less. It takes n log n.
     """
-    by_size = sorted(holders, key=_movable_bytes, reverse=True)
+    by_size = sorted(range(len(sizes)), key=lambda place: sizes[place], reverse=True)
     count = spare = 0
     while count < len(by_size) and spare < lacking_bytes:
-        spare += _movable_bytes(by_size[count])
+        spare += sizes[by_size[count]]
         count += 1
     if spare < lacking_bytes:
-        return list(holders)
+        return list(range(len(sizes)))
     spare -= lacking_bytes
-    # The largest ones are enough. Now, from the longest holder on, each takes the place of the smallest of the chosen
-    # ones that are left as far as the spare bytes allow it.
+    # The largest ones are enough. Now, from the first on, each takes the place of the smallest of the chosen ones that
+    # are left as far as the spare bytes allow it.
     chosen = by_size[:count]
-    open_places = {client.number for client in chosen}
-    leaving: list[Client] = []
-    for client in holders:
-        if not open_places:
+    left = set(chosen)
+    found: list[int] = []
+    for place, size in enumerate(sizes):
+        if not left:
             break
-        if client.number in open_places:
-            open_places.remove(client.number)
-            leaving.append(client)
+        if place in left:
+            left.remove(place)
+            found.append(place)
             continue
-        while chosen[-1].number not in open_places:
+        while chosen[-1] not in left:
             chosen.pop()
-        loss = _movable_bytes(chosen[-1]) - _movable_bytes(client)
+        loss = sizes[chosen[-1]] - size
         if loss <= spare:
             spare -= loss
-            open_places.remove(chosen.pop().number)
-            leaving.append(client)
-    return leaving
-
-
-def _movable_bytes(client: Client) -> int:
-    return client.account.movable_bytes
+            left.remove(chosen.pop())
+            found.append(place)
+    return found

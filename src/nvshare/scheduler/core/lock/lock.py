@@ -28,8 +28,8 @@ The rules, which hold after every event:
 - A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
   scheduler before this one is neither back nor dead, nothing is granted.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
-- The first of a gang on a device is in line for all of its members there, and they hold as one. A gang on several
-  devices has each of them alone, and comes in only when gangs.py says so.
+- The first of a gang on a device is in line for all of its members there: they come in, hold and leave as one, their
+  *unit*. A gang on several devices has each of them alone, and comes in only when gangs.py says so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Standing
 from nvshare.scheduler.core.lock.blocking import Blocking
@@ -72,9 +71,9 @@ class Lock:
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
         self.grants = self.revokes = 0
-        self.holders = Holders(ledger, residency.requests)
+        self.holders = Holders(ledger, residency)
         """Who holds."""
-        self.stuck = Stuck(self.holders, self.turns, ledger, settings)
+        self.stuck = Stuck(self.holders, self.turns, ledger, residency, settings)
         self._ledger = ledger
         self._residency = residency
         self.blocking = Blocking(self.holders, residency, self.turns)
@@ -89,7 +88,7 @@ class Lock:
             case ClientState.HOLDING:
                 self.holders.others.append(client)
             case ClientState.LEAVING:
-                self.holders.leaving.append(client)
+                self.holders.leaves(client)
             case _:
                 pass
 
@@ -122,6 +121,7 @@ class Lock:
         client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
         client.advance(Step.RELEASED)
         client.told = client.killed = client.summoned = False
+        client.spent_grace = 0.0
         client.borrowed = ()
         client.held_seconds += now - client.since
         client.since = now
@@ -139,10 +139,10 @@ class Lock:
 
     # What is to be done.
 
-    def comers(self) -> list[Client]:
-        """Those that wait, in the order of their turns, but for those that are passed over."""
-        coming = [client for client in self.turns.in_turn() if self._may_come(client)]
-        return [mate for client in coming for mate in (client, *client.beside)] if self.holders.has_gangs else coming
+    def comers(self) -> list[tuple[Client, ...]]:
+        """Those that wait, in the order of their turns, those together that come in together; but for those that are
+        passed over."""
+        return [client.unit for client in self.turns.in_turn() if self.may_come(client)]
 
     def squeeze(self) -> bool:
         """Finds who lacks memory that only holders can leave; whether that is news."""
@@ -169,12 +169,14 @@ class Lock:
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
-        first = self.admit(now, new_grant, actions)
-        moved = self.blocking.find(self._in_need(first))
-        if first is not None and self.blocking.gang is None:
-            self._let_pass(first, now, new_grant, actions)
-        elif first is not None:
-            self._lend(first, now, new_grant, actions)
+        grants, first = self.grants, self.admit(now, new_grant, actions)
+        moved = self.blocking.find(self._in_need(first), grows=first is None)
+        if first is not None:
+            come_in = self._let_pass if self.blocking.gang is None else self._lend
+            come_in(first, now, new_grant, actions)
+        if self.grants != grants:
+            # Who came in may owe others of its time from now on.
+            self._pass_time(now, actions)
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
@@ -193,9 +195,7 @@ class Lock:
         if self.mix.can_look:
             self._look_at_mix(now, actions)
         self.turns.standings.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
-        if not self.turns.is_alike:
-            used_up = self.turns.prepare(self._may_come, now, limits=self.policy is not Policy.OFF)
-            self._revoke_used_up(used_up, now, actions)
+        self._pass_time(now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
         return None if self.awaited or self.frozen else admit(now, new_grant, actions)
@@ -211,7 +211,7 @@ class Lock:
         """Whether one that is in line is before all that may come."""
         if self.awaited or self.frozen:
             return False
-        return next((each for each in self.turns.in_turn() if self._may_come(each)), None) is client
+        return next((each for each in self.turns.in_turn() if self.may_come(each)), None) is client
 
     def free_at(self, client: Client) -> float:
         """When those that block a gang's member, which is next, have had their turns."""
@@ -226,7 +226,7 @@ class Lock:
         """Grants to one that is in line, and to those beside it."""
         if self.holders.has_gangs:
             client.borrowed = self.turns.gangs_before(client)
-        for each in (client, *client.beside):
+        for each in client.unit:
             self._give(each, now, new_grant, actions)
             each.borrowed = client.borrowed
         client.beside = ()
@@ -235,17 +235,17 @@ class Lock:
         """Asks a holder to leave."""
         self.holders.take_out(client)
         client.advance(Step.REVOKED)
-        client.revoked_at = now
+        client.revoked_at = now - client.spent_grace
         self.revokes += 1
-        self.holders.leaving.append(client)
+        self.holders.leaves(client)
         actions.append(Revoke(client.number, client.grant))
 
     def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
         """Each that waits, and where."""
-        ahead = (*self.holders.unresponsive, *self.holders.leaving, *self.blocking.clients)
-        behind = tuple(Turn(client.number, now - client.since) for client in ahead)
+        ahead = (*self.holders.unresponsive, *self.holders.leaving, *self.blocking.clients, *self.stuck.keepers)
+        behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
         for position, leader in enumerate(self.turns, start=1):
-            for client in (leader, *leader.beside):
+            for client in leader.unit:
                 too_large, seconds = self._residency.never_fits(client), now - client.since
                 limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
                 yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
@@ -267,7 +267,7 @@ class Lock:
         if not self.holders.outgrown(slack_bytes):
             return
         staying = [*reversed(self.holders.others), *reversed(self.holders.longest)]
-        if self.turns.is_mixed:
+        if self.turns.classes.are_several:
             staying.sort(key=lambda client: (client.priority, -client.since, -client.grant))
         for client in staying:
             account = client.account
@@ -287,44 +287,40 @@ class Lock:
     def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
         """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
         coming = Group()
-        for client in [client for client in self.turns.in_turn() if self._may_come(client)]:
+        for client in [client for client in self.turns.in_turn() if self.may_come(client)]:
             fits = self.holders.fits((*self.holders.groups, coming), (client,))
             if not fits or (client.is_wide and not coming.count):
                 return None if coming.count else client
             if self._is_ready(client, now):
                 self.grant(client, now, new_grant, actions)
             else:
-                for each in (client, *client.beside):
+                for each in client.unit:
                     coming.append(each)
         return None
 
-    def _may_come(self, client: Client) -> bool:  # else it is passed over and keeps no room
-        for each in (client, *client.beside):
+    def may_come(self, client: Client) -> bool:
+        """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
+        for each in client.unit:
             if not self.turns.may_come(each) or self._residency.never_fits(each):
                 return False
-        return self.holders.fits((self.holders.unresponsive,), (client,))
+        return self.holders.fits_beside_stuck(client)
 
     def _is_ready(self, client: Client, now: float) -> bool:
         """Whether a waiter that fits, and those beside it, may have the lock now as far as their memory goes."""
         paging_bytes = self.holders.paging_bytes
-        for each in (client, *client.beside):
+        for each in client.unit:
             swap = each.swap
             if swap is None:
                 if not self._residency.has_room_for(each, paging_bytes):
                     return False
-                paging_bytes += each.account.movable_bytes
+                paging_bytes += self._residency.needed_bytes(each)
             elif not swap.is_in and not (swap.may_be_in and self._residency.is_late(swap, now)):
                 return False
         return True
 
     def _first(self) -> Client | None:
         """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
-        if not self.holders.unresponsive.count:
-            return next(self._able(), None)
-        if self.holders.rule is Policy.EXCLUSIVE and not self.holders.has_gangs:
-            return None
-        stuck = (self.holders.unresponsive,)
-        return next((client for client in self._able() if self.holders.fits(stuck, (client,))), None)
+        return next(filter(self.holders.fits_beside_stuck, self._able()), None)
 
     def _able(self) -> Iterator[Client]:
         """Those in line that no compute limit keeps out."""
@@ -354,11 +350,8 @@ class Lock:
         left_now = left - self.holders.leaving.movable_bytes
         if left_now < 0 or self.holders.unknown:
             return
-        waiters = self._able()
-        if self.holders.unresponsive.count:
-            able = waiters
-            waiters = (client for client in able if self.holders.fits((self.holders.unresponsive,), (client,)))
-        left_then = left - sum(each.account.movable_bytes for each in (first, *first.beside))
+        waiters = filter(self.holders.fits_beside_stuck, self._able())
+        left_then = left - sum(each.account.movable_bytes for each in first.unit)
         for client in self.blocking.clients:
             left_then += client.account.movable_bytes
         for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.is_uneven):
@@ -369,7 +362,7 @@ class Lock:
         """Grants to waiters behind a gang that can't come in everywhere yet, until one of them does not fit."""
         if first.gang is None or first.gang.standing is not Standing.NEXT:
             return
-        for client in [each for each in self.turns.in_turn() if each is not first and self._may_come(each)]:
+        for client in [each for each in self.turns.in_turn() if each is not first and self.may_come(each)]:
             if not self.may_grant(client, now):
                 return
             self.grant(client, now, new_grant, actions)
@@ -381,9 +374,10 @@ class Lock:
         self.blocking.forget()
         self.blocking.find_end()
 
-    def _revoke_used_up(self, containers: list[Container], now: float, actions: list[Action]) -> None:
-        for client in (*self.holders.longest, *self.holders.others):
-            if client.container in containers:
+    def _pass_time(self, now: float, actions: list[Action]) -> None:
+        used_up = [] if self.turns.is_alike else self.turns.prepare(self.may_come, now, self.policy is not Policy.OFF)
+        for client in self.holders.holding() if used_up else ():
+            if client.container in used_up:
                 self.turns.cut(client, self.blocking.least_seconds, now)
                 self.revoke(client, now, actions)
 

@@ -21,7 +21,7 @@ def passing(
     unknown. ``even``: all quanta are equally long.
     """
     found: list[Client] = []
-    if left_then < 0 or not first.account.is_known:
+    if left_then < 0 or not _is_known(first):
         return found
     before = first
     for place, client in enumerate(waiters):
@@ -29,9 +29,7 @@ def passing(
             break
         if client is first:
             continue
-        known, needed = client.account.is_known, client.account.movable_bytes
-        for mate in client.beside:
-            known, needed = known and mate.account.is_known, needed + mate.account.movable_bytes
+        known, needed = _is_known(client), _needed_bytes(client)
         if known and needed <= min(left_now, left_then):
             found.append(client)
             left_now -= needed
@@ -39,9 +37,17 @@ def passing(
         elif known and needed <= left_then and before is first:
             # It comes in together with the first.
             left_then -= needed
-        elif even and (not known or (needed > left_then and needed + before.account.movable_bytes > left_for_two)):
+        elif even and (not known or (needed > left_then and needed + _needed_bytes(before) > left_for_two)):
             # It comes in when the one before it leaves, at the earliest.
             before = client
         else:
             break
     return found
+
+
+def _is_known(waiter: Client) -> bool:
+    return all(client.account.is_known for client in waiter.unit)
+
+
+def _needed_bytes(waiter: Client) -> int:
+    return sum(client.account.movable_bytes for client in waiter.unit)

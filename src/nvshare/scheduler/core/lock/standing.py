@@ -34,9 +34,9 @@ class Standing:
     """None: there are no bursts."""
 
     @property
-    def share(self) -> float:
-        """The weight of each of those that hold or wait."""
-        return self.container.terms.weight / max(1, self.active)
+    def weight(self) -> float:
+        """Against all others, as far as its own terms say it."""
+        return 1.0 if self.container.terms.owner else self.container.terms.weight
 
 
 class Standings:
@@ -45,6 +45,7 @@ class Standings:
     def __init__(self, settings: Settings) -> None:
         self.quantum_seconds = settings.quantum_seconds
         """Of a share of 1."""
+        self._longest_turn = settings.longest_turn
         self.uneven: set[Container] = set()
         """Those that don't count as one client of weight 1."""
         self.limited: dict[Container, Standing] = {}
@@ -93,13 +94,13 @@ class Standings:
         """A client holds or waits that did neither."""
         standing.active += 1
         if standing.active == 1:
-            self._demand.weight += standing.container.terms.weight
+            self._demand.weight += standing.weight
 
     def rest(self, standing: Standing) -> None:
         """A client neither holds nor waits any more."""
         standing.active -= 1
         if not standing.active:
-            self._demand.weight -= standing.container.terms.weight
+            self._demand.weight -= standing.weight
 
     def hold(self, standing: Standing, now: float) -> None:
         """An active client holds that did not."""
@@ -123,7 +124,7 @@ class Standings:
             standing.credit = Credit(now, demand.weight_seconds, demand.wanted_seconds)
             return
         debt = BURST_QUANTA * self.quantum_seconds
-        weight, most = standing.container.terms.weight, min(self._burst_seconds, debt)
+        weight, most = standing.weight, min(self._burst_seconds, debt)
         standing.credit.pass_time(demand, weight, most, debt, active=standing.active > 0, holds=standing.holding > 0)
 
     def set_waiters(self, waiters: int) -> None:
@@ -135,12 +136,14 @@ class Standings:
         if not self.uneven:
             return max(self.quantum_seconds, least_seconds)
         active = [each for each in self._standings.values() if each.active]
-        smallest = min(each.share for each in active)
+        shares = _shares(active if standing.active else [*active, standing])
+        smallest = min(shares[each.container] for each in active)
         least_seconds = max(least_seconds, min(SHORTEST_QUANTUM, self.quantum_seconds))
-        if any(each.share != smallest for each in active):
+        if any(shares[each.container] != smallest for each in active):
             # A costly hand-over makes all quanta longer, also those before others: else the shares would not come out.
             least_seconds = max(least_seconds, *(each.worth_seconds for each in active))
-        return max(self.quantum_seconds, least_seconds / smallest) * standing.share
+        seconds = max(self.quantum_seconds, least_seconds / smallest) * shares[standing.container]
+        return min(seconds, self._longest_turn * max(self.quantum_seconds, least_seconds))
 
     def use_up(self, now: float, *, limits: bool) -> list[Container]:
         """Time passed; returns the containers whose budget was used up just now. ``limits``: compute limits count."""
@@ -191,6 +194,25 @@ class Standings:
         elif container in self.limited:
             standing.budget = None
             del self.limited[container]
+
+
+def _shares(standings: list[Standing]) -> dict[Container, float]:
+    """The weight of each client that holds or waits, by container.
+
+    What one owner's programs say divides among his containers what they have without a word: a weight of 1 each.
+    """
+    of_owners: dict[str, tuple[int, float]] = {}
+    for standing in standings:
+        terms = standing.container.terms
+        count, weight = of_owners.get(terms.owner, (0, 0.0))
+        of_owners[terms.owner] = count + 1, weight + terms.weight
+    shares: dict[Container, float] = {}
+    for standing in standings:
+        terms = standing.container.terms
+        count, weight = of_owners[terms.owner] if terms.owner else (1, 1.0)
+        # Rounded: those that are alike are equal.
+        shares[standing.container] = round(terms.weight * count / weight, 9) / max(1, standing.active)
+    return shares
 
 
 def _budget(standing: Standing, now: float) -> Budget:

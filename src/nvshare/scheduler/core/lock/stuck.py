@@ -1,29 +1,45 @@
-"""Holders that were asked to leave and do not: when they count as unresponsive, and who of them is killed.
+"""Who was asked to leave and does not, a holder the lock or another one the memory: when it counts as unresponsive, and
+who is killed.
 
-Nobody is, unless the operator chose so; then as few as must leave for the first in the queue.
+Nobody is, unless the operator chose so; then as few as must leave for who waits, the first in the queue or for memory.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from nvshare.scheduler.core.actions import Action, Kill, ReportUnresponsive
+from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.leaving import must_leave
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.settings import Settings, Unresponsive
-from nvshare.scheduler.core.transitions import Step
+from nvshare.scheduler.core.transitions import ClientState, Step
+
+_LEAVE_YET: Final = (ClientState.HOLDING, ClientState.LEAVING)
+"""Holders that may still do as they are told."""
 
 
 class Stuck:
     """Those of one device."""
 
-    def __init__(self, holders: Holders, turns: Turns, ledger: Ledger, settings: Settings) -> None:
+    def __init__(
+        self, holders: Holders, turns: Turns, ledger: Ledger, residency: Residency, settings: Settings
+    ) -> None:
         self.overdue = 0
         """How many there ever were."""
         self._holders = holders
         self._turns = turns
         self._ledger = ledger
+        self._residency = residency
         self._settings = settings
+
+    @property
+    def keepers(self) -> list[Client]:
+        """Those without the lock that have not left the device in time."""
+        return [client for client in self._residency.clients.values() if client.keeps_room]
 
     @property
     def grace_end(self) -> float | None:
@@ -41,6 +57,13 @@ class Stuck:
             self.overdue += 1
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
+        for client in self._residency.clients.values():
+            swap, kept = client.swap, client.keeps_room
+            assert swap is not None
+            client.keeps_room = not client.holds and self._residency.is_stuck(swap, now)
+            if client.keeps_room and not kept:
+                self.overdue += 1
+                actions.append(ReportUnresponsive(client.number, 0, now - swap.progress_at))
 
     def kill(self, actions: list[Action]) -> None:
         """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
@@ -52,7 +75,27 @@ class Stuck:
         alive.sort(key=lambda client: (client.since, client.grant))
         if first is None or not alive or self._holders.fits((), (*alive, first)):
             return
-        lacking = sum(client.account.movable_bytes for client in (*alive, first)) - self._ledger.left_bytes
+        lacking = sum(client.account.movable_bytes for client in (*alive, *first.unit)) - self._ledger.left_bytes
         for client in must_leave(self._holders.rule, alive, lacking, first):
             client.killed = True
             actions.append(Kill(client.number, client.grant))
+
+    def kill_for_room(self, actions: list[Action]) -> None:
+        """Kills as few that keep the room as must go for who lacks it, though all holders have left."""
+        short = self._residency.short
+        if self._settings.unresponsive is not Unresponsive.KILL or short is None:
+            return
+        others = [client for client in self._residency.clients.values() if client not in short.unit]
+        soon = (client for client in others if client.state in _LEAVE_YET or client.killed)
+        lacking = short.lacking_bytes - sum(map(_kept_bytes, soon)) - self._holders.paging_bytes
+        alive = [client for client in self.keepers if client in others and not client.killed]
+        for client in sorted(alive, key=_kept_bytes, reverse=True):
+            if lacking <= 0:
+                return
+            lacking -= _kept_bytes(client)
+            client.killed = True
+            actions.append(Kill(client.number, 0))
+
+
+def _kept_bytes(client: Client) -> int:
+    return 0 if client.swap is None else client.swap.charge_bytes

@@ -5,8 +5,10 @@ The rules; lock.py says how they are applied:
 - *Order*: by priority class, and within a class first come, first served. Whoever was asked to leave before its turn
   was over keeps its place if it asks again soon, and has what is left of its quantum then.
 - *Quantum*: the device's quantum times the client's share of its container's weight: the clients of a container that
-  hold or wait share it equally. Where one of these would be shorter than SHORTEST_QUANTUM, or not worth the hand-over,
-  all are longer by the same factor. Where shares differ, what leaving took is taken off the next turn.
+  hold or wait share it equally. What programs say of their weights themselves divides what their user's containers have
+  without that, a weight of 1 each; an operator's word counts against all. Where one quantum would be shorter than
+  SHORTEST_QUANTUM, or not worth the hand-over, all are longer by the same factor. None is longer than some quanta, or
+  than as many of the shortest that is worth it. Where shares differ, what leaving took is taken off the next turn.
 - *Priority*: a holder leaves at once for the first waiter if that is of a higher class, and never for one of a lower
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
@@ -23,12 +25,13 @@ The rules; lock.py says how they are applied:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.lock.classes import Classes
 from nvshare.scheduler.core.lock.floor import Floor
 from nvshare.scheduler.core.lock.standing import AT_ONCE, NEVER, Standings
 from nvshare.scheduler.core.lock.stay import KEPT_SECONDS
@@ -58,20 +61,12 @@ class Turns:
         """All clients are, since there were none, and no bursts: first come, first served, one quantum each.
 
         Nothing is counted then."""
-        self.is_mixed = False
-        """Whether there are clients of several classes."""
+        self.classes = Classes()
         self._members: dict[int, Client] = {}
         self._ranks: list[OrderedDict[int, Client]] = [OrderedDict() for _ in range(2 * len(Priority) + 1)]
         self._last_tickets = [0] * len(self._ranks)
         """The highest of those that ever were in each rank."""
         self._count = 0
-        # By class; the first place is empty.
-        self._clients = [0] * (Priority.HIGH + 1)
-        self._holding = [0] * (Priority.HIGH + 1)
-        self._slices = [0] * (Priority.HIGH + 1)
-        """How many of them hold a slice of the floor."""
-        self._odd = 0
-        """How many hold whose turn is no whole quantum."""
         self._told_limited = False
         self._floor = Floor(settings.floor)
         self._due_at = NEVER
@@ -100,6 +95,23 @@ class Turns:
         elif not leads and client in self:
             self._step_out(client)
 
+    def leave_class(self, clients: Sequence[Client]) -> None:
+        """Their class is about to change with their gang's, or with the gang; ``enter_class`` when it has."""
+        for client in clients:
+            self.line_up(client, leads=False, beside=())
+            self.classes.count(client, -1)
+            if client.holds and not self.is_alike:
+                self.classes.count_holder(client, -1)
+
+    def enter_class(self, clients: Sequence[Client], now: float) -> None:
+        """They have another class, or the same."""
+        for client in clients:
+            self.classes.count(client, 1)
+            if client.holds and not self.is_alike:
+                self.classes.count_holder(client, 1)
+        if self.is_alike and self.classes.are_several:
+            self._begin_counting(now)
+
     def in_turn(self) -> Iterator[Client]:
         """Those that are in line, but for gangs that are passed over."""
         return (client for client in self if client.gang is None or not client.gang.is_passed_over)
@@ -120,15 +132,13 @@ class Turns:
         """A client is in a container, which has its terms, in whatever state."""
         self.standings.enter(client.container, now)
         self._members[client.number] = client
-        self._count_client(client, 1)
+        self.classes.count(client, 1)
         if client.state is ClientState.WAITING and client.gang is None:
             self._line_up(client)
         if not self.is_alike:
             self._take_up(client, now)
-        elif self.standings.are_special or self.is_mixed:
-            self.is_alike = False
-            for each in self._members.values():
-                self._take_up(each, now)
+        elif self.standings.are_special or self.classes.are_several:
+            self._begin_counting(now)
 
     def leave(self, client: Client, now: float) -> None:
         """A client is not in its container any more, or that is about to have other terms."""
@@ -138,10 +148,10 @@ class Turns:
             self._step_out(client)
         if not self.is_alike and client.state is not ClientState.IDLE:
             if client.holds:
-                self._count_holder(client, -1)
+                self.classes.count_holder(client, -1)
                 self.standings.let_go(standing, now)
             self.standings.rest(standing)
-        self._count_client(client, -1)
+        self.classes.count(client, -1)
         self.standings.leave(standing, now, keeps=not self.is_alike)
         del self._members[client.number]
 
@@ -179,14 +189,14 @@ class Turns:
         ahead = stay.bursting and (stay.pushed or len(self._ranks[stay.rank + 1]) > 0)
         if leads and stay.rank == DUE:
             stay.seconds, stay.is_slice = self._slice_seconds, True
-            self._floor.pay(client.container.terms.priority, self._slice_seconds)
+            self._floor.pay(client.priority, self._slice_seconds)
         elif ahead and standing.credit is not None:
             stay.seconds = max(LEAST_BURST, standing.credit.seconds)
         stay.keeps = False
         if leads:
             self._step_out(client)
         self.standings.hold(standing, now)
-        self._count_holder(client, 1)
+        self.classes.count_holder(client, 1)
 
     def cut(self, client: Client, least_seconds: float, now: float) -> None:
         """A holder is asked to leave; no quantum is shorter than ``least_seconds``."""
@@ -198,14 +208,14 @@ class Turns:
             return
         stay, standing = client.stay, self.standings[client.container]
         self.standings.save(standing, now)
-        self._count_holder(client, -1)
+        self.classes.count_holder(client, -1)
         self.standings.let_go(standing, now)
         self.standings.rest(standing)
         revoked_at = None if client.state is ClientState.HOLDING else client.revoked_at
         if stay.is_slice and stay.seconds is not None and revoked_at is None:
             unused_seconds = stay.seconds - (now - client.since)
             if unused_seconds > 0:
-                self._floor.pay(client.container.terms.priority, -unused_seconds)
+                self._floor.pay(client.priority, -unused_seconds)
         stay.end(client.since, revoked_at, now, owes=bool(self.standings.uneven))
 
     def worth(self, client: Client, seconds: float) -> None:
@@ -214,14 +224,14 @@ class Turns:
 
     # Whose turn it is, and until when.
 
-    def prepare(self, may_come: Callable[[Client], bool], now: float, *, limits: bool) -> list[Container]:
+    def prepare(self, may_come: Callable[[Client], bool], now: float, limits: bool) -> list[Container]:
         """Time passed, or something changed; returns the containers whose budget was used up just now.
 
         ``limits``: compute limits count. There is nothing to do while all are alike.
         """
         self._now = now
         used_up = self.standings.use_up(now, limits=limits)
-        if self.is_mixed or self._ranks[DUE]:
+        if self.classes.are_several or self._ranks[DUE]:
             self._promote(may_come)
         else:
             self._due_at = NEVER
@@ -234,8 +244,9 @@ class Turns:
         return bool(self.standings.limited)
 
     def may_come(self, client: Client) -> bool:
-        """Whether its compute limit lets a waiter hold now."""
-        return not self.standings.limited or self.standings.ready_at(client.container) <= self._now
+        """Whether its compute limit lets a waiter hold now; it does if one of its gang can't stop before."""
+        helps = client.gang is not None and client.gang.stuck
+        return helps or not self.standings.limited or self.standings.ready_at(client.container) <= self._now
 
     def limit_seconds(self, client: Client, now: float) -> float:
         """How long its compute limit keeps a waiter out as far as that is known; 0: it does not."""
@@ -257,7 +268,7 @@ class Turns:
 
     def is_plain(self, first: Client) -> bool:
         """Whether every holder's turn for this first waiter is one quantum, as long as any other."""
-        return not (self._odd or self.standings.uneven or self.is_mixed or first.stay.bursting)
+        return not (self.classes.odd or self.standings.uneven or self.classes.are_several or first.stay.bursting)
 
     def end(self, holder: Client, first: Client, least_seconds: float) -> float:
         """When the turn of a holder is over for the first waiter: AT_ONCE, NEVER, or a time.
@@ -301,14 +312,15 @@ class Turns:
         due = next(iter(self._ranks[DUE].values()), None)
         first: dict[Priority, Client] = {}
         for client in self:
-            if client.container.terms.priority not in first and may_come(client):
-                first[client.container.terms.priority] = client
-        wanting = [priority for priority in Priority if priority in first or self._holding[priority]]
+            kept_out = client.gang is not None and client.gang.kept_out
+            if client.priority not in first and not kept_out and may_come(client):
+                first[client.priority] = client
+        wanting = [priority for priority in Priority if priority in first or self.classes.holding[priority]]
         growing = []
         for priority in wanting:
-            has_slice = any(self._slices[:priority])
+            has_slice = any(self.classes.slices[:priority])
             waits = has_slice or any(other < priority for other in first)
-            if waits and (has_slice or self._holding[priority]):
+            if waits and (has_slice or self.classes.holding[priority]):
                 growing.append(priority)
         slices = {priority: self._slice(client) for priority, client in first.items()}
         self._floor.pass_time(self._now, growing, max(slices.values(), default=SLICE_SECONDS))
@@ -316,7 +328,7 @@ class Turns:
         highest = max(wanting, default=Priority.LOW)
         if due is not None:
             # Those who gave way for it may not have asked again yet.
-            if first.get(due.container.terms.priority) is due:
+            if first.get(due.priority) is due:
                 return
             self._step_out(due)
             self._line_up(due)
@@ -362,6 +374,12 @@ class Turns:
             client.stay.bursting = client.stay.pushed = False
             self.standings.set_waiters(self._count)
 
+    def _begin_counting(self, now: float) -> None:
+        """Not all are alike any more."""
+        self.is_alike = False
+        for each in self._members.values():
+            self._take_up(each, now)
+
     def _take_up(self, client: Client, now: float) -> None:
         """Counts a client that was not counted yet."""
         if client.state is ClientState.IDLE:
@@ -370,18 +388,4 @@ class Turns:
         self.standings.activate(standing)
         if client.holds:
             self.standings.hold(standing, now)
-            self._count_holder(client, 1)
-
-    def _count_holder(self, client: Client, sign: int) -> None:
-        """A client holds (1), or does no more (-1)."""
-        self._holding[client.container.terms.priority] += sign
-        if client.stay.is_odd:
-            self._odd += sign
-            self._slices[client.container.terms.priority] += sign * client.stay.is_slice
-
-    def _count_client(self, client: Client, sign: int) -> None:
-        """A client is there (1), or is no more (-1)."""
-        priority = client.container.terms.priority
-        self._clients[priority] += sign
-        if self._clients[priority] <= 1:
-            self.is_mixed = sum(map(bool, self._clients)) > 1
+            self.classes.count_holder(client, 1)

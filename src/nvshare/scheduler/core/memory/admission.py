@@ -147,7 +147,18 @@ class Admission:
         more = GrowthRequested(swap.number, growth.request, wanted + slack, growth.fixed_bytes)
         return wanted + slack if self.is_ready(swap, more, clients, now) else wanted
 
-    def most_admitted_bytes(self, swap: Swap, left_bytes: int) -> int:
+    def take_back(self, clients: Collection[Swap]) -> list[Swap]:
+        """Takes back what is admitted and too much now; from whom."""
+        left = self._ledger.left_bytes - max((swap.more_fixed_bytes for swap in clients), default=0)
+        found = []
+        for swap in clients:
+            most = self._most_admitted_bytes(swap, left)
+            if swap.admitted_bytes > most and swap.reported:
+                swap.admitted_bytes = most
+                found.append(swap)
+        return found
+
+    def _most_admitted_bytes(self, swap: Swap, left_bytes: int) -> int:
         """What a client may stay admitted where ``left_bytes`` are left for it beside what comes.
 
         Where others need it all that it does not use is taken back, once it went by the last growth that was granted.
@@ -163,8 +174,9 @@ class Admission:
         """Which host memory to make, ahead of need."""
         if self._host.awaited:
             return []
-        lacking = sum(_wanted(client) + _wanted_fixed(client) for client in clients) - self._ledger.left_bytes
-        lacking += self._requests.unused_bytes
+        wanted = sum(_wanted(client) + _wanted_fixed(client) for client in clients)
+        # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
+        lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
             return []
         arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]

@@ -1,4 +1,4 @@
-"""Before a growth is refused because of what others have, they are asked what that is.
+"""Before a growth is refused because of what others have, they are asked what that is, and the device is measured.
 
 What a client freed it says a little later, and what can't move it keeps a while for its next step. So it is told what
 it was told before, which it answers by what it has.
@@ -6,13 +6,41 @@ it was told before, which it answers by what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from nvshare.scheduler.core.actions import Evict
+from nvshare.scheduler.core.actions import Action, Evict, Measure
+from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.swap import ANSWER_SECONDS, Swap
 
 
-def ask_others(swap: Swap, others: Iterable[Swap], now: float) -> list[Evict]:
+def ask(
+    device: str,
+    swap: Swap,
+    others: Collection[Swap],
+    ledger: Ledger,
+    now: float,
+    grace_seconds: float,
+    *,
+    limited: bool,
+) -> tuple[list[Action], float | None]:
+    """What to ask because a growth does not seem to be possible, and until when that is in doubt; None: it is not.
+
+    ``others``: whose memory is in the way; ``limited``: it is the limit of its container that is passed.
+    """
+    actions: list[Action] = []
+    if swap.doubted is None:
+        actions += _ask_others(swap, others, now)
+        if swap.asked_until is not None:
+            return actions, swap.asked_until
+        if not ledger.total_measured or limited:
+            return actions, None
+        swap.doubted = ledger.measurements, now + grace_seconds
+        actions.append(Measure(device))
+    measurement, end = swap.doubted
+    return actions, None if ledger.measurements > measurement or now >= end else end
+
+
+def _ask_others(swap: Swap, others: Iterable[Swap], now: float) -> list[Evict]:
     """Asks those who have something, once for each growth, and sets until when their answers are awaited.
 
     None: nothing is to be awaited any more.

@@ -119,6 +119,10 @@ class Ledger:
         self._chosen_reserve_bytes = reserve_bytes
         self._swapping = 0
         """How many clients swap."""
+        self._unknown = 0
+        """How many do not report their footprint."""
+        self._paging_bytes = 0
+        """The movable memory of those that do not swap."""
         self._fixed_bytes = 0
         self._pinned_bytes = 0
         self._measured_total_bytes = 0
@@ -143,10 +147,24 @@ class Ledger:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
         return self.left_bytes - self.shortage_bytes - self.charged_bytes
 
+    @property
+    def paging_bytes(self) -> int:
+        """What clients need that do not swap, idle ones too, to be wholly on the device together."""
+        return self._paging_bytes + self._unknown * self.total_bytes
+
     def headroom_bytes(self, more_pinned_bytes: int = 0) -> int:
         """What has to stay for contexts that may still come, when so much more is pinned."""
-        headroom = min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
-        return max(0, headroom - self._pinned_bytes - more_pinned_bytes)
+        return max(0, self.most_headroom_bytes - self._pinned_bytes - more_pinned_bytes)
+
+    @property
+    def most_headroom_bytes(self) -> int:
+        """What has to stay for contexts where there is none yet."""
+        return min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
+
+    @property
+    def all_bytes(self) -> int:
+        """What all clients together may have on the device."""
+        return self.total_bytes - self.foreign_bytes - self.reserve_bytes
 
     def assumed_pinned_bytes(self, account: Account, assumed_bytes: int) -> int:
         """What a context and modules are taken to take before they are measured; ``assumed_bytes`` on a large device.
@@ -212,13 +230,16 @@ class Ledger:
     def _count(self, account: Account, sign: int) -> None:
         self._fixed_bytes += sign * account.fixed_bytes
         self._pinned_bytes += sign * (account.pinned_bytes + account.unmovable_bytes)
+        if account.backend is not Backend.SWAP:
+            self._unknown += sign * (not account.is_known)
+            self._paging_bytes += sign * account.movable_bytes
         if not account.pinned_measured:
             self.assumed_bytes += sign * account.pinned_bytes
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
         self.reserve_bytes = self._reserve() if self._swapping else 0
-        self.left_bytes = total - self.foreign_bytes - self._fixed_bytes - self.departed_bytes - self.reserve_bytes
+        self.left_bytes = self.all_bytes - self._fixed_bytes - self.departed_bytes
         slack = max(SLACK_BYTES, int(total * SLACK_SHARE)) if total else 0
         # Where memory swaps there is no paging to make up for it: only the reserve.
         self.slack_bytes = self.reserve_bytes if self._swapping else slack

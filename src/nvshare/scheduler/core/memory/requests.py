@@ -77,7 +77,7 @@ class Requests:
         self._requests: dict[Container, _Request] = {}
         """In the order in which they came."""
         self._of: dict[int, Container] = {}
-        self._granted_bytes = 0
+        self.granted_bytes = 0
         """All together."""
 
     def update(self, client: Client) -> None:
@@ -97,7 +97,7 @@ class Requests:
         if container is not None:
             del self._requests[container].clients[client.number]
             if not self._requests[container].clients:
-                self._granted_bytes -= self._requests.pop(container).granted_bytes
+                self.granted_bytes -= self._requests.pop(container).granted_bytes
 
     def settle(self, number: int = 0, context_bytes: int = 0) -> None:
         """Finds anew what is granted; a client made a context of so many bytes.
@@ -119,12 +119,25 @@ class Requests:
         self._raise(goals, {side: each.lift_bytes for side, each in sides.items()}, sides, base_bytes)
         goals = {container: request.wanted_bytes for container, request in self._requests.items()}
         self._raise(goals, {side: each.gang_lift_bytes for side, each in sides.items()}, sides, base_bytes)
-        self._granted_bytes = sum(request.granted_bytes for request in self._requests.values())
+        self.granted_bytes = sum(request.granted_bytes for request in self._requests.values())
 
     def others_bytes(self, numbers: Iterable[int]) -> int:
         """What is granted to containers of which none of these clients is a part."""
         own = {self._of.get(number) for number in numbers} if self._requests else set()
-        return self._granted_bytes - sum(self._granted(container) for container in own)
+        return self.granted_bytes - sum(self._granted(container) for container in own)
+
+    def stay_bytes(self, numbers: Iterable[int], stays: Mapping[int, int]) -> int:
+        """What is on the device beside these clients: what is granted to others' containers, or what of their clients
+        can't leave, by number, if that is more."""
+        by_container: dict[Container | None, int] = dict.fromkeys(self._requests, 0)
+        for number, stays_bytes in stays.items():
+            container = self._of.get(number)
+            by_container[container] = by_container.get(container, 0) + stays_bytes
+        own = {self._of.get(number) for number in numbers}
+        return sum(
+            size if container in own else max(size, self._granted(container))
+            for container, size in by_container.items()
+        )
 
     def spare_bytes(self, client: Client, for_client: Client | None) -> int:
         """How much of what a client that swaps is allotted may leave for another one; None: for nobody of them."""
@@ -172,7 +185,7 @@ class Requests:
     def takes(self, grower: int, more_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
         """Why a client may not have so much more that can't move, a context included, for another client, which is to
         have ``needed_bytes`` of the ``left_bytes`` beside it; None: it may."""
-        if not self._granted_bytes:
+        if not self.granted_bytes:
             return None
         granted = self._granted_beside(grower, more_bytes)
         own = granted.get(self._of.get(other), 0)
@@ -184,24 +197,24 @@ class Requests:
     def crowd(
         self, grower: int, more_bytes: int, pinned_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int
     ) -> bool:
-        """Whether some client could not be wholly in beside what is granted, by what such host memory takes.
+        """Whether less would be granted then, because of what such host memory takes.
 
         ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. For a client that
         is to have so much more that can't move, of which ``pinned_bytes`` are not counted yet.
         """
-        if not self._granted_bytes:
+        if not self.granted_bytes:
             return False
         left_bytes -= self.headroom_bytes(grower, pinned_bytes)
         granted = self._granted_beside(grower, more_bytes)
         sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in granted}}
         for number, arena in arenas:
             sides[self._of.get(number)].add(arena.useful_bytes, arena.takes_bytes)
-        stuck = sum(side.stuck_bytes for side in sides.values())
-        kept = sum(max(granted.get(each, 0), side.stuck_bytes) for each, side in sides.items())
+        kept = {each: max(granted.get(each, 0), side.stuck_bytes) for each, side in sides.items()}
+        total = sum(kept.values())
         for each, side in sides.items():
-            beside = kept - max(granted.get(each, 0), side.stuck_bytes)
-            room = left_bytes - side.stuck_bytes - side.lift_bytes
-            if beside > max(room, stuck - side.stuck_bytes):
+            beside = left_bytes - side.stuck_bytes - side.lift_bytes - total + kept[each]
+            # Of a request that can't leave anyhow ``settle`` grants only what there is room for beside the others.
+            if any(size > 0 and size - kept[other] > beside for other, size in granted.items() if other is not each):
                 return True
         return False
 
@@ -219,7 +232,7 @@ class Requests:
                 continue
             others = [client for client in self._clients.values() if client.container is not container]
             sizes = (client.account.movable_bytes - self._granted(client.container) for client in others)
-            left = self._base_bytes() - self._granted_bytes + request.granted_bytes
+            left = self._base_bytes() - self.granted_bytes + request.granted_bytes
             if self._ledger.total_bytes and left - max(0, max(sizes, default=0)) < request.wanted_bytes:
                 request.said_bytes = requested
                 number = next(iter(request.clients))

@@ -13,9 +13,9 @@ for the clients whose memory swaps:
   holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
   farthest. Never a holder, nor what a memory request keeps (requests.py). Only as many bytes as lack, one client at a
   time, and no more than its host memory takes.
-- One client at a time comes in.
-- A client beside which no other can leave any more may use the reserve: it is alone but for what the host has no memory
-  for.
+- One client at a time comes in; those that come in together do so one after another, and none leaves for another.
+- A client beside which no other can leave any more, and nobody pages, may use the reserve: it is alone but for what the
+  host has no memory for.
 - No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
   has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
 - Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
@@ -24,20 +24,22 @@ for the clients whose memory swaps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, Measure, RefuseGrowth
+from nvshare.scheduler.core.actions import Action, RefuseGrowth
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Host
-from nvshare.scheduler.core.memory.asking import ask_others
+from nvshare.scheduler.core.memory.asking import ask
 from nvshare.scheduler.core.memory.estates import Estate, Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.memory.together import Short, cramped, nobody_lacks, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -48,13 +50,15 @@ STEP_BYTES: Final = CHUNK_BYTES
 class Residency:
     """The residency of one device's clients. After something changed, call ``plan``."""
 
-    def __init__(self, device: str, ledger: Ledger, host: Host, grace_seconds: float) -> None:
+    def __init__(self, device: str, ledger: Ledger, host: Host, ends: Ends, grace_seconds: float) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.growing: dict[int, Client] = {}
         """Whose growth is not answered, in the order of their requests."""
-        self.short: tuple[Client, int] | None = None
-        """Who lacks so many bytes that only holders could leave for; they are asked to when their quantum is over."""
+        self.queue = Queue(ledger, host, ends)
+        """Whose growth waits for others' ends."""
+        self.short: Short | None = None
+        """For whom holders are asked to leave when their quantum is over."""
         self.deadline: float | None = None
         """When ``plan`` has something to do if nothing happens before; None: never."""
         self.awaited = 0
@@ -68,23 +72,28 @@ class Residency:
         self._device, self._ledger, self._host, self._grace_seconds = device, ledger, host, grace_seconds
         self._kept = False
         """What room there is, is for a growth."""
+        self._cramped: frozenset[int] = frozenset()
         self._admission = Admission(ledger, host, self.estates, grace_seconds, self.limits, self.requests)
         # Of one plan.
         self._actions: list[Action] = []
-        self._waiting: Sequence[Client] = ()
+        self._units, self._waiting = list[tuple[Client, ...]](), list[Client]()
         self._now, self._room, self._paging_bytes = 0.0, 0, 0
         self._pending = 0
         """What is about to leave."""
         self._mover: Client | None = None
         """Whose memory leaves."""
 
-    def plan(self, waiting: Sequence[Client], paging_bytes: int, now: float) -> list[Action]:
-        """What to do about residency; ``waiting`` in the order of their turns, those left out that never fit.
+    def plan(self, units: Sequence[tuple[Client, ...]], paging_bytes: int, now: float) -> list[Action]:
+        """What to do about residency; ``units``: those that wait, in the order of their turns, together those that come
+        in together; those left out that never fit.
 
         ``paging_bytes``: the movable memory of holders that do not swap.
         """
         self._actions, self.resized, self._kept = [], [], False
-        self._waiting, self._paging_bytes, self._now = waiting, paging_bytes, now
+        self._cramped = cramped(self.clients.values(), self._most_bytes, self._host, self.requests)
+        self._units = [unit for unit in units if not any(map(self.never_fits, unit))]
+        self._waiting = [client for unit in self._units for client in unit]
+        self._paging_bytes, self._now = paging_bytes, now
         self.short = self.deadline = None
         if self.growing or self._ledger.departed_bytes:
             self.traffic.held_up()
@@ -104,11 +113,12 @@ class Residency:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
         if not self.clients:
             return
-        swap, account = client.swap, client.account
-        estate = Estate(account.fixed_bytes, account.movable_bytes if client.holds else 0)
+        swap = client.swap
+        estate = Estate(client.account.fixed_bytes, client.account.movable_bytes if client.holds else 0)
         if swap is not None:
             del self.clients[client.number]
             self.growing.pop(client.number, None)
+            self.queue.remove(client.number)
             self._ledger.charged_bytes -= swap.charge_bytes
             estate = swap.estate()
         self.estates.add(client.number, estate)
@@ -118,11 +128,10 @@ class Residency:
         """A client told its memory; what it has in all is the device's to count."""
         charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
         if swap.reported:
-            footprint_bytes = swap.footprint_bytes, event.footprint_bytes
-            out_bytes = swap.out_bytes, event.out_bytes
+            sizes = (swap.footprint_bytes, event.footprint_bytes), (swap.out_bytes, event.out_bytes)
             prepares = event.usable_bytes != swap.usable_bytes
             waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - STEP_BYTES
-            self.traffic.told(swap.number, footprint_bytes, out_bytes, now, waits=waits, prepares=prepares)
+            self.traffic.told(swap.number, *sizes, now, waits=waits, prepares=prepares)
         swap.report(event, now)
         self._ledger.charged_bytes += swap.charge_bytes - charge
         self._host.used_bytes += swap.arena_bytes - arena_bytes
@@ -133,8 +142,7 @@ class Residency:
     def arena_grown(self, swap: Swap, segment_bytes: int) -> None:
         """A client was sent host memory."""
         self._host.used_bytes += segment_bytes - swap.arena_asked_bytes
-        swap.arena_bytes += segment_bytes
-        swap.arena_asked_bytes = 0
+        swap.arena_bytes, swap.arena_asked_bytes = swap.arena_bytes + segment_bytes, 0
 
     @property
     def holder_grows(self) -> bool:
@@ -142,15 +150,24 @@ class Residency:
         return any(client.state is ClientState.HOLDING for client in self.growing.values())
 
     def never_fits(self, client: Client) -> bool:
-        """Whether a client would not be wholly in if it were alone."""
-        if client.swap is None:
-            return False
-        return client.swap.footprint_bytes > self._ledger.left_bytes + self._ledger.reserve_bytes
+        """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
+        footprint_bytes = 0 if client.swap is None else client.swap.footprint_bytes
+        return footprint_bytes > self._most_bytes or client.number in self._cramped
+
+    @property
+    def _most_bytes(self) -> int:
+        """What a client may have that is alone."""
+        return self._ledger.left_bytes + self._ledger.reserve_bytes
+
+    @property
+    def answer(self) -> tuple[Short | None, bool, frozenset[int]]:
+        """What the lock goes by beside the room: where a plan changed it, somebody may come in."""
+        return self.short, self._kept, self._cramped
 
     def has_room_for(self, client: Client, paging_bytes: int) -> bool:
         """Whether there is what a waiter needs that does not swap; ``paging_bytes`` as for ``plan``."""
         needed = self.needed_bytes(client)
-        if not needed or (self.short is not None and self.short[0] is client and not paging_bytes):
+        if not needed or (self.short is not None and self.short.client is client and not paging_bytes):
             return True
         return not self._kept and self._ledger.room_bytes - paging_bytes >= needed
 
@@ -162,17 +179,21 @@ class Residency:
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
         that can be had."""
-        account, kept = client.account, self.requests.others_bytes([client.number])
-        left = max(0, self._ledger.left_bytes - kept)
+        account = client.account
+        left = max(0, self._ledger.left_bytes - self.requests.others_bytes([client.number]))
         return min(account.movable_bytes, left) if account.is_known else left
+
+    def stays_bytes(self, unit: Sequence[Client]) -> int:
+        """What is on the device beside all of these at once."""
+        return stays_bytes(unit, self._swaps(), self._host, self.requests)
 
     def is_late(self, swap: Swap, now: float) -> bool:
         """Whether it has done nothing for the grace time."""
         return now >= swap.progress_at + self._grace_seconds
 
-    def _is_stuck(self, swap: Swap) -> bool:
+    def is_stuck(self, swap: Swap, now: float) -> bool:
         """Whether it does not leave as it was told."""
-        return swap.leaving_bytes > 0 and self.is_late(swap, self._now)
+        return swap.leaving_bytes > 0 and self.is_late(swap, now)
 
     def _swaps(self) -> list[Swap]:
         return [client.swap for client in self.clients.values() if client.swap is not None]
@@ -200,7 +221,7 @@ class Residency:
             # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
             outran = client.state is ClientState.HOLDING and client.swap is not None and client.swap.moves_out
             if client.swap is not None and (client.swap.goes_by_others or outran):
-                self._allot(client, client.swap.resident_bytes)
+                self._allot(client.swap, client.swap.resident_bytes)
         if (lacking := -self._room) > 0:
             movers = self._movers(None)
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting) and not self._paging_bytes:
@@ -208,14 +229,12 @@ class Residency:
         if lacking > 0:
             contexts = (client for client in self.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(lacking, next(contexts, None), reversed(self._waiting))
-        left = self._ledger.left_bytes - max((swap.more_fixed_bytes for swap in self._swaps()), default=0)
-        for client in self.clients.values():
-            swap = client.swap
-            assert swap is not None
-            most = self._admission.most_admitted_bytes(swap, left)
-            if swap.admitted_bytes > most and swap.reported:
-                swap.admitted_bytes = most
-                self._allot(client, min(swap.allotted_bytes, max(swap.resident_bytes, most)))
+        for swap in self._admission.take_back(self._swaps()):
+            self._allot(swap, min(swap.allotted_bytes, max(swap.resident_bytes, swap.admitted_bytes)))
+        if (again := self.queue.next(self._swaps(), lambda swap: self.refusal(swap, self._now), self._now)) is not None:
+            self.growing[again.number] = again
+        if self.queue.deadline is not None:
+            self._wake_at(self.queue.deadline)
         # Each answers whether those behind it may have room.
         for client in list(self.growing.values()):
             if not self._let_grow(client):
@@ -225,9 +244,9 @@ class Residency:
             holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
             if holds and not self._bring_in(client, reversed(self._waiting)):
                 return
-        for place, client in enumerate(self._waiting):
-            behind = () if place else reversed(self._waiting[1:])
-            if not self._bring_in(client, behind):
+        for place, unit in enumerate(self._units):
+            behind = () if place else self._waiting[: len(unit) - 1 : -1]
+            if not all(self._bring_in(client, behind) for client in unit):
                 return
 
     def _let_grow(self, client: Client) -> bool:
@@ -237,8 +256,19 @@ class Residency:
         growth = swap.growth
         assert growth is not None
         if (reason := self.refusal(swap, self._now)) is not None:
-            if not self._is_in_doubt(swap):
+            others = self._admission.in_the_way(swap, self._swaps(), self._now)
+            limited = self._admission.limit_refusal(swap, self._now) is not None
+            asked, until = ask(
+                self._device, swap, others, self._ledger, self._now, self._grace_seconds, limited=limited
+            )
+            self._actions += asked
+            if until is not None:
+                self._wake_at(until)
+            elif limited or not self.queue.takes(client, swap, reason):
                 self._refuse(client, reason)
+            if until is None:
+                del self.growing[client.number]
+                self.resized.append(client)
             return True
         if swap.in_doubt and client.state is ClientState.HOLDING:
             swap.growing_bytes = growth.footprint_bytes
@@ -262,26 +292,9 @@ class Residency:
         self.requests.settle(client.number, context_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if holds else swap.allotted_bytes
-        spare = admitted if self._nobody_lacks() else wanted
+        spare = admitted if nobody_lacks(self._waiting) else wanted
         allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + max(0, self._room_for(client))))
-        self._allot(client, allotted, growth.request)
-        return True
-
-    def _is_in_doubt(self, swap: Swap) -> bool:
-        """Whether it may turn out soon that a growth is possible which does not seem to be."""
-        if swap.doubted is None:
-            self._actions += ask_others(swap, self._admission.in_the_way(swap, self._swaps(), self._now), self._now)
-            if swap.asked_until is not None:
-                self._wake_at(swap.asked_until)
-                return True
-            if not self._ledger.total_measured or self._admission.limit_refusal(swap, self._now):
-                return False
-            swap.doubted = self._ledger.measurements, self._now + self._grace_seconds
-            self._actions.append(Measure(self._device))
-        measurement, end = swap.doubted
-        if self._ledger.measurements > measurement or self._now >= end:
-            return False
-        self._wake_at(end)
+        self._allot(swap, allotted, growth.request)
         return True
 
     def _refuse(self, client: Client, reason: str) -> None:
@@ -293,31 +306,25 @@ class Residency:
         swap.growing_bytes = 0
         if not swap.has_context:
             self._ledger.pin(client.account, 0, measured=False)
-        del self.growing[client.number]
-        self.resized.append(client)
         self.traffic.refused += 1
-
-    def _nobody_lacks(self) -> bool:
-        """Whether all that wait for the lock may come in as they are."""
-        return all(
-            client.swap is not None and client.swap.allotted_bytes >= client.swap.footprint_bytes
-            for client in self._waiting
-        )
 
     def _bring_in(self, client: Client, behind: Iterable[Client] = ()) -> bool:
         """Gives room to a waiter, or to a holder that is not wholly in; False: somebody behind it may not have any."""
         swap = client.swap
         if swap is None:
-            lacking = self.needed_bytes(client) - self._room
-            if lacking > 0:
-                self._make_room(lacking, client, behind)
+            needed = self.needed_bytes(client)
+            # Who needs nothing takes nothing from one that may use the reserve.
+            if needed and needed > self._room:
+                self._make_room(needed - self._room, client, behind)
                 return False
-            self._room -= self.needed_bytes(client)
+            # Whoever is behind is not alone beside that.
+            self._room -= needed
+            self._paging_bytes += needed
             return True
         footprint = swap.footprint_bytes
         goal = min(footprint, swap.charge_bytes + self._room_for(client))
         if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
-            self._allot(client, goal)
+            self._allot(swap, goal)
         if swap.allotted_bytes < footprint:
             self._make_room(footprint - swap.charge_bytes - self._room_for(client), client, behind)
             return False
@@ -343,37 +350,30 @@ class Residency:
         able = (client for client in self.clients.values() if client.swap is not None and client.swap.can_leave)
         return [client for client in able if client is for_client or self.requests.may_leave(client, for_client)]
 
-    def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
-        swap = client.swap
-        assert swap is not None
-        self._pending -= swap.leaving_bytes
-        before = swap.charge_bytes
-        self._actions.append(swap.allot(allotted_bytes, self._admission.capacity_bytes(swap), self._now, request))
-        self._charge(swap, before)
+    def _allot(self, swap: Swap, allotted_bytes: int, request: int = 0) -> None:
+        capacity_bytes = self._admission.capacity_bytes(swap)
+        self._order(swap, lambda: swap.allot(allotted_bytes, capacity_bytes, self._now, request))
 
     def _evict(self, swap: Swap, allotted_bytes: int) -> None:
-        self._pending -= swap.leaving_bytes
-        before = swap.charge_bytes
-        self._actions.append(swap.evict(allotted_bytes, self._now))
+        self._order(swap, lambda: swap.evict(allotted_bytes, self._now))
         self._wake_at(self._now + self._grace_seconds)
-        self._charge(swap, before)
 
-    def _charge(self, swap: Swap, before: int) -> None:
-        self._pending += swap.leaving_bytes
-        self._ledger.charged_bytes += swap.charge_bytes - before
-        self._room -= swap.charge_bytes - before
+    def _order(self, swap: Swap, order: Callable[[], Action]) -> None:
+        leaving_bytes, charge_bytes = swap.leaving_bytes, swap.charge_bytes
+        self._actions.append(order())
+        self._pending += swap.leaving_bytes - leaving_bytes
+        self._ledger.charged_bytes += swap.charge_bytes - charge_bytes
+        self._room -= swap.charge_bytes - charge_bytes
 
     def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:
         """Makes others leave for what lacks beside the room that there is, as far as that is not under way."""
         lacking -= max(0, self._pending)
         others = [client for client in self.clients.values() if client is not for_client]
         for client in others:
-            if lacking <= 0:
-                return
             swap = client.swap
             assert swap is not None
             unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
-            if unused > 0 and not self._is_stuck(swap):
+            if lacking > 0 and unused > 0 and not self.is_stuck(swap, self._now):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(swap, swap.allotted_bytes - unused)
                 lacking -= unused
@@ -391,10 +391,10 @@ class Residency:
                 continue
             spare = self.requests.spare_bytes(client, for_client)
             goal = max(swap.least_bytes, swap.allotted_bytes - min(lacking, spare))
-            if goal < swap.allotted_bytes and not self._is_stuck(swap):
+            if goal < swap.allotted_bytes and not self.is_stuck(swap, self._now):
                 if self._mover in (None, client):
                     self._evict(swap, goal)
                     self._mover = client
                 return
         if for_client is not None and not self._pending:
-            self.short = for_client, lacking
+            self.short = Short.of(for_client, lacking, self._units)

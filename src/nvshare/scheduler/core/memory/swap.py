@@ -26,6 +26,20 @@ ANSWER_SECONDS: Final = 0.1
 so it takes some milliseconds on a busy machine; who takes longer is stopped."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A growth that is not possible waits for others' ends."""
+
+    reason: str
+    """Why it is not, and what has to happen."""
+    context_bytes: int
+    """Of its context; where that is only asked for it is not charged meanwhile."""
+    hopeless_since: float | None = None
+    """Since when looks find that their ends would not do; None: the last one found that they would."""
+    given_up: bool = False
+    """It waits no more: if it is still not possible when all were asked, it is refused."""
+
+
 @dataclass(slots=True, eq=False)
 class Swap:
     """The record of one client. Its footprint, which is what can move, is in its account.
@@ -66,6 +80,8 @@ class Swap:
     """It is not possible by this measurement of the device; and until when another one is awaited."""
     asked_until: float | None = None
     """It is not possible by what others said, and they were asked again; until when their answers are awaited."""
+    wait: Wait | None = None
+    """It is not possible, and waits for others' ends."""
     growing_bytes: int = 0
     """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
@@ -143,12 +159,12 @@ class Swap:
     def decide(self, growth: GrowthRequested | None) -> None:
         """It asked for so much, which is not looked at yet; None: it has its answer."""
         self.growth = growth
-        self.doubted = self.asked_until = None
+        self.doubted = self.asked_until = self.wait = None
 
     @property
     def in_doubt(self) -> bool:
         """Whether a growth does not seem to be possible, but soon may."""
-        return self.doubted is not None or self.asked_until is not None
+        return self.doubted is not None or self.asked_until is not None or self.wait is not None
 
     def may_answer(self, now: float) -> bool:
         """Whether it has been told something, so lately that its answer may be on the way."""
@@ -187,13 +203,16 @@ class Swap:
     @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
-        return max(0, self._movable_bytes - Arena(self.usable_bytes, self.footprint_bytes).takes_bytes)
+        return self.stays_bytes(Arena(self.usable_bytes, self.footprint_bytes))
+
+    def stays_bytes(self, arena: Arena) -> int:
+        """What would have to stay resident with this host memory."""
+        return max(0, self._movable_bytes - arena.takes_bytes)
 
     @property
     def can_leave(self) -> bool:
         """Whether some of what it is charged with can leave, or will when its host memory is registered."""
-        arena = Arena(self.arena_bytes + self.arena_asked_bytes, self.footprint_bytes)
-        stays = max(0, self._movable_bytes - arena.takes_bytes)
+        stays = self.stays_bytes(Arena(self.arena_bytes + self.arena_asked_bytes, self.footprint_bytes))
         return self.charge_bytes > (stays if self.reported else 0)
 
     @property
@@ -237,10 +256,12 @@ class Swap:
         if self.growth is None:
             return 0
         more = max(0, self.growth.footprint_bytes - self.footprint_bytes)
-        return more + self.more_fixed_bytes + (0 if self.has_context else self.account.pinned_bytes)
+        context_bytes = self.account.pinned_bytes if self.wait is None else self.wait.context_bytes
+        return more + self.more_fixed_bytes + (0 if self.has_context else context_bytes)
 
     def snapshot(self, now: float) -> SwapSnapshot:
         """What can be seen of it at ``now``."""
+        waits_for_it = self.is_moving or self.going_by < self.order
         return SwapSnapshot(
             resident_bytes=self.resident_bytes,
             out_bytes=self.footprint_bytes - self.resident_bytes,
@@ -252,7 +273,8 @@ class Swap:
             in_bytes=self._coming_bytes + max(0, self.resident_bytes + self.out_bytes - self.footprint_bytes),
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
             wanted_bytes=self.wanted_bytes,
-            still_seconds=max(0.0, now - self.progress_at) if self.is_moving else 0.0,
+            wait="" if self.wait is None else self.wait.reason,
+            still_seconds=max(0.0, now - self.progress_at) if waits_for_it else 0.0,
             came_bytes=self.came_bytes,
             left_bytes=self.left_bytes,
         )

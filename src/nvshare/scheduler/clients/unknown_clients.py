@@ -1,0 +1,99 @@
+"""Clients of which it is not known yet what their containers may have: memory is not given to them.
+
+A client is known when it is found out in which container its process is. If that is one of a pod, and pods may be
+annotated here, the node agent must have told of the pod as well: one of which it has not looks like one without
+annotations. Who is not known in time is refused memory, rather than given what an annotation may forbid, until it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from nvshare.scheduler.clients.deadlines import Deadlines
+from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.dispatcher import Dispatcher
+from nvshare.scheduler.memberships import Memberships
+from nvshare.scheduler.pods.description import Description
+
+_DESCRIBED_SECONDS: Final = 60.0
+"""In which it is found out who a client is, where nothing else is awaited. It takes milliseconds."""
+
+_NOT_DESCRIBED: Final = "it is not found out yet in which container it is"
+_NOT_TOLD: Final = "nvshare-node-agent has not told yet what its pod's annotations say"
+
+
+@dataclass(slots=True)
+class _Client:
+    registration: Registration
+    pod_uid: str | None = None
+    """Of which the node agent must have told; None: it is not known yet."""
+    wait: str = _NOT_DESCRIBED
+
+
+class UnknownClients:
+    """Those of one scheduler."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        memberships: Memberships,
+        await_annotations: float | None,
+    ) -> None:
+        """``await_annotations``: for how many seconds; None: nobody tells what annotations say.
+
+        Needs a running event loop.
+        """
+        self._dispatcher = dispatcher
+        self._memberships = memberships
+        self._awaits_annotations = await_annotations is not None
+        self._seconds = await_annotations or _DESCRIBED_SECONDS
+        self._clients: dict[int, _Client] = {}
+        self._overdue = Deadlines[int](asyncio.get_running_loop(), self._seconds, self._expired)
+        memberships.annotations_told.append(self._told)
+
+    def came(self, number: int, registration: Registration) -> None:
+        """A client was registered. One of these is called later: its registration's ``known``, maybe after
+        ``overdue``."""
+        self._clients[number] = _Client(registration)
+        self._overdue.begin(number)
+
+    def described(self, number: int, description: Description) -> None:
+        """It is found out who a client is, and its container is known; the client may be gone."""
+        client = self._clients.get(number)
+        if client is None:
+            return
+        client.pod_uid = "" if description.place is None or not self._awaits_annotations else description.place.pod_uid
+        client.wait = _NOT_TOLD
+        self._judge(number, client)
+
+    def left(self, number: int) -> None:
+        """A client is gone."""
+        self._clients.pop(number, None)
+        self._overdue.end(number)
+
+    def _told(self) -> None:
+        for number, client in list(self._clients.items()):
+            if client.pod_uid is not None:
+                self._judge(number, client)
+
+    def _judge(self, number: int, client: _Client) -> None:
+        if client.pod_uid and not self._memberships.is_told_of(client.pod_uid):
+            self._show(number, client.wait)
+            return
+        self.left(number)
+        self._show(number, "")
+        client.registration.known()
+
+    def _expired(self, number: int) -> None:
+        client = self._clients[number]
+        client.wait = f"{client.wait}, after {self._seconds:g} s"
+        self._show(number, client.wait)
+        client.registration.overdue(client.wait)
+
+    def _show(self, number: int, wait: str) -> None:
+        shown = self._dispatcher.clients[number]
+        if shown.memory_wait != wait:
+            shown.memory_wait = wait
+            self._dispatcher.announce()

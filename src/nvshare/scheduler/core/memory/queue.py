@@ -1,0 +1,123 @@
+"""Growths that are not possible and wait until others end, on one device. Nothing is kept for them, not even a context.
+
+Whenever something changed that may have been in their way they are looked at again, the oldest client's first, and one
+at a time is asked for anew (residency.py). So who asks for less may have it while another one waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.memory.arenas import Host
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.swap import Swap, Wait
+from nvshare.scheduler.core.terms import WhenFull
+
+SURE_SECONDS: Final = 1.0
+"""For how long it has to be so that others' ends would not do: what was freed a moment ago is told a little later."""
+
+LOOK_SECONDS: Final = 5.0
+"""How often those that wait are looked at though nothing changed here: whose ends would do is said on all devices."""
+
+
+class Ends(Protocol):
+    """What would be if clients of any device ended."""
+
+    def suffice(self, client: Client) -> bool:
+        """Whether a growth that a client asked for would be possible if all others had ended."""
+
+    def hopeless(self) -> Client | None:
+        """Whom of those that wait others' ends would not help, since they wait themselves; None: all would be."""
+
+
+class Queue:
+    """Those of one device that wait so."""
+
+    def __init__(self, ledger: Ledger, host: Host, ends: Ends) -> None:
+        self.deadline: float | None = None
+        """When to look again if nothing changes before; None: nobody waits."""
+        self._ledger, self._host, self._ends = ledger, host, ends
+        self._clients: dict[int, Client] = {}
+        self._found_for: tuple[int, ...] = ()
+        """What the last look went by; where nothing of it changed, its answers are the same."""
+
+    def takes(self, client: Client, swap: Swap, reason: str) -> bool:
+        """Whether a growth that is not possible for this reason waits; nothing else is to be done about it then."""
+        if not _wants_to(client) or not self._ends.suffice(client):
+            return False
+        if swap.wait is not None and swap.wait.given_up:
+            return False
+        self._put(client, swap, Wait(_until_ends(reason), client.account.pinned_bytes))
+        return True
+
+    def remove(self, number: int) -> None:
+        """A client is gone, or asks for something else."""
+        self._clients.pop(number, None)
+
+    def next(self, swaps: Iterable[Swap], refusal: Callable[[Swap], str | None], now: float) -> Client | None:
+        """Whose growth is to be asked for anew: it is possible now, or hopeless. It waits here no more."""
+        due = self.deadline is not None and now >= self.deadline
+        if not self._clients:
+            self.deadline = None
+            return None
+        known = [size for swap in swaps for size in (swap.useful_bytes, swap.pledged_bytes)]
+        known += [_wants_to(client) for client in self._clients.values()]
+        ledger, host = self._ledger, self._host
+        found_for = (ledger.left_bytes, ledger.departed_bytes, ledger.measurements, host.available_bytes, *known)
+        if found_for == self._found_for and not due:
+            return None
+        self.deadline = now + LOOK_SECONDS
+        for _, client in sorted(self._clients.items()):
+            swap, wait = self._take(client)
+            if (reason := refusal(swap)) is None or not _wants_to(client):
+                return client
+            self._put(client, swap, replace(wait, reason=_until_ends(reason)))
+        self._found_for = found_for
+        return self._given_up(now)
+
+    def _given_up(self, now: float) -> Client | None:
+        """Whom others' ends would not help, if that was so before."""
+        hopeless = self._ends.hopeless()
+        for client in self._clients.values():
+            assert client.swap is not None
+            assert client.swap.wait is not None
+            since = client.swap.wait.hopeless_since if client is hopeless else None
+            if client is hopeless and since is None:
+                since = now
+            given_up = since is not None and now >= since + SURE_SECONDS
+            client.swap.wait = replace(client.swap.wait, hopeless_since=since, given_up=given_up)
+            if given_up:
+                self._take(client)
+                return client
+            if since is not None:
+                self.deadline = min(since + SURE_SECONDS, now + LOOK_SECONDS)
+        return None
+
+    def _take(self, client: Client) -> tuple[Swap, Wait]:
+        """Out of the queue; what it asks for counts as before."""
+        swap = client.swap
+        assert swap is not None
+        assert swap.wait is not None
+        del self._clients[client.number]
+        if not swap.has_context:
+            self._ledger.pin(client.account, swap.wait.context_bytes, measured=False)
+        return swap, swap.wait
+
+    def _put(self, client: Client, swap: Swap, wait: Wait) -> None:
+        self._clients[client.number] = client
+        swap.doubted = swap.asked_until = None
+        swap.wait = wait
+        swap.growing_bytes = 0
+        if not swap.has_context:
+            self._ledger.pin(client.account, 0, measured=False)
+
+
+def _until_ends(reason: str) -> str:
+    return f"{reason}; others have to end"
+
+
+def _wants_to(client: Client) -> bool:
+    return client.container.terms.when_full is WhenFull.WAIT

@@ -1,0 +1,69 @@
+"""What those that come in together lack: memory that only holders could leave, or that nobody can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.memory.arenas import Arena, Host, fill
+from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.transitions import ClientState
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """Who lacks memory that only holders could leave."""
+
+    client: Client
+    unit: tuple[Client, ...]
+    """Those who come in together, it among them; or it alone."""
+    lacking_bytes: int
+
+    @classmethod
+    def of(cls, client: Client, lacking_bytes: int, units: Iterable[tuple[Client, ...]]) -> Short:
+        """A client lacks so much; ``units``: of those that wait."""
+        return cls(client, next((unit for unit in units if client in unit), (client,)), lacking_bytes)
+
+
+def nobody_lacks(waiting: Iterable[Client]) -> bool:
+    """Whether all that wait for the lock may come in as they are."""
+    return all(
+        client.swap is not None and client.swap.allotted_bytes >= client.swap.footprint_bytes for client in waiting
+    )
+
+
+def cramped(clients: Collection[Client], most_bytes: int, host: Host, requests: Requests) -> frozenset[int]:
+    """Which of these, that all swap and are all of the device's, wait and would not be wholly in though nobody held.
+
+    ``most_bytes``: what a client has that is alone. They are passed over, else those behind them would wait with them.
+    """
+    swaps = [client.swap for client in clients if client.swap is not None]
+    lacking = sum(max(0, swap.useful_bytes - swap.arena_bytes - swap.arena_asked_bytes) for swap in swaps)
+    if lacking <= host.available_bytes and not requests.granted_bytes:
+        return frozenset()
+    waiting = [client for client in clients if client.state is ClientState.WAITING and client.swap is not None]
+    least_bytes = most_bytes - (stays_bytes((), swaps, host, requests) if waiting else 0)
+    large = [client for client in waiting if (client.account.footprint_bytes or 0) > least_bytes]
+    return frozenset(
+        client.number
+        for client in large
+        if (client.account.footprint_bytes or 0) > most_bytes - stays_bytes([client], swaps, host, requests)
+    )
+
+
+def stays_bytes(unit: Collection[Client], swaps: Sequence[Swap], host: Host, requests: Requests) -> int:
+    """What is on the device beside all of these at once: what is reserved, and what the host has no memory for.
+
+    ``swaps``: of all the device's clients, with the host memory that each may get.
+    """
+    arenas = [Arena(swap.arena_bytes + swap.arena_asked_bytes, swap.useful_bytes) for swap in swaps]
+    goals = fill(arenas, host.available_bytes + sum(arena.bytes for arena in arenas))
+    own = {client.number for client in unit}
+    stays = {
+        swap.number: swap.stays_bytes(goal)
+        for swap, goal in zip(swaps, goals, strict=True)
+        if swap.reported and swap.number not in own
+    }
+    return requests.stay_bytes(own, stays)
