@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from structlog.testing import CapturingLogger
 
+from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.devices import Gpu, Offer
 from nvshare.deviceplugin.gpus.device_nodes import Nodes, no_nodes
 from nvshare.deviceplugin.gpus.discovery import Selection
@@ -14,6 +15,7 @@ from nvshare.deviceplugin.host.problems import HostProblems
 from nvshare.deviceplugin.kubelet.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
+from nvshare.deviceplugin.servable import Servable
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.nvml_state import InitErrors, NvmlState
 
@@ -45,6 +47,7 @@ class Bench:
         self.metrics = Metrics(int)
         self.log = CapturingLogger()
         self.host = HostProblems()
+        self.status: admin_pb2.Status | None = None
         self.monitor = Monitor(
             configuration or Configuration(),
             selection or Selection(),
@@ -55,6 +58,7 @@ class Bench:
             init_errors or InitErrors(None, on_bus=lambda: False),
             find_nodes,
             find_numa_node,
+            Servable(lambda: self.status, clock.monotonic),
         )
 
     @property

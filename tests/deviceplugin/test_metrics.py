@@ -11,11 +11,13 @@ from nvshare.deviceplugin.metrics import Metrics
 def test_metrics() -> None:
     """Health and count of each GPU, problems, and the process's own figures."""
     metrics = Metrics(int)
-    metrics.show(Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 5, "XID 79"))))
+    metrics.show(Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 5, "XID 79", withheld=frozenset({4, 5})))))
     metrics.problem("library", True)
     text = generate_latest(metrics.registry).decode()
     assert 'nvshare_plugin_gpu_healthy{gpu="GPU-a"} 1.0' in text
     assert 'nvshare_plugin_gpu_healthy{gpu="GPU-b"} 0.0' in text
     assert 'nvshare_plugin_virtual_devices{gpu="GPU-b"} 5.0' in text
+    assert 'nvshare_plugin_withheld_devices{gpu="GPU-a"} 0.0' in text
+    assert 'nvshare_plugin_withheld_devices{gpu="GPU-b"} 2.0' in text
     assert 'nvshare_plugin_problem{kind="library"} 1.0' in text
     assert "process_resident_memory_bytes" in text

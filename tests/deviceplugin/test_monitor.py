@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.admin import admin_pb2
 from nvshare.deviceplugin import monitor as module
 from nvshare.deviceplugin.devices import Gpu, Offer
 from nvshare.deviceplugin.gpus.device_nodes import Nodes
@@ -22,6 +23,8 @@ from nvshare.deviceplugin.gpus.nvml_thread import (
     XidSeen,
 )
 from nvshare.deviceplugin.host.problems import HostProblems
+from nvshare.deviceplugin.kubelet.servicer import listing
+from nvshare.deviceplugin.servable import SETTLED_SECONDS
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.nvml_state import SILENCE_SECONDS, InitErrors, NvmlState
 from tests.deviceplugin.fake_nvml import FakeNvml
@@ -105,6 +108,30 @@ def test_xid_and_recovery(bench: Bench) -> None:
     assert bench.lines("healthy again") == 1
     assert bench.metric("gpu_healthy", gpu="GPU-a") == 1
     assert bench.metric("problem", kind="gpu") == 0
+
+
+def test_memory_that_is_promised(bench: Bench) -> None:
+    """What there is no memory for is withheld, which the log and a metric say; nothing is wrong with the GPU then."""
+    client = admin_pb2.Client(footprint_bytes=1 << 30, swap=admin_pb2.Swap())
+    device = admin_pb2.Device(uuid="GPU-a", total_bytes=1 << 30, clients=[client])
+    device.allocations.add(virtual_device_ids=["GPU-a__1"])
+    bench.status = admin_pb2.Status(devices=[device], knows_allocations=True)
+    for _ in range(2):
+        bench.monitor.check_host()
+        assert bench.offers[1].withheld == frozenset()
+        bench.clock.now += SETTLED_SECONDS
+    assert [len(offer.withheld) for offer in bench.offers] == [9, 0]
+    assert (bench.metric("withheld_devices", gpu="GPU-a"), bench.metric("gpu_healthy", gpu="GPU-a")) == (9, 1)
+    assert bench.metric("problem", kind="gpu") == 0
+    assert bench.lines("'offered': 1, 'of': 10, 'memory': '1.0 GiB are promised, of 1.0 GiB, nothing is swapped'") == 1
+    sick, well = (listing(bench.inventory.snapshot.of("nvshare.com/gpu")).devices[number] for number in (1, 0))
+    assert (sick.ID, sick.health, well.health) == ("GPU-a__2", "Unhealthy", "Healthy")
+    bench.status = None
+    for _ in range(2):
+        bench.monitor.check_host()
+        bench.clock.now += SETTLED_SECONDS
+    assert [offer.withheld for offer in bench.offers] == [frozenset(), frozenset()]
+    assert bench.lines("'offered': 10, 'of': 10, 'memory': 'not known'") == 1
 
 
 def test_application_faults_are_only_logged(bench: Bench) -> None:

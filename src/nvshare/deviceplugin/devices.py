@@ -72,6 +72,8 @@ class Offer:
     """Near which of the machine's memories it is, as kubelet is told; None: it is not told."""
     resource_name: str = RESOURCE_NAME
     """What pods ask for to get a share of it."""
+    withheld: frozenset[int] = frozenset()
+    """The ordinals that nobody holds and nobody is to be given, because there is no memory for more."""
 
     def devices(self) -> Iterator[VirtualDevice]:
         return (VirtualDevice(self.uuid, ordinal) for ordinal in range(1, self.virtual_devices + 1))
@@ -93,6 +95,11 @@ class Snapshot:
         """How many virtual devices the GPU has; 0 for one that is not offered."""
         offer = self._by_uuid.get(uuid)
         return 0 if offer is None else offer.virtual_devices
+
+    def offered(self, uuid: str) -> int:
+        """How many of them there is memory for."""
+        offer = self._by_uuid.get(uuid)
+        return 0 if offer is None else offer.virtual_devices - len(offer.withheld)
 
     def nodes(self, uuid: str) -> tuple[Path, ...]:
         """The device nodes of a GPU."""

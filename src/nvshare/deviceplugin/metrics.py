@@ -36,10 +36,16 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._devices = Gauge(
-            "nvshare_plugin_virtual_devices", "Virtual devices offered of a GPU.", ["gpu"], registry=self.registry
+            "nvshare_plugin_virtual_devices", "Virtual devices that a GPU has.", ["gpu"], registry=self.registry
+        )
+        self._withheld = Gauge(
+            "nvshare_plugin_withheld_devices",
+            "Of them, those that are Unhealthy only because there is no memory for what may be started on them.",
+            ["gpu"],
+            registry=self.registry,
         )
         self._healthy = Gauge(
-            "nvshare_plugin_gpu_healthy", "1: the GPU's virtual devices are Healthy.", ["gpu"], registry=self.registry
+            "nvshare_plugin_gpu_healthy", "1: nothing is wrong with the GPU.", ["gpu"], registry=self.registry
         )
         self._problem = Gauge(
             "nvshare_plugin_problem",
@@ -87,6 +93,7 @@ class Metrics:
         """Takes over what is offered now."""
         for offer in snapshot.offers:
             self._devices.labels(offer.uuid).set(offer.virtual_devices)
+            self._withheld.labels(offer.uuid).set(len(offer.withheld))
             self._healthy.labels(offer.uuid).set(offer.problem is None)
 
     def nvml(self, now: NvmlState) -> None:

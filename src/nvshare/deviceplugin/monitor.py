@@ -23,6 +23,7 @@ from nvshare.deviceplugin.gpus.nvml_thread import (
 from nvshare.deviceplugin.host.problems import HostProblems
 from nvshare.deviceplugin.kubelet.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
+from nvshare.deviceplugin.servable import Servable
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.log import Log
 from nvshare.nvml_state import LOST, SILENCE, SILENCE_SECONDS, InitErrors, NvmlState, advice, lost
@@ -46,12 +47,15 @@ class Monitor:
         init_errors: InitErrors,
         find_nodes: Callable[[Gpu], Nodes] = no_nodes,
         find_numa_node: Callable[[Gpu], int | None] = no_numa_node,
+        servable: Servable | None = None,
     ) -> None:
+        """``servable``: None where all virtual devices are offered, whatever memory there is."""
         self._configuration = configuration
         self._selection = selection
         self._inspect_host = inspect_host
         self._find_nodes = find_nodes
         self._find_numa_node = find_numa_node
+        self._servable = servable
         self._numa_nodes: dict[str, int | None] = {}
         self._inventory = inventory
         self._metrics = metrics
@@ -218,25 +222,44 @@ class Monitor:
                 self._find_nodes(gpu).paths,
                 self._numa_nodes[uuid],
                 self._resource_of(gpu),
+                self._withheld(uuid),
             )
             for uuid, gpu in self._gpus.items()
         )
-        before = {offer.uuid: offer.problem for offer in self._inventory.snapshot.offers}
+        before = {offer.uuid: offer for offer in self._inventory.snapshot.offers}
         if self._inventory.publish(Snapshot(offers)):
             self._metrics.show(self._inventory.snapshot)
             self._log_changes(before, offers)
 
-    def _log_changes(self, before: Mapping[str, str | None], offers: Iterable[Offer]) -> None:
-        """Logs which GPUs' health changed; one line for all GPUs that have the same reason."""
+    def _log_changes(self, before: Mapping[str, Offer], offers: Iterable[Offer]) -> None:
+        """Logs which GPUs' health changed, one line for all GPUs that have the same reason, and what is withheld."""
         worse: dict[str, list[str]] = {}
         for offer in offers:
-            was = before.get(offer.uuid)
+            former = before.get(offer.uuid)
+            was = None if former is None else former.problem
             if offer.problem is not None and offer.problem != was:
                 worse.setdefault(offer.problem, []).append(offer.uuid)
             elif offer.problem is None and was is not None:
                 self._log.info("healthy again", gpu=offer.uuid)
+            if len(offer.withheld) != (0 if former is None else len(former.withheld)):
+                self._log_withheld(offer)
         for reason, uuids in worse.items():
             self._log.warning("unhealthy", gpus=uuids, reason=reason)
+
+    def _log_withheld(self, offer: Offer) -> None:
+        room = None if self._servable is None else self._servable.room(offer.uuid)
+        self._log.info(
+            "as many virtual devices are offered as there is memory for",
+            gpu=offer.uuid,
+            offered=offer.virtual_devices - len(offer.withheld),
+            of=offer.virtual_devices,
+            memory="not known" if room is None else str(room),
+        )
+
+    def _withheld(self, uuid: str) -> frozenset[int]:
+        if self._servable is None:
+            return frozenset()
+        return self._servable.withheld(uuid, self._virtual_devices(uuid))
 
     def _problem(self, uuid: str) -> str | None:
         """Why the GPU's virtual devices are not to be given out; None when they are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from nvshare.deviceplugin.host.install import Installation, Library
 from nvshare.deviceplugin.host.problems import HostProblems, check_folders, socket_problem
 from nvshare.deviceplugin.kubelet.inventory import Inventory, Part
 from nvshare.deviceplugin.kubelet.lifecycle import Lifecycle
-from nvshare.deviceplugin.kubelet.load_watch import LoadWatch
 from nvshare.deviceplugin.kubelet.resources import Resources
 from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.monitor import Monitor
+from nvshare.deviceplugin.scheduler_watch import SchedulerWatch
+from nvshare.deviceplugin.servable import Servable
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.log import Log, LogLines
 from nvshare.nvml_state import InitErrors
@@ -62,6 +64,7 @@ class Plugin:
             if uses_cdi(configuration.device_list_strategy)
             else None
         )
+        self._scheduler = SchedulerWatch(run_dir.admin_socket, log)
         self._monitor = Monitor(
             configuration,
             selection,
@@ -72,8 +75,8 @@ class Plugin:
             InitErrors(configuration.fail_on_init_error, configuration.init_error_seconds),
             find_nodes if configuration.compat_with_cpu_manager else no_nodes,
             find_numa_node if configuration.numa_hints else no_numa_node,
+            Servable(self._scheduler.fresh, time.monotonic),
         )
-        self._loads = LoadWatch(run_dir.admin_socket, log)
         self._injection = injection_of(configuration, library_dir, run_dir)
         self._owner = owner
         self._resources = Resources(self._inventory, self._new_lifecycle)
@@ -99,9 +102,7 @@ class Plugin:
         await asyncio.to_thread(self._install)
         self._monitor.check_host()
         self._nvml.start()
-        background = [asyncio.create_task(self._check())]
-        if self._configuration.weigh_by_load:
-            background.append(asyncio.create_task(self._loads.run()))
+        background = [asyncio.create_task(self._check()), asyncio.create_task(self._scheduler.run())]
         main = asyncio.create_task(self._resources.run())
         try:
             # The first ends when we are to stop, the second when only a new container helps: anything else is a bug.
@@ -123,9 +124,8 @@ class Plugin:
         async def new_servicer() -> Servicer:
             # Before kubelet can hand out names that no runtime knows.
             await self._describe()
-            return Servicer(
-                part, rules, self._injection, self._loads.fresh, settings.allocation_policy, self.metrics, log
-            )
+            loads = self._scheduler.loads if settings.weigh_by_load else _no_loads
+            return Servicer(part, rules, self._injection, loads, settings.allocation_policy, self.metrics, log)
 
         return Lifecycle(settings.kubelet_dir, resource_name, self._owner, new_servicer, self.metrics, log)
 
@@ -176,6 +176,10 @@ class Plugin:
     def unready(self) -> list[str]:
         """Why it is not ready; nothing when it is."""
         return self._monitor.problems() + self._resources.unready()
+
+
+def _no_loads() -> None:
+    """Allocations count."""
 
 
 def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDir) -> Injection:

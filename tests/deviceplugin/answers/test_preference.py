@@ -135,6 +135,14 @@ def test_packed_by_load_among_equals() -> None:
     assert prefer(TWO, RULES, available, [], 1, None, PACKED) == ("GPU-a__2",)
 
 
+def test_what_is_withheld_is_not_allocated() -> None:
+    """A GPU that has no memory for more is not taken for one that is full of containers."""
+    offers = Snapshot((Offer("GPU-a", 10, withheld=frozenset(range(4, 11))), Offer("GPU-b", 10)))
+    available = ids("GPU-a", 1, 2, 3) + ids("GPU-b", *range(2, 11))
+    assert prefer(offers, RULES, available, [], 1, policy=PACKED) == ("GPU-b__2",)
+    assert prefer(offers, RULES, available, [], 1, policy=SPREAD) == ("GPU-a__1",)
+
+
 def test_the_first_goes_to_the_first() -> None:
     """Ties are broken by the order of the GPUs, then by ordinal as a number."""
     everything = ids("GPU-b", *range(1, 11)) + ids("GPU-a", *range(1, 11))

@@ -2,7 +2,8 @@
 Pure.
 
 kubelet gives the ids in a new random order at every call and keeps no order of its own, so ties are broken by the order
-of the GPUs and then by ordinal. Virtual devices that are not free are allocated: nothing is remembered between calls.
+of the GPUs and then by ordinal. Virtual devices that are offered and not free are allocated: nothing is remembered
+between calls.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _cost(
     PACKED goes by what is allocated, because a GPU is free of containers only when nothing of it is. Of GPUs with
     equally much the one with less to do comes first.
     """
-    allocated = max(snapshot.total(uuid) - free, 0)
+    allocated = max(snapshot.offered(uuid) - free, 0)
     to_do = _to_do(allocated, uuid, loads)
     match policy:
         case AllocationPolicy.SPREAD:

@@ -178,7 +178,7 @@ def listing(snapshot: Snapshot) -> api.ListAndWatchResponse:
         devices=[
             api.Device(
                 ID=device.id,
-                health=HEALTHY if offer.problem is None else UNHEALTHY,
+                health=HEALTHY if offer.problem is None and device.ordinal not in offer.withheld else UNHEALTHY,
                 topology=None
                 if offer.numa_node is None
                 else api.TopologyInfo(nodes=[api.NUMANode(ID=offer.numa_node)]),

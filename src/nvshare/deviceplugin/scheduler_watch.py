@@ -1,10 +1,9 @@
-"""The scheduler's present load, read in the background: an answer to kubelet never waits for the scheduler."""
+"""The scheduler's status, read in the background: an answer to kubelet never waits for the scheduler."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import grpc
@@ -22,8 +21,8 @@ _ANSWER_SECONDS = 1.0
 _BUSY_STATES = frozenset({"holding", "leaving", "waiting", "unresponsive"})
 
 
-class LoadWatch:
-    """The last load that the scheduler reported."""
+class SchedulerWatch:
+    """The last status that the scheduler told."""
 
     def __init__(
         self, admin_socket: Path, log: Log, poll_seconds: float = _POLL_SECONDS, fresh_seconds: float = FRESH_SECONDS
@@ -32,15 +31,20 @@ class LoadWatch:
         self._log = log
         self._poll_seconds = poll_seconds
         self._fresh_seconds = fresh_seconds
-        self._loads: Mapping[str, Load] = {}
+        self._status = admin_pb2.Status()
         self._read_at: float | None = None
         self._failing = False
 
-    def fresh(self) -> Mapping[str, Load] | None:
-        """The load of each GPU; None when the scheduler has not answered for a while: then allocations count."""
+    def fresh(self) -> admin_pb2.Status | None:
+        """What the scheduler said last; None when it has not answered for a while."""
         if self._read_at is None or time.monotonic() - self._read_at > self._fresh_seconds:
             return None
-        return self._loads
+        return self._status
+
+    def loads(self) -> dict[str, Load] | None:
+        """The load of each GPU; None when it is not known: then allocations count."""
+        status = self.fresh()
+        return None if status is None else loads_of(status)
 
     async def run(self) -> None:
         """Asks the scheduler again and again, until cancelled."""
@@ -56,17 +60,17 @@ class LoadWatch:
                 await asyncio.sleep(self._poll_seconds)
 
     def _succeeded(self, status: admin_pb2.Status) -> None:
-        self._loads = loads_of(status)
+        self._status = status
         self._read_at = time.monotonic()
         if self._failing:
             self._failing = False
-            self._log.info("the scheduler reports load again")
+            self._log.info("the scheduler tells its status again")
 
     def _failed(self, error: grpc.aio.AioRpcError) -> None:
         if not self._failing:
             self._failing = True
             self._log.warning(
-                "no load from the scheduler: virtual devices are counted instead",
+                "the scheduler does not tell its status: how much memory is promised is not known, nor any load",
                 socket=str(self._socket),
                 reason=error.details(),
             )

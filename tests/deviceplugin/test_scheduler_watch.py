@@ -1,4 +1,4 @@
-"""The scheduler's live load."""
+"""The scheduler's status, and the load in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structlog.testing import CapturingLogger
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
 from nvshare.deviceplugin.answers.preference import Load
-from nvshare.deviceplugin.kubelet.load_watch import LoadWatch, loads_of
+from nvshare.deviceplugin.scheduler_watch import SchedulerWatch, loads_of
 from tests.polling import until
 
 Context = grpc.aio.ServicerContext[object, object]
@@ -88,10 +88,10 @@ def test_what_counts() -> None:
 async def test_read_in_the_background(socket: Path) -> None:
     """Nothing is known at first, then what the scheduler says, and nothing again some seconds after it went silent."""
     server, admin = await serve(socket)
-    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02)
+    watch = SchedulerWatch(socket, CapturingLogger(), poll_seconds=0.02)
     assert watch.fresh() is None
     task = asyncio.create_task(watch.run())
-    await until(lambda: watch.fresh() == loads_of(STATUS), "the load is known")
+    await until(lambda: watch.loads() == loads_of(STATUS), "the status is known")
     await until(lambda: admin.asked > 3, "it is read again")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -99,13 +99,13 @@ async def test_read_in_the_background(socket: Path) -> None:
 
 
 async def test_old_news_are_no_news(socket: Path) -> None:
-    """A scheduler that does not answer any more: after a while its last load does not count."""
+    """A scheduler that does not answer any more: after a while its last status does not count."""
     server, admin = await serve(socket)
-    watch = LoadWatch(socket, CapturingLogger(), poll_seconds=0.02, fresh_seconds=0.5)
+    watch = SchedulerWatch(socket, CapturingLogger(), poll_seconds=0.02, fresh_seconds=0.5)
     task = asyncio.create_task(watch.run())
-    await until(lambda: watch.fresh() is not None, "the load is known")
+    await until(lambda: watch.fresh() is not None, "the status is known")
     admin.silent = True
-    await until(lambda: watch.fresh() is None, "the load is forgotten")
+    await until(lambda: watch.fresh() is None, "the status is forgotten")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await server.stop(None)
@@ -114,12 +114,12 @@ async def test_old_news_are_no_news(socket: Path) -> None:
 async def test_no_scheduler(socket: Path) -> None:
     """It is said once, and again when the scheduler is back."""
     log = CapturingLogger()
-    watch = LoadWatch(socket, log, poll_seconds=0.02)
+    watch = SchedulerWatch(socket, log, poll_seconds=0.02)
     task = asyncio.create_task(watch.run())
     await until(lambda: log.calls, "it is said")
     assert watch.fresh() is None
     server, _ = await serve(socket)
-    await until(lambda: watch.fresh() is not None, "the load is known", timeout=20)
+    await until(lambda: watch.fresh() is not None, "the status is known", timeout=20)
     await until(lambda: len(log.calls) == 2, "it is said that it is back")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
