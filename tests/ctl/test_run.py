@@ -111,7 +111,7 @@ def test_terminal(run_dir: RunDir) -> None:
         poll_until(lambda: "ready" in terminal.output(), "the command runs")
         terminal.press(b"\x03")
         assert terminal.process.wait(10) == 7
-        assert "caught" in terminal.output()
+        poll_until(lambda: "caught" in terminal.output(), "it has said so")
 
 
 def _own_terminal() -> None:

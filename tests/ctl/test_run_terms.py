@@ -14,7 +14,7 @@ from tests.ctl.program import COMMAND, ctl
 
 pytestmark = pytest.mark.usefixtures("libraries")
 
-TERMS = (paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST)
+TERMS = (paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST, paths.WHEN_FULL)
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +39,10 @@ def test_each_option_is_a_variable(run_dir: RunDir) -> None:
     found = environment_of(
         run_dir,
         *("--weight", "2.5", "--priority", "low", "--compute-limit", "30%", "--memory-limit", "2G"),
-        *("--memory-request", "512MiB", "--name", "train", "--gang", "job:4"),
+        *("--memory-request", "512MiB", "--when-full", "wait", "--name", "train", "--gang", "job:4"),
         **{paths.WEIGHT: "7", paths.CONTAINER: "other"},
     )
-    assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB"]
+    assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB", "wait"]
     assert (found[paths.CONTAINER], found[paths.GANG]) == ("train", "job:4")
 
 
@@ -70,6 +70,7 @@ def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
         ("--compute-limit", "0", "'0' is no percentage from 0.1 to 100"),
         ("--memory-limit", "2GB", "'2GB' is no size"),
         ("--memory-request", "-1", "'-1' is no size"),
+        ("--when-full", "hope", "'hope' is none of wait, refuse"),
         ("--name", "a b", "'a b' is no name"),
         ("--gang", "job:1", "'job:1' is neither NAME nor NAME:SIZE with 2 to 64 processes"),
         ("--gang", "job:65", "'job:65' is neither"),

@@ -19,6 +19,7 @@ from tests.ctl.program import ctl
         ("compute-limit", "30%", {"compute_limit": 0.3}),
         ("memory-limit", "2GiB", {"memory_limit_bytes": 2 << 30}),
         ("memory-request", "512M", {"memory_request_bytes": 512 << 20}),
+        ("when-full", "wait", {"when_full": "wait"}),
     ],
 )
 def test_what_is_asked(
@@ -53,6 +54,7 @@ def test_no_such_container(run_dir: RunDir, answers: Answers) -> None:
         (["compute-limit", "200", "train"], "'200' is no percentage from 0.1 to 100"),
         (["memory-limit", "2GB", "train"], "'2GB' is no size"),
         (["memory-request", "much", "train"], "'much' is no size"),
+        (["when-full", "hope", "train"], "'hope' is none of wait, refuse"),
     ],
 )
 def test_usage(run_dir: RunDir, arguments: list[str], said: str) -> None:

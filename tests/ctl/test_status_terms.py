@@ -14,11 +14,17 @@ from tests.ctl.program import ctl
 
 GIB = 1 << 30
 ALL = admin_pb2.Terms(
-    weight=2.5, priority="high", compute_limit=0.3, memory_limit_bytes=4 * GIB, memory_request_bytes=GIB
+    weight=2.5,
+    priority="high",
+    compute_limit=0.3,
+    memory_limit_bytes=4 * GIB,
+    memory_request_bytes=GIB,
+    when_full="wait",
 )
 SET = admin_pb2.Terms(by_command=["weight"], by_annotation=["compute_limit", "memory_limit_bytes"])
 SET.MergeFrom(ALL)
 DEFAULT = admin_pb2.Terms(weight=1.0, priority="normal")
+REFUSES = admin_pb2.Terms(weight=1.0, priority="normal", when_full="refuse", by_annotation=["when_full"])
 SET_SAID = "weight 2.5 (set), priority high, compute 30 % (annotation), limit 4.0 GiB (annotation), request 1.0 GiB"
 SAID = "weight 2.5, priority high, compute 30 %, limit 4.0 GiB, request 1.0 GiB"
 
@@ -34,12 +40,13 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
 @pytest.mark.parametrize(
     ("number", "member_of", "terms", "line"),
     [
-        (0, "train@1000", ALL, f"train@1000: {SAID}"),
+        (0, "train@1000", ALL, f"train@1000: {SAID}, when full wait"),
         (0, "train@1000", DEFAULT, "train@1000"),
-        (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}"),
+        (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}, when full wait"),
         (0, "pid:77@1000", DEFAULT, ""),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, SAID),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", SET, SET_SAID),
+        (1, "vision/detector-5d4f8c7b9-x2x7k/main", REFUSES, "when full refuse (annotation)"),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", DEFAULT, ""),
     ],
 )
@@ -75,6 +82,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "compute_limit": 0.3,
         "memory_limit_bytes": 4 * GIB,
         "memory_request_bytes": GIB,
+        "when_full": "wait",
         "by_command": ["weight"],
         "by_annotation": ["compute_limit", "memory_limit_bytes"],
     }
@@ -84,6 +92,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "compute_limit": None,
         "memory_limit_bytes": None,
         "memory_request_bytes": 0,
+        "when_full": "",
         "by_command": [],
         "by_annotation": [],
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nvshare.admin import admin_pb2
 from nvshare.nodeagent.annotations import Terms
 from nvshare.nodeagent.pods import PluginPod, reader
 from nvshare.nodeagent.scheduler_link import request_of
@@ -69,6 +70,15 @@ def test_the_request_is_the_same_in_any_order() -> None:
     assert request == request_of([second, first])
     assert not request.containers[0].HasField("weight")
     assert Terms(compute_limit=request.containers[0].compute_limit) == Terms(compute_limit=0.3)
+
+
+def test_the_scheduler_is_told_of_every_pod() -> None:
+    """Of one without annotations by an entry that says nothing; not of one that has ended."""
+    plain, gone = read(pod("plain")), pod("gone", {"nvshare.com/weight": "2"})
+    gone["status"] = {"phase": "Succeeded"}
+    request = request_of([plain, read(gone)])
+    assert request.complete
+    assert list(request.containers) == [admin_pb2.AnnotatedTerms(pod_uid=plain.kernel_uid)]
 
 
 @pytest.mark.parametrize(

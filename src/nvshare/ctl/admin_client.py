@@ -37,9 +37,11 @@ def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator
 
 def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
     locked: Path | None = None
+    distrusted = ""
     for run_dir in run_dirs:
         if reason := distrust(run_dir.root):
-            raise CommandError(f"{reason}; a scheduler there is not asked; choose another --run-dir")
+            distrusted = distrusted or reason
+            continue
         try:
             if _accepts(run_dir.admin_socket):
                 return run_dir.admin_socket
@@ -59,6 +61,8 @@ def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
             f"container: ask on the machine itself, or in the scheduler's own container",
             ExitCode.NOT_PERMITTED,
         )
+    if distrusted:
+        raise CommandError(f"{distrusted}; a scheduler there is not asked; choose another --run-dir")
     raise no_scheduler([run_dir.admin_socket for run_dir in run_dirs])
 
 

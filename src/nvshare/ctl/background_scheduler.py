@@ -34,11 +34,9 @@ def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str,
     process inherited, is open. None: the scheduler is another user's, who decides when it ends.
     CommandError: there is no scheduler and none could be started.
     """
-    *others, own = run_dirs
-    if any(answers(other) for other in others):
-        return None
+    found = next(filter(answers, run_dirs), run_dirs[-1])
     try:
-        return _ensure_scheduler(own, environment)
+        return _ensure_scheduler(found, environment)
     except SchedulerStartError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
 

@@ -9,6 +9,7 @@ import typer
 from nvshare.command_classes import Command
 from nvshare.ctl import cdi, demo, library_path, run, set_command, simulate, status, timeline
 from nvshare.ctl.doctor import command as doctor
+from nvshare.ctl.service import command as service
 from nvshare.ctl.top import command as top
 from nvshare.version import version
 
@@ -22,6 +23,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
   nvshare-ctl top                       the same live, with keys to set things
   nvshare-ctl timeline                  who had which GPU when
   nvshare-ctl doctor                    is all well here? And with -- ./program: is it shared?
+  nvshare-ctl service install           one scheduler for all users, as root
   nvshare-ctl demo                      see it work, with no GPU needed
   nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
@@ -63,6 +65,7 @@ def build() -> typer.Typer:
     commands.command("doctor", context_settings={"allow_interspersed_args": False}, cls=Command, help=doctor.HELP)(
         doctor.doctor
     )
+    commands.add_typer(service.build(), name="service")
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
         simulate.simulate

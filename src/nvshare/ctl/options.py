@@ -17,7 +17,7 @@ RunDirOption = Annotated[
         metavar="DIR",
         show_default=False,
         help="The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else /var/run/nvshare if a scheduler "
-        "answers there, else the user's own, $XDG_RUNTIME_DIR/nvshare.",
+        "answers there, else the user's own: $XDG_RUNTIME_DIR/nvshare, /run/user/UID/nvshare or /tmp/nvshare-UID.",
     ),
 ]
 

@@ -17,6 +17,7 @@ from nvshare import paths, shim
 from nvshare.ctl.background_scheduler import ensure_scheduler
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, named_run_dir, run_dirs, seconds
+from nvshare.ctl.other_schedulers import instead_of_a_new_one
 from nvshare.ctl.terms_options import (
     ComputeLimitOption,
     GangOption,
@@ -25,6 +26,7 @@ from nvshare.ctl.terms_options import (
     NameOption,
     PriorityOption,
     WeightOption,
+    WhenFullOption,
     container,
     contradiction,
     variables,
@@ -70,6 +72,7 @@ def run(
     compute_limit: ComputeLimitOption = None,
     memory_limit: MemoryLimitOption = None,
     memory_request: MemoryRequestOption = None,
+    when_full: WhenFullOption = None,
     name: NameOption = None,
     gang: GangOption = None,
     run_dir: RunDirOption = None,
@@ -82,6 +85,7 @@ def run(
         paths.COMPUTE_LIMIT: compute_limit,
         paths.MEMORY_LIMIT: memory_limit,
         paths.MEMORY_REQUEST: memory_request,
+        paths.WHEN_FULL: when_full,
         paths.CONTAINER: container(name, environment, command[0]),
         paths.GANG: gang,
     }
@@ -89,7 +93,7 @@ def run(
         raise typer.BadParameter(wrong, param_hint="--memory-request")
     executable, prepared = prepare(context, command, run_dir)
     if quantum is not None:
-        _set_quantum(run_dirs(context, run_dir), quantum)
+        _set_quantum(paths.run_dirs(prepared), quantum)
     execute(executable, command, {**prepared, **variables(terms)})
 
 
@@ -100,12 +104,15 @@ def prepare(context: typer.Context, command: Sequence[str], run_dir: Path | None
     """
     environment: Mapping[str, str] = context.obj
     executable = find(command[0], environment)
+    named, looked_at = named_run_dir(context, run_dir), run_dirs(context, run_dir)
+    if (elsewhere := instead_of_a_new_one(looked_at, named=named is not None)) is not None:
+        named, looked_at = elsewhere, (elsewhere,)
     try:
         # Where none was named the program looks itself: it may outlive the scheduler that is found now.
-        preload = shim.preload_environment(named_run_dir(context, run_dir), environment)
+        preload = shim.preload_environment(named, environment)
     except FileNotFoundError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
-    hold_scheduler = ensure_scheduler(run_dirs(context, run_dir), environment)
+    hold_scheduler = ensure_scheduler(looked_at, environment)
     if hold_scheduler is not None:
         inherit(hold_scheduler)
     return executable, {**environment, **preload}

@@ -97,6 +97,15 @@ _TERMS = (
         paths.MEMORY_REQUEST,
         "512M",
     ),
+    _Term(
+        "when-full",
+        "when_full",
+        terms_texts.when_full_of,
+        "Set what becomes of memory that a container asks for and that only others' ends could free: wait for them, or "
+        "refuse it, as a GPU refuses what it does not have. By default containers of pods wait, and no others.",
+        paths.WHEN_FULL,
+        "wait",
+    ),
 )
 
 

@@ -156,6 +156,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "behind": list(client.behind),
         "drain": client.drain or None,
         "notices": list(client.notices),
+        "memory_wait": client.memory_wait or None,
         "gang": _of_gang(client.gang) if client.HasField("gang") else None,
         **_of_identity(client.identity),
     }
@@ -168,6 +169,7 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
         "compute_limit": terms.compute_limit if terms.HasField("compute_limit") else None,
         "memory_limit_bytes": terms.memory_limit_bytes if terms.HasField("memory_limit_bytes") else None,
         "memory_request_bytes": terms.memory_request_bytes,
+        "when_full": terms.when_full,
         "by_command": list(terms.by_command),
         "by_annotation": list(terms.by_annotation),
     }

@@ -227,12 +227,19 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
         lines.append(
             Text(f"{gang.name}: {here} client{'' if here == '1' else 's'}{apart}", style="yellow" if apart else "dim")
         )
-    if client.swap.wanted_bytes:
-        lines.append(Text(f"waits for {display.size(client.swap.wanted_bytes)} of memory", style="yellow"))
+    if wait := memory_wait(client):
+        lines.append(Text(wait, style="yellow"))
     if client.drain:
         lines.append(Text(f"drain: {client.drain}", style="yellow"))
     lines += [Text(notice, style="yellow") for notice in client.notices]
     return lines
+
+
+def memory_wait(client: admin_pb2.Client) -> str:
+    """What memory its program waits for, and why where that is not only for others to make way; empty: for none."""
+    wanted = client.swap.wanted_bytes
+    start = f"waits for {display.size(wanted)} of memory" if wanted else "no memory yet" if client.memory_wait else ""
+    return f"{start}: {client.memory_wait}" if client.memory_wait else start
 
 
 def in_order(clients: Iterable[admin_pb2.Client]) -> list[admin_pb2.Client]:
@@ -281,6 +288,7 @@ def _told(client: admin_pb2.Client) -> dict[str, str]:
             f"limit {display.size(terms.memory_limit_bytes)}" if terms.HasField("memory_limit_bytes") else ""
         ),
         "memory_request_bytes": _request(client),
+        "when_full": _when_full(client),
     }
     return {name: text for name, text in told.items() if text}
 
@@ -297,6 +305,11 @@ def _request(client: admin_pb2.Client) -> str:
         return ""
     shown = f"request {display.size(requested)}"
     return shown if kept >= requested else f"{shown}, {display.size(kept) if kept else 'none'} of it kept"
+
+
+def _when_full(client: admin_pb2.Client) -> str:
+    said, usual = client.terms.when_full, "wait" if place(client.identity) else "refuse"
+    return f"when full {said}" if said and said != usual else ""
 
 
 def _shortened(text: str, style: str = "") -> Text:

@@ -72,6 +72,16 @@ MemoryRequestOption = Annotated[
         "For memory that swaps; no more than its memory limit.",
     ),
 ]
+WhenFullOption = Annotated[
+    str | None,
+    _option(
+        "--when-full",
+        "wait|refuse",
+        terms_texts.when_full_of,
+        "What becomes of memory that it asks for and that only others' ends could free. Default: $NVSHARE_WHEN_FULL, "
+        "else refuse.",
+    ),
+]
 NameOption = Annotated[
     str | None,
     _option(

@@ -32,6 +32,7 @@ class Terms:
     """A share of the device's time: above 0, up to 1."""
     memory_limit_bytes: int | None = None
     memory_request_bytes: int | None = None
+    when_full: str | None = None
 
     def over(self, others: Terms) -> Terms:
         """These, and those of the others that are not said here."""
@@ -73,6 +74,7 @@ _KEYS: Final = {
     "compute-limit": _Key("compute_limit", terms_texts.share_of),
     "memory-limit": _Key("memory_limit_bytes", terms_texts.size_of),
     "memory-request": _Key("memory_request_bytes", terms_texts.size_of),
+    "when-full": _Key("when_full", terms_texts.when_full_of),
 }
 
 

@@ -13,6 +13,7 @@ from nvshare import admin_channel
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.log import Log
+from nvshare.nodeagent.annotations import Terms
 from nvshare.nodeagent.pods import Pod
 from nvshare.unix_sockets import grpc_address
 
@@ -37,8 +38,8 @@ class SchedulerLink:
 
     @property
     def annotated(self) -> int:
-        """How many containers the scheduler is told of."""
-        return 0 if self._request is None else len(self._request.containers)
+        """For how many containers the scheduler is told something."""
+        return 0 if self._request is None else sum(map(_says_something, self._request.containers))
 
     def tell(self, request: admin_pb2.SetAnnotatedTermsRequest) -> None:
         """The scheduler is to know this, now and after every restart. Before this, what it knows is left as it is."""
@@ -79,12 +80,20 @@ class SchedulerLink:
 
 
 def request_of(pods: Iterable[Pod]) -> admin_pb2.SetAnnotatedTermsRequest:
-    """All that annotations of these pods say; the same for the same pods in any order."""
+    """All that annotations of these pods say; the same for the same pods in any order.
+
+    A pod without any is named as well: else it would look like one that is not known here yet.
+    """
     return admin_pb2.SetAnnotatedTermsRequest(
         containers=[
             admin_pb2.AnnotatedTerms(pod_uid=pod.kernel_uid, container=container, **terms.said())
             for pod in sorted(pods, key=lambda pod: pod.kernel_uid)
             if not pod.ended
-            for container, terms in pod.wishes.terms.items()
-        ]
+            for container, terms in (pod.wishes.terms or {"": Terms()}).items()
+        ],
+        complete=True,
     )
+
+
+def _says_something(annotated: admin_pb2.AnnotatedTerms) -> bool:
+    return annotated != admin_pb2.AnnotatedTerms(pod_uid=annotated.pod_uid, container=annotated.container)

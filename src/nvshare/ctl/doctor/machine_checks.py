@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvshare import display, paths
+from nvshare.ctl.advice import FOR_ALL
 from nvshare.ctl.doctor.findings import Finding, Level
 from nvshare.ctl.doctor.machine_facts import Machine
 from nvshare.nvml_state import NvmlState, advice
@@ -93,6 +94,9 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
     else:
         what = f"version {scheduler.version} at {scheduler.run_dir}, and this is {machine.own_version}"
         yield Finding(_NOTE, "scheduler", what, "update the older one; what only one of them knows is not used")
+    for other in machine.others:
+        what = f"{other}: programs overlap there with those of another scheduler, or wait for its end"
+        yield Finding(_PROBLEM, "other scheduler", what, f"one scheduler for all users: {FOR_ALL}; or end the other")
     for uuid in scheduler.policies_off:
         what = f"{uuid}: its policy is off, so nobody takes turns there"
         yield Finding(_NOTE, "policy", what, "nvshare-ctl set policy auto")

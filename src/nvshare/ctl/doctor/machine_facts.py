@@ -124,3 +124,5 @@ class Machine:
     mps_variable: bool
     preload: str
     library_path: str
+    others: tuple[str, ...] = ()
+    """Schedulers that have GPUs beside the one that answers, each as people call it."""

@@ -21,6 +21,7 @@ from nvshare import paths, shim
 from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
 from nvshare.ctl.doctor.proc import in_first_pid_namespace
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.other_schedulers import others
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
@@ -57,11 +58,12 @@ print(json.dumps(answer))
 
 def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
     """Everything. Takes as long as a driver takes to begin."""
+    nvml, scheduler = _nvml(), _scheduler(run_dirs)
     return Machine(
-        nvml=_nvml(),
+        nvml=nvml,
         cuda=_cuda(environment),
         library=_library(environment),
-        scheduler=_scheduler(run_dirs),
+        scheduler=scheduler,
         original_listens=_original(),
         own_version=version(),
         cgroup_version=_cgroup_version(),
@@ -74,6 +76,7 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         mps_variable="CUDA_MPS_PIPE_DIRECTORY" in environment,
         preload=environment.get(paths.LD_PRELOAD, ""),
         library_path=environment.get("LD_LIBRARY_PATH", ""),
+        others=_others(scheduler) if nvml.state is NvmlState.OK else (),
     )
 
 
@@ -198,6 +201,15 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
         status.host_memory_bytes,
         sockets,
     )
+
+
+def _others(scheduler: Scheduler) -> tuple[str, ...]:
+    """Those that claim GPUs; where the one that answers can't be asked for its pid it may be among them."""
+    answering = RunDir(Path(scheduler.run_dir)).client_socket
+    own = scheduler.pid
+    with suppress(OSError):
+        own = own or listening_pid(answering) or 0
+    return tuple(map(str, others(but=own)))
 
 
 def _socket(path: Path, wanted: int) -> Socket:

@@ -10,7 +10,7 @@ from rich.text import Text
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.ctl import memory, timeline_views
-from nvshare.ctl.status_table import in_order, mix_text, terms_words
+from nvshare.ctl.status_table import in_order, memory_wait, mix_text, terms_words
 from nvshare.ctl.top import memory_bar
 from nvshare.ctl.top.columns import Column, table
 from nvshare.ctl.top.figures import Colors, command, signs, who
@@ -107,7 +107,8 @@ def _head(device: admin_pb2.Device, look: Look) -> Iterator[Text]:
         pids = ", ".join(str(holder.pid or "?") for holder in device.awaited)
         yield _line("waits", Text(f"for holders of the scheduler before: {pids}", "yellow"))
     for client in device.clients:
-        for notice in [*([f"drain: {client.drain}"] if client.drain else []), *client.notices]:
+        lacks = [memory_wait(client)] if client.memory_wait else []
+        for notice in [*lacks, *([f"drain: {client.drain}"] if client.drain else []), *client.notices]:
             yield _line("notice", Text(f"{client.pid or '?'}: {notice}", "yellow"))
 
 

@@ -1,0 +1,1 @@
+"""``nvshare-ctl service``: the scheduler that all users of a machine share, as a service of systemd."""
