@@ -4,6 +4,8 @@
 
 Each scenario keeps one device busy with many clients and makes the calls that the server makes: one ``handle`` and one
 ``deadline`` for each event, and ``handle_timer`` when that time has come (counted as an event too).
+
+A second table: hand-overs of two clients beside others that say a key each which nobody else says.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
+    GangJoined,
     LockReleased,
     LockRequested,
     Policy,
@@ -33,6 +36,8 @@ from nvshare.scheduler.core.settings import Settings
 DEVICE = "GPU-0"
 GIB = 1 << 30
 SIZES = (100, 1_000, 10_000)
+TIED = (0, 128, 1_000)
+"""How many say a key."""
 ROUNDS = 3
 
 
@@ -169,18 +174,47 @@ def comings(clients: int) -> Iterator[Bench]:
         yield bench
 
 
-SCENARIOS: tuple[Callable[[int], Iterator[Bench]], ...] = (turns, bursts, together, crowded, allocations, comings)
+def handovers(tied: int) -> Iterator[Bench]:
+    """Two take turns beside so many that were tied a while ago and are idle."""
+    bench = Bench(Policy.EXCLUSIVE, tied + 2, 16 * GIB, GIB)
+    for client in range(tied):
+        bench.handle(GangJoined(client, f"key {client}", 0, 1))
+    bench.now = 60.0
+    for client in (tied, tied + 1):
+        bench.handle(LockRequested(client))
+    yield bench
+    while True:
+        grant = bench.granted.popleft()
+        bench.handle(LockReleased(grant.client, grant.grant))
+        bench.handle(LockRequested(grant.client))
+        yield bench
+
+
+def joins(tied: int) -> Iterator[Bench]:
+    """The same, and after each hand-over one more of the others (without any: of the two) says a key of its own."""
+    steps = handovers(tied)
+    bench = next(steps)
+    yield bench
+    for count, _ in enumerate(steps):
+        client = count % (tied or 2)
+        bench.handle(GangJoined(client, f"key {client}", 0, 1))
+        yield bench
+
+
+Scenario = Callable[[int], Iterator[Bench]]
+SCENARIOS: tuple[Scenario, ...] = (turns, bursts, together, crowded, allocations, comings)
+WITH_TIES: tuple[Scenario, ...] = (handovers, joins)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cost of an event in one scenario: microseconds by number of clients."""
+    """The cost of an event in one scenario: microseconds by number of clients, or of those that are tied."""
 
     name: str
     microseconds: dict[int, float]
 
 
-def cost(scenario: Callable[[int], Iterator[Bench]], clients: int, events: int) -> float:
+def cost(scenario: Scenario, clients: int, events: int) -> float:
     """Microseconds an event; the best of ROUNDS, because others use the machine too."""
     steps = scenario(clients)
     bench = next(steps)
@@ -197,12 +231,19 @@ def cost(scenario: Callable[[int], Iterator[Bench]], clients: int, events: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=200_000, help="events a scenario, size and round")
-    events = parser.parse_args().events
-    rows = [Row(s.__name__, {clients: cost(s, clients, events) for clients in SIZES}) for s in SCENARIOS]
-    print(f"{'scenario':12}" + "".join(f"{f'{n} clients':>24}" for n in SIZES) + f"{'last / first':>16}")
+    parser.add_argument("--ties", action="store_true", help="the second table alone")
+    arguments = parser.parse_args()
+    if not arguments.ties:
+        _table("clients", SIZES, SCENARIOS, arguments.events)
+    _table("tied", TIED, WITH_TIES, arguments.events)
+
+
+def _table(what: str, sizes: tuple[int, ...], scenarios: tuple[Scenario, ...], events: int) -> None:
+    rows = [Row(s.__name__, {size: cost(s, size, events) for size in sizes}) for s in scenarios]
+    print(f"{'scenario':12}" + "".join(f"{f'{n} {what}':>24}" for n in sizes) + f"{'last / first':>16}")
     for row in rows:
         cells = "".join(f"{f'{us:.2f} us, {1e6 / us:,.0f}/s':>24}" for us in row.microseconds.values())
-        print(f"{row.name:12}{cells}{row.microseconds[SIZES[-1]] / row.microseconds[SIZES[0]]:>16.2f}")
+        print(f"{row.name:12}{cells}{row.microseconds[sizes[-1]] / row.microseconds[sizes[0]]:>16.2f}")
 
 
 if __name__ == "__main__":

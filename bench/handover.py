@@ -41,7 +41,7 @@ def measure(scheduler: Scheduler, clients: int, handovers: int) -> list[float]:
         for descriptor, _ in poller.poll():
             arrived_at = time.perf_counter()
             client = by_descriptor[descriptor]
-            for frame in _frames(client):
+            for frame in frames(client):
                 if isinstance(frame, wire.LockOk):
                     if released_at:
                         took.append(arrived_at - released_at)
@@ -54,7 +54,8 @@ def measure(scheduler: Scheduler, clients: int, handovers: int) -> list[float]:
     return sorted(took)
 
 
-def _frames(client: WireClient) -> list[wire.Frame]:
+def frames(client: WireClient) -> list[wire.Frame]:
+    """All that has come, at least one."""
     data = client.raw.socket.recv(65536)
     size = wire.FRAME_BYTES
     return [wire.decode(data[start : start + size]) for start in range(0, len(data), size)]

@@ -11,6 +11,24 @@ PORTABLE_AND_MAPPED = 3
 WAIT_GREATER_OR_EQUAL = 0
 
 
+class AllocationProp(ctypes.Structure):
+    """CUmemAllocationProp of CUDA 11.3 and later: pinned memory of a device."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location_type", ctypes.c_int),
+        ("location_id", ctypes.c_int),
+        ("more", ctypes.c_uint64 * 2),
+    )
+
+
+class AccessDesc(ctypes.Structure):
+    """CUmemAccessDesc: reading and writing by a device."""
+
+    _fields_ = (("location_type", ctypes.c_int), ("location_id", ctypes.c_int), ("flags", ctypes.c_int))
+
+
 class Cuda:
     """Device 0 with its primary context current, the kernels of ``nvshare.simgpu``, and a stream of its own."""
 
