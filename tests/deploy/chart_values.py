@@ -270,6 +270,7 @@ EFFECTS: tuple[Effect, ...] = (
         ),
     ),
     Effect("scheduler.quantum", 0.5, (f"+{SCHEDULER}.*args.- = --quantum=0.5",)),
+    Effect("scheduler.longestTurn", 2.5, (f"+{SCHEDULER}.*args.- = --longest-turn=2.5",)),
     Effect("scheduler.policy", "exclusive", (f"+{SCHEDULER}.*args.- = --policy=exclusive",)),
     Effect(
         "scheduler.unresponsive",
@@ -293,7 +294,7 @@ EFFECTS: tuple[Effect, ...] = (
     *_number("cpu", "node-agent", "requests", "10m"),
     *_number("memory", "node-agent", "requests", "80Mi"),
     *_number("memory", "node-agent", "limits", "200Mi"),
-    Effect("nodeAgent.enabled", False, ("-*/nvshare-node-agent *",)),
+    Effect("nodeAgent.enabled", False, ("-*/nvshare-node-agent *", f"-{SCHEDULER}.*args.- = --await-annotations=60")),
     Effect(
         "metrics.enabled",
         False,

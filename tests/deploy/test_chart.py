@@ -125,6 +125,7 @@ def test_the_scheduler_knows_its_options(helm: str) -> None:
         ({"scheduler.policies": "auto"}, "at '/scheduler': additional properties 'policies' not allowed"),
         ({"scheduler.policy": "fair"}, "at '/scheduler/policy': value must be one of 'auto', 'exclusive', 'off'"),
         ({"scheduler.quantum": 0}, "at '/scheduler/quantum': minimum: got 0, want 0.01"),
+        ({"scheduler.longestTurn": 0.5}, "at '/scheduler/longestTurn': minimum: got 0.5, want 1"),
         ({"scheduler.resources.limit": {}}, "additional properties 'limit' not allowed"),
         ({"virtualDevices": 1001}, "at '/virtualDevices': maximum: got 1,001, want 1,000"),
         ({"virtualDevices": "4"}, "at '/virtualDevices': got string, want integer"),

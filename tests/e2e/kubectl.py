@@ -66,6 +66,11 @@ def allocatable() -> int:
     return sum(int(node["status"]["allocatable"].get(RESOURCE, 0)) for node in nodes)
 
 
+def are_offered(virtual_devices: int) -> bool:
+    """Whether the nodes have so many: pods may have them, or programs of tests leave them no memory."""
+    return 0.75 * virtual_devices <= allocatable() <= virtual_devices
+
+
 def scheduler_status() -> Object:
     """What ``nvshare-ctl status`` says in the scheduler's pod."""
     text = kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "status", "--output", "json")

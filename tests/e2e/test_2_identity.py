@@ -8,7 +8,7 @@ from tests.e2e.kubectl import TESTS, Object, apply, eventually, scheduler_status
 from tests.e2e.node import Node
 from tests.e2e.programs import computing, computing_on_each, delete, log, pod, running
 
-_REFUSED = "refuses this process: kubelet gave this container other GPUs than"
+_REFUSED = "refuses this process for good: kubelet gave this container other GPUs than"
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIRTUAL_DEVICES
-from tests.e2e.kubectl import PLUGIN, SYSTEM, allocatable, apply, eventually, get, kubectl, parts, scheduler_status
+from tests.e2e.kubectl import PLUGIN, SYSTEM, apply, are_offered, eventually, get, kubectl, parts, scheduler_status
 from tests.e2e.node import TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import Running, delete, ended, is_untouched, pod, probing
 
@@ -39,7 +39,7 @@ def test_killed_under_running_pods(simulated: Node, four: list[Running], program
     simulated.kill(program)
     killed = time.monotonic()
     eventually(f"{program} is back", lambda: _differ(incarnation(), before), 60)
-    eventually("the devices are back", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are back", lambda: are_offered(VIRTUAL_DEVICES), 60)
     took = time.monotonic() - killed
     print(f"{program}: the devices were back after {took:.1f} s")
     unharmed(simulated, four, since)
@@ -63,14 +63,14 @@ def test_two_plugins_at_once(simulated: Node, four: list[Running]) -> None:
     metadata = {"name": "second-plugin", "namespace": SYSTEM}
     apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     eventually("the second plugin waits", lambda: "waiting" in _log("pod/second-plugin"), 60)
-    assert allocatable() == VIRTUAL_DEVICES
+    assert are_offered(VIRTUAL_DEVICES)
     first = _plugin_pod()["metadata"]["name"]
     kubectl("delete", "pod", "--namespace", SYSTEM, first, "--grace-period=0", "--force")
     eventually("there is a new first plugin", lambda: _plugin_pod()["metadata"]["name"] != first, 60)
-    eventually("one of the two offers the devices", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("one of the two offers the devices", lambda: are_offered(VIRTUAL_DEVICES), 60)
     kubectl("delete", "pod", "--namespace", SYSTEM, "second-plugin", "--grace-period=0", "--force")
     kubectl("rollout", "status", "--namespace", SYSTEM, PLUGIN, "--timeout=60s")
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     unharmed(simulated, four, since)
     apply(pod("after-two", probing()))
     assert ended("after-two") == "Succeeded"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.conftest import VIRTUAL_DEVICES
-from tests.e2e.kubectl import PLUGIN, SYSTEM, TESTS, Object, allocatable, apply, eventually, get, kubectl, rolled_out
+from tests.e2e.kubectl import PLUGIN, SYSTEM, TESTS, Object, apply, are_offered, eventually, get, kubectl, rolled_out
 from tests.e2e.node import Node
 from tests.e2e.programs import delete, phase, pod
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.timeout(240)
 long = [pytest.mark.e2e_long, pytest.mark.timeout(3600)]
 
 JOB = "churn"
-AT_ONCE = 10
+AT_ONCE = 8
 # Kubelet admits these again when it starts, and needs devices for it: one container of each does not run.
 CRASHING, HALF_DONE = "crashing", "half-done"
 
 
 @pytest.fixture
 def churn(simulated: Node) -> Iterator[None]:
-    """Ten pods at a time, each of which ends after some seconds, whatever becomes of the others."""
+    """Eight pods at a time, each of which ends after some seconds, whatever becomes of the others."""
     template = {"spec": pod(JOB, ["sh", "-c", "sleep $((JOB_COMPLETION_INDEX % 4 + 1))"])["spec"]}
     many = {"completions": 10_000, "backoffLimit": 10_000, "completionMode": "Indexed"}
     spec = {"parallelism": AT_ONCE, "template": template, **many}
@@ -65,7 +65,7 @@ def test_rollouts(simulated: Node, churn: None, rollouts: int) -> None:
         eventually("pods start and end again", lambda ended=ended: _succeeded() >= ended + AT_ONCE // 2, 90)
         assert not _refused(), f"after {number + 1} rollouts"
         print(f"rollouts without a refused pod: {number + 1}")
-    assert allocatable() == VIRTUAL_DEVICES
+    assert are_offered(VIRTUAL_DEVICES)
 
 
 def _crashing() -> Object:

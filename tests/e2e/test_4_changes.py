@@ -14,6 +14,7 @@ from tests.e2e.kubectl import (
     SYSTEM,
     allocatable,
     apply,
+    are_offered,
     eventually,
     kubectl,
     rolled_out,
@@ -41,7 +42,7 @@ def test_upgrade_under_running_pods(simulated: Node, four: list[Running]) -> Non
     for daemon_set in (SCHEDULER, PLUGIN):
         kubectl("set", "image", "--namespace", SYSTEM, daemon_set, f"*={NEXT_IMAGE}")
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     assert scheduler_status()["version"] == NEXT_VERSION
     versions = simulated.libraries()
     assert before <= versions
@@ -68,7 +69,7 @@ def test_back_to_the_former_version(simulated: Node, four: list[Running]) -> Non
     versions = simulated.libraries()
     kubectl("apply", "--filename", SIMULATED)
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     assert simulated.libraries() == versions
     take_turns(simulated, four, [2, 2])
 
@@ -106,7 +107,7 @@ def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Ru
     assert all(is_untouched(each) for each in four)
     kubectl("apply", "--filename", SIMULATED)
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     assert {device["quantum_seconds"] for device in scheduler_status()["devices"]} == {600}
     kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "set", "quantum", "2")
     take_turns(simulated, four, [sum(each.device == uuid for each in four) for uuid in simulated.uuids()])

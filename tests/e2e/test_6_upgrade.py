@@ -17,8 +17,8 @@ from tests.e2e.kubectl import (
     ROOT,
     SCHEDULER,
     Object,
-    allocatable,
     apply,
+    are_offered,
     eventually,
     kubectl,
     rolled_out,
@@ -69,7 +69,7 @@ def test_upgrade_from_a_version_without_swapping(former: Node, old: list[Running
     check_turns(former.spans(since))
     kubectl("apply", "--filename", SIMULATED)
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     assert {client["backend"] for client in _clients()} == {"managed"}
     apply(*(pod(name, computing_until_told()) for name in NEW))
     new = [running(name) for name in NEW]
@@ -111,7 +111,7 @@ def install_former() -> None:
             text = text.replace(IMAGE.removeprefix("docker.io/"), FORMER_IMAGE).replace("2x16GiB", devices)
             kubectl("apply", "--filename", "-", stdin=text)
     rolled_out((SCHEDULER, PLUGIN))
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
 
 
 def _of_history(*arguments: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
-from tests.e2e.kubectl import SCHEDULER, SYSTEM, allocatable, apply, eventually, kubectl, restarts, rolled_out
+from tests.e2e.kubectl import SCHEDULER, SYSTEM, apply, are_offered, eventually, kubectl, restarts, rolled_out
 from tests.e2e.node import LIBRARIES, POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     VERSION,
@@ -33,7 +33,7 @@ def alone(simulated: Node) -> Node:
     kill_all_but(POD)
     kubectl("apply", "--filename", SIMULATED)
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     return simulated
 
 
@@ -53,7 +53,7 @@ def test_kubelets_folder(alone: Node) -> None:
     alone.remove(KUBELET_DIR)
     eventually("the plugin was made anew", lambda: restarts("nvshare-device-plugin") > before, 60)
     alone.kill("kubelet")
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 90)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 90)
     works("after-kubelet")
 
 
@@ -75,7 +75,7 @@ def test_the_run_directory(alone: Node) -> None:
     end_well(names)
     delete(*names)
     eventually("the scheduler was made anew", lambda: restarts("nvshare-scheduler") > before, 60)
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 90)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 90)
     rolled_out()
     works("after-the-run-directory")
 

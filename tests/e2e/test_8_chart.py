@@ -10,7 +10,18 @@ import pytest
 
 from tests.deploy.rendering import CHART, RENDER
 from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
-from tests.e2e.kubectl import SYSTEM, Object, allocatable, apply, eventually, get, kubectl, parts, rolled_out
+from tests.e2e.kubectl import (
+    SYSTEM,
+    Object,
+    allocatable,
+    apply,
+    are_offered,
+    eventually,
+    get,
+    kubectl,
+    parts,
+    rolled_out,
+)
 from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     Running,
@@ -82,7 +93,7 @@ def installed(emptied: Node, helm: Helm) -> list[Running]:
 
 def test_installation(emptied: Node, installed: list[Running]) -> None:
     """One command, and pods that were waiting run."""
-    assert allocatable() == VIRTUAL_DEVICES
+    assert are_offered(VIRTUAL_DEVICES)
     go_on(emptied, installed)
 
 
@@ -90,7 +101,7 @@ def test_upgrade_restarts_what_the_value_concerns(emptied: Node, installed: list
     """A setting of the plugin makes its pods anew, and nobody else's; programs go on."""
     before = {part: uids(part) for part in ("scheduler", "device-plugin", "node-agent")}
     helm("upgrade", str(CHART), "--reset-then-reuse-values", "--set", "virtualDevices=5")
-    eventually("there are other devices", lambda: allocatable() == 5 * GPUS, 90)
+    eventually("there are other devices", lambda: are_offered(5 * GPUS), 90)
     rolled_out()
     assert {part for part in before if uids(part) != before[part]} == {"device-plugin"}
     go_on(emptied, installed)
@@ -102,7 +113,7 @@ def test_upgrade_of_the_scheduler(emptied: Node, installed: list[Running], helm:
     rolled_out()
     eventually("the scheduler has it", lambda: "--quantum=3" in arguments("scheduler"), 30)
     assert "--metrics-address=127.0.0.1:9402" in arguments("scheduler")
-    eventually("the devices are there", lambda: allocatable() == 5 * GPUS, 60)
+    eventually("the devices are there", lambda: are_offered(5 * GPUS), 60)
     go_on(emptied, installed)
 
 
@@ -110,14 +121,14 @@ def test_a_nodes_label_chooses_settings(emptied: Node, installed: list[Running],
     """Where it names a file of ``config.map`` that counts, elsewhere the values do; the plugin's pod stays for that."""
     helm("upgrade", str(CHART), "--reuse-values", "--set-string", "config.map.notebooks=virtual_devices: 7")
     rolled_out()
-    eventually("the values count", lambda: allocatable() == 5 * GPUS, 60)
+    eventually("the values count", lambda: are_offered(5 * GPUS), 60)
     before = uids("device-plugin")
     kubectl("label", "nodes", "--all", "nvshare.com/device-plugin.config=notebooks")
     try:
-        eventually("the label's file counts", lambda: allocatable() == 7 * GPUS, 60)
+        eventually("the label's file counts", lambda: are_offered(7 * GPUS), 60)
     finally:
         kubectl("label", "nodes", "--all", "nvshare.com/device-plugin.config-")
-    eventually("the values count again", lambda: allocatable() == 5 * GPUS, 60)
+    eventually("the values count again", lambda: are_offered(5 * GPUS), 60)
     assert uids("device-plugin") == before
     go_on(emptied, installed)
 
@@ -138,7 +149,7 @@ def test_a_node_is_paused(emptied: Node, installed: list[Running]) -> None:
 def test_rollback(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """The first revision's settings count again, under the same programs, which end well."""
     helm("rollback", "1")
-    eventually("the first devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 120)
+    eventually("the first devices are there", lambda: are_offered(VIRTUAL_DEVICES), 120)
     rolled_out()
     assert "--quantum=2" in arguments("scheduler")
     go_on(emptied, installed)
@@ -167,7 +178,7 @@ def test_takes_over_what_kubectl_installed(emptied: Node, helm: Helm) -> None:
     old = running("taken-over")
     helm("install", str(CHART), "--take-ownership", "--force", "--set", "simulated.enabled=true")
     rolled_out()
-    eventually("the devices are there", lambda: allocatable() == VIRTUAL_DEVICES, 60)
+    eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
     for part in ("scheduler", "device-plugin"):
         inits = [each["name"] for each in template(part)["spec"]["initContainers"]]
         assert inits == ["install-simulated-driver"]
