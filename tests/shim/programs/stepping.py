@@ -94,3 +94,4 @@ def run(case: str, *cases: Callable[[], None]) -> None:
     step()
     next(function for function in cases if function.__name__ == case)()
     print("end", driver.cuMemGetInfo()[2], flush=True)
+    step()
