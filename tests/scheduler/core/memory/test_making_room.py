@@ -225,6 +225,19 @@ def test_an_unresponsive_holder_is_not_waited_for() -> None:
     assert table.has("E", 2, 2) == ["evict E 0"]
 
 
+def test_an_unresponsive_holder_is_asked_once_for_what_it_does_not_use() -> None:
+    """A can't stop, but may give back at once what it only may have: that is on the way, and no more is asked for."""
+    table = with_unused(3)
+    assert table.asks("B") == ["allot B 2", "evict A 5"]
+    table.has("A", 4, 4, slack=1)
+    table.has("B", 5, 5)
+    said = [*table.timer(), *table.timer()]
+    assert said == ["revoke A", "late A"]
+    assert table.grows("D", 5, fixed=CHUNK) == [f"evict A {5 - CHUNK:g}"]
+    table.now += 1
+    assert table.asks("D") == []
+
+
 def test_who_gives_the_lock_back_has_the_time_for_that() -> None:
     """A has not read an order for long, and is now revoked: E need not leave in its place before A is late."""
     table = Table(Policy.EXCLUSIVE)

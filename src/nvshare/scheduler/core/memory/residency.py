@@ -18,8 +18,8 @@ for the clients whose memory swaps:
   host has no memory for.
 - No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
   has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
-- Who does not do what it was told within the grace time is not counted on: others leave in its place, and a waiter that
-  does not come in is granted the lock anyhow. Its gate stays closed until it is in, but it has its turn and no more.
+- Who does not do what it was told within the grace time is not counted on, nor an unresponsive holder for what it has:
+  others leave in its place. A waiter that does not come in is granted the lock anyhow. Its gate stays closed meanwhile.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Residency:
         self._pending, self._mover = 0, None
         for client in self.clients.values():
             swap = client.swap
-            if swap is None or not swap.leaving_bytes or client.state is ClientState.UNRESPONSIVE:
+            if swap is None or not swap.leaving_bytes or (swap.moves_out and client.state is ClientState.UNRESPONSIVE):
                 continue
             if client.state is not ClientState.LEAVING:
                 if self.is_late(swap, self._now):
