@@ -25,7 +25,7 @@ class Row:
     arguments: tuple[str, ...]
     stream: str
     operands: str
-    """Of a COPY line: whose memory is used, a C expression."""
+    """Of a COPY or BYTES line: whose memory is used, a C expression."""
 
 
 def split_parameters(text: str) -> tuple[str, ...]:
@@ -66,8 +66,8 @@ def table() -> list[Row]:
     text = TABLE.read_text()
     assert GATED in text
     text = text.replace(GATED, (TABLE.parent / "hooks" / "gated.inc").read_text())
-    gated = r"(?:, \((.*?)\)(?:, (.*?)(?:, (of_.*|OF_.*))?)?)?"
-    pattern = re.compile(rf"^(GATE|COPY|LOOK|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
+    gated = r"(?:, \((.*?)\)(?:, (.*?)(?:, ((?:of|OF)_.*?)(?:, \w+, \w+)?)?)?)?"
+    pattern = re.compile(rf"^(GATE|COPY|BYTES|BYTES_ASYNC|LOOK|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
     return [
         Row(
             m[1],

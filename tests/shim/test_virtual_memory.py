@@ -19,7 +19,7 @@ CASES = {
     "memory_uses.py": ("managed", "pooled", "graphs", "captured_free"),
 }
 PROGRAM_OF = {case: program for program, cases in CASES.items() for case in cases}
-PROGRAM_OF |= dict.fromkeys(("looks", "shared", "peers", "copied"), "memory_uses.py")
+PROGRAM_OF |= dict.fromkeys(("looks", "shared", "peers", "copied", "across"), "memory_uses.py")
 EVERY_CASE = [case for cases in CASES.values() for case in cases]
 
 
@@ -162,7 +162,7 @@ def test_cuda_ipc(bare: dict[str, str], libraries: Libraries, scheduler: SwapSch
     assert any("stays on the GPU" in notice for notice in scheduler.client.notices)
 
 
-@pytest.mark.parametrize("case", ["peers", "copied"])
+@pytest.mark.parametrize("case", ["peers", "copied", "across"])
 def test_other_devices(bare: dict[str, str], libraries: Libraries, scheduler: SwapScheduler, case: str) -> None:
     """One GPU's work uses another one's memory, plain and mapped, before and after it was taken away."""
     expected = lines_of(Children(bare).run_python(PROGRAM_OF[case], case))

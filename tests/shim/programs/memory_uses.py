@@ -22,6 +22,7 @@ from tests.shim.programs.stepping import (
     step,
     write,
 )
+from tests.simgpu.device import call as submit
 
 
 def managed() -> None:
@@ -187,5 +188,49 @@ def copied() -> None:
     check(near, 7.0)
 
 
+def across() -> None:
+    """Copies in calls that go to the first device, of memory that the second one has, without peer access."""
+    first = driver.cuCtxGetCurrent()[1]
+    near, size = int(call("cuMemAlloc", 70 * MIB)), 4 * FLOATS
+    second = call("cuDevicePrimaryCtxRetain", 1)
+    call("cuCtxSetCurrent", second)
+    far, base = int(call("cuMemAlloc", 70 * MIB)), int(call("cuMemAddressReserve", 64 * MIB, 0, 0, 0))
+    prop = properties()
+    prop.location.id = 1
+    call("cuMemMap", base, 4 * MIB, 0, call("cuMemCreate", 4 * MIB, prop, 0), 0)
+    call("cuMemSetAccess", base, 4 * MIB, access(ordinal=1), 1)
+    call("cuCtxSetCurrent", first)
+    host = int(call("cuMemAllocHost", size))
+    value = ctypes.c_float.from_address(host)
+    write(near + 66 * MIB, 7.0)
+    call("cuMemcpyDtoD", far, near + 66 * MIB, size)
+    call("cuMemcpyDtoH", host, far, size)
+    print(value.value, flush=True)
+    ctypes.memset(host, 0, size)
+    call("cuMemcpyHtoD", far, host, size)
+    call("cuMemcpy", near, far, size)
+    check(near, 0.0)
+    for function, *sides in (
+        ("cuMemcpyHtoD", base, host),
+        ("cuMemcpyDtoH", host, base),
+        ("cuMemcpyDtoD", base, near),
+        ("cuMemcpyDtoD", far, base),
+        ("cuMemcpyHtoD", far + 70 * MIB - 4, host),
+    ):
+        show(function, *sides, size)
+    stream = call("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
+    opened().spin(0.05, stream)
+    opened().fill(near, 5.0, FLOATS, stream)
+    # Each takes what the one before it brings.
+    submit("cuMemcpyDtoDAsync", far, near, size, stream)
+    submit("cuMemcpyDtoHAsync", host, far, size, stream)
+    submit("cuMemcpyHtoDAsync", far + 66 * MIB, host, size, stream)
+    submit("cuMemcpyAsync", near + 4 * MIB, far + 66 * MIB, size, stream)
+    call("cuStreamSynchronize", stream)
+    check(near + 4 * MIB, 5.0)
+    print(value.value, flush=True)
+    print(driver.cuCtxGetCurrent()[1] == first, flush=True)
+
+
 if __name__ == "__main__":
-    run(sys.argv[1], managed, pooled, graphs, captured_free, looks, shared, peers, copied)
+    run(sys.argv[1], managed, pooled, graphs, captured_free, looks, shared, peers, copied, across)

@@ -88,10 +88,10 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 }
 
 /*
- * A hook that passes the gate and calls the driver's function: `enter` is a call with `&nvs_pass`.
- * For files that include driver.h.
+ * A hook that passes the gate and calls the driver's function: `enter` is a call with `&nvs_pass`,
+ * `then` what is done about the answer, `nvs_result`. For files that include driver.h.
  */
-#define NVS_PASSING_HOOK(symbol, parameters, arguments, enter)                      \
+#define NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, enter, then)           \
 	extern CUresult symbol parameters                                           \
 		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
 	CUresult nvs_hook_##symbol parameters                                       \
@@ -106,8 +106,12 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 		if (nvs_result != CUDA_SUCCESS)                                     \
 			return nvs_result;                                          \
 		nvs_result = nvs_function arguments;                                \
+		then;                                                               \
 		nvs_gate_leave(&nvs_pass, nvs_result);                              \
 		return nvs_result;                                                  \
 	}
+
+#define NVS_PASSING_HOOK(symbol, parameters, arguments, enter) \
+	NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, enter, )
 
 #endif

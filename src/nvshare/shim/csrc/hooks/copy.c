@@ -11,6 +11,7 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
+#include "hooks/across.h"
 #include "memory/account.h"
 #include "memory/swap/blocks.h"
 
@@ -113,11 +114,33 @@ static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
 	return nvs_gate_enter_mask(pass, mask, stream);
 }
 
-#define COPY(symbol, parameters, arguments, stream, operands)             \
-	NVS_PASSING_HOOK(symbol, parameters, arguments,                   \
-			 __builtin_expect(may_touch_others(), 0)          \
-				 ? enter_all(&nvs_pass, operands, stream) \
-				 : nvs_gate_enter(&nvs_pass, stream))
+#define ENTER(stream, operands)                                                          \
+	__builtin_expect(may_touch_others(), 0) ? enter_all(&nvs_pass, operands, stream) \
+						: nvs_gate_enter(&nvs_pass, stream)
+
+#define COPY(symbol, parameters, arguments, stream, operands) \
+	NVS_PASSING_HOOK(symbol, parameters, arguments, ENTER(stream, operands))
+
+/* `in` makes of the parameters those of the same copy in another stream. */
+#define AGAIN(arguments, stream, to, from, async, in)                                     \
+	if (__builtin_expect(nvs_result == CUDA_ERROR_INVALID_VALUE, 0)) {                \
+		struct nvs_across nvs_across;                                             \
+                                                                                          \
+		if (nvs_across_begin(&nvs_across, (CUdeviceptr)(to), (CUdeviceptr)(from), \
+				     ByteCount, stream, async, &nvs_result)) {            \
+			in;                                                               \
+			nvs_result = nvs_function arguments;                              \
+			nvs_across_end(&nvs_across, &nvs_result);                         \
+		}                                                                         \
+	}
+
+#define BYTES(symbol, parameters, arguments, stream, operands, to, from)              \
+	NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, ENTER(stream, operands), \
+			      AGAIN(arguments, stream, to, from, false, ))
+
+#define BYTES_ASYNC(symbol, parameters, arguments, stream, operands, to, from)        \
+	NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, ENTER(stream, operands), \
+			      AGAIN(arguments, stream, to, from, true, hStream = nvs_across.own))
 #include "hooks.def"
 
 /* Copies that name two contexts are from one to the other. */

@@ -3,7 +3,7 @@
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or what one of type CUstream * points to, or that of a
 launch configuration, or else the default stream. What copies, fills or moves memory gets COPY, with its operands that
-may be another device's. What puts no work anywhere but looks at device memory (class ``LOOK``) gets LOOK.
+may be another device's; BYTES and BYTES_ASYNC, if that is between two addresses. What puts no work anywhere but looks at device memory (class ``LOOK``) gets LOOK.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -77,14 +77,26 @@ def _operand(parameter: Parameter, count: str) -> str:
             return ""
 
 
+def linear_sides(entry: EntryPoint) -> list[str]:
+    """Where to and where from a call copies ``ByteCount`` bytes between addresses; empty: it does something else."""
+    names = [parameter.name for parameter in entry.parameters]
+    ends = names[3:] in ([], ["hStream"]) and names[2:3] == ["ByteCount"]
+    wide = all(parameter.type in ("CUdeviceptr_v2", "void *", "const void *") for parameter in entry.parameters[:2])
+    return names[:2] if ends and wide else []
+
+
 def gate_line(entry: EntryPoint) -> str:
     """The line of ``gated.inc``."""
     arguments = ", ".join(parameter.name for parameter in entry.parameters)
     if entry.kind == "LOOK":
         return f"LOOK({entry.symbol}, {entry.signature}, ({arguments}))"
     gate = f"{entry.symbol}, {entry.signature}, ({arguments}), {stream(entry)}"
-    used = operands(entry)
-    return f"COPY({gate}, {used})" if used else f"GATE({gate})"
+    if not (used := operands(entry)):
+        return f"GATE({gate})"
+    if not (sides := linear_sides(entry)):
+        return f"COPY({gate}, {used})"
+    word = "BYTES_ASYNC" if entry.parameters[-1].type == "CUstream" else "BYTES"
+    return f"{word}({gate}, {used}, {', '.join(sides)})"
 
 
 def generate() -> dict[Path, str]:
