@@ -12,12 +12,16 @@ static bool is_plain(const struct nvs_block *block)
 	return block->context && block->kind == NVS_BLOCK_PLAIN;
 }
 
-/* In a call to this device virtual memory that the program made for another one is an error. */
+/*
+ * In a call to this device virtual memory that the program made for another one is an error, which
+ * a driver that is told both contexts may not make. Only a real one could show that.
+ */
 static bool may_lie_in(const struct nvs_block *block, const struct nvs_device *device)
 {
 	return is_plain(block) || block->device == device;
 }
 
+/* Whether the bytes lie in the block: the mapping of a small one has more. */
 static bool has(const struct nvs_block *block, CUdeviceptr pointer, size_t bytes)
 {
 	return bytes <= block->bytes - (pointer - block->start);
