@@ -62,7 +62,7 @@ class FakeKubelet(RegistrationServicer):
     async def start(self) -> None:
         """As kubelet starts: it empties its folder and makes its socket anew."""
         for left in self.folder.iterdir():
-            left.unlink()
+            left.unlink(missing_ok=True)
         self._server = grpc.aio.server()
         add_RegistrationServicer_to_server(self, self._server)
         self._server.add_insecure_port(grpc_address(self.socket))
