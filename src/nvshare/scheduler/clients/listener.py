@@ -1,15 +1,19 @@
-"""Accepts connections, a few at a time, and pauses while there are no descriptors for more."""
+"""Accepts connections, for a moment at a time, and pauses while there are no descriptors for more."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 
 from nvshare.log import Log
 
-_BATCH = 4
-"""How many are accepted at most in one pass of the event loop, so that very many at once delay nobody else."""
+_SECONDS = 0.002
+"""For how long is accepted in one pass of the event loop, so that very many at once delay nobody else much.
+
+They are accepted in their order, so whoever connects waits for all of a flood before it: a holder that comes back, too.
+"""
 _PAUSE_SECONDS = 0.2
 
 
@@ -23,13 +27,18 @@ class Listener:
         has_room: Callable[[], bool],
         accepted: Callable[[socket.socket], None],
         log: Log,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``has_room``: whether one more connection leaves descriptors for everything else."""
+        """``has_room``: whether one more connection leaves descriptors for everything else.
+
+        ``monotonic``: seconds that never go back, and go on while one is accepted.
+        """
         self._listening = listening
         self._loop = loop
         self._has_room = has_room
         self._accepted = accepted
         self._log = log
+        self._monotonic = monotonic
         self._pause: asyncio.TimerHandle | None = None
         self.pauses = 0
         """How often accepting paused because there were no descriptors or no memory."""
@@ -54,7 +63,8 @@ class Listener:
         self._loop.add_reader(self._listening.fileno(), self._on_acceptable)
 
     def _on_acceptable(self) -> None:
-        for _ in range(_BATCH):
+        until = self._monotonic() + _SECONDS
+        while self._monotonic() < until:
             if not self._has_room():
                 self._wait("as many connections as there are descriptors for")
                 return

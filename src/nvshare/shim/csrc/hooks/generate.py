@@ -3,7 +3,8 @@
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or what one of type CUstream * points to, or that of a
 launch configuration, or else the default stream. What copies, fills or moves memory gets COPY, with its operands that
-may be another device's; BYTES and BYTES_ASYNC, if that is between two addresses. What puts no work anywhere but looks at device memory (class ``LOOK``) gets LOOK.
+may be another device's; BYTES and BYTES_ASYNC, if that is between two addresses. What puts no work anywhere but looks
+at device memory (class ``LOOK``) gets LOOK.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
