@@ -237,8 +237,7 @@ def test_the_grace_of_a_lost_holder_goes_on() -> None:
         40   timer                    -> unresponsive D 10
         41   recorded 1
         41   D goes
-        42   E comes 12 holding 1 was 1 -> revoke E
-        42   late timer               -> unresponsive E 12
+        42   E comes 12 holding 1 was 1 -> revoke E, unresponsive E 12
         50   E releases               -> grant B
         """
     )

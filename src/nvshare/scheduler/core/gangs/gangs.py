@@ -137,6 +137,8 @@ class Gangs:
         actions += self._belonging.reports
         self._belonging.reports.clear()
         for each in devices:
+            # What a gang is kept out by on one device is looked at before that device is.
+            each.lock.turns.tell_time(now)
             self._freeze(each, now)
         if not any(self._settle(devices, now, new_grant, actions) for _ in range(MOST_ROUNDS)):
             self.unsettled += 1

@@ -184,7 +184,10 @@ class Lock:
         if tells or (not self.turns.is_alike and self.turns.tells_limited()):
             moved = (*moved, *self.holders.holding())
         self.blocking.tell(moved, max(1, len(self.turns)), actions)
-        if self.holders.unresponsive.count and not self.awaited:
+        if self.stuck.grace_end is not None and now >= self.stuck.grace_end:
+            # One was asked to leave that has had all its time for that before its connection was lost.
+            self.arbitrate(now, new_grant, actions)
+        elif self.holders.unresponsive.count and not self.awaited:
             self.stuck.kill(actions)
 
     def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:

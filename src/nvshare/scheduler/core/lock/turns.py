@@ -229,7 +229,7 @@ class Turns:
 
         ``limits``: compute limits count. There is nothing to do while all are alike.
         """
-        self._now = now
+        self.tell_time(now)
         used_up = self.standings.use_up(now, limits=limits)
         if self.classes.are_several or self._ranks[DUE]:
             self._promote(may_come)
@@ -237,6 +237,10 @@ class Turns:
             self._due_at = NEVER
         self.is_alike = not self._members
         return used_up
+
+    def tell_time(self, now: float) -> None:
+        """What compute limits let come is seen as it is now."""
+        self._now = now
 
     @property
     def has_limits(self) -> bool:
