@@ -221,3 +221,44 @@ def test_managed_members_of_one_gang_need_together_what_each_needs() -> None:
         (SMALL, Place(A, team="t", container=2)),
         terms=(Terms(), Terms(memory_request_bytes=GIB), Terms(memory_request_bytes=6 * GIB)),
     ).teardown()
+
+
+def test_a_gang_that_a_compute_limit_lets_in_now_has_a_moment() -> None:
+    """It was kept out by the time of the event before, so nobody knew when the higher class owes it a slice."""
+    machine = node(
+        (5 * GIB, Place(A, Backend.MANAGED, team="u", container=0)),
+        (5 * GIB, Place(B, team="t", container=2)),
+        (SMALL, Place(A, team="u", container=1)),
+        (SMALL, Place(A, team="t", container=0)),
+        later=(Place(B, team="t"), Place(B, team="u", container=2)),
+        terms=(Terms(compute_limit=0.5), Terms(priority=Priority.HIGH), Terms(compute_limit=0.5)),
+        policy=Policy.EXCLUSIVE,
+        style=BY_NAME,
+    )
+    machine.settle()
+    machine.teardown()
+
+
+def test_who_has_had_its_time_to_leave_keeps_its_memory() -> None:
+    """It came back holding: it was told to move its memory out, and in the same step to keep it."""
+    machine = node(
+        (3 * GIB, Place(B, Backend.MANAGED, team="t")),
+        (5 * GIB, Place(A, container=2)),
+        (13 * GIB, Place(A, team="u", container=2)),
+        (GIB, Place(A, team="t")),
+        later=(Place(A, team="t"), Place(A, Backend.MANAGED, container=1)),
+        terms=(
+            Terms(),
+            Terms(weight=0.5, memory_request_bytes=6 * GIB, when_full=WhenFull.WAIT),
+            Terms(priority=Priority.LOW),
+        ),
+        policy=Policy.EXCLUSIVE,
+    )
+    machine.wait(seconds=5.0)
+    machine.lose(slot=1)
+    machine.wait(seconds=5.0)
+    machine.grow(slot=5, size=64 * MIB)
+    machine.grow(slot=4, size=8 * GIB)
+    machine.wait(seconds=5.0)
+    machine.cut(slot=0)
+    machine.teardown()

@@ -235,3 +235,24 @@ def test_who_has_what_it_said_is_in_the_way() -> None:
     for request in (1, 2):
         assert table.grows("C", 0, fixed=14) == ["evict A 0"]
         assert f"refuse C {request}" in table.has("A", 0, 0, fixed=10)
+
+
+def test_who_is_back_is_not_told_that_it_may_have_what_it_says_it_has() -> None:
+    """The scheduler before may have told A less than its 8 GiB; what it goes by it says by itself, and is awaited."""
+    table = Table(host=0)
+    table.comes("B", 6, arena=0)
+    table.feed(ClientRegistered(ord("A"), DEVICE, 8 * GIB, ClaimedState.WAITING, backend=Backend.SWAP))
+    table.arenas["A"] = 0
+    table.answers = False
+    assert table.grows("B", 9) == []
+    assert table.has("A", 4, 4, order=0) == ["grant A", "allot B 7 as 1"]
+
+
+def test_who_is_back_and_says_nothing_is_not_awaited_for_ever() -> None:
+    """A does not read or write."""
+    table = Table(host=0)
+    table.comes("B", 6, arena=0)
+    table.feed(ClientRegistered(ord("A"), DEVICE, 8 * GIB, ClaimedState.WAITING, backend=Backend.SWAP))
+    table.answers = False
+    assert table.grows("B", 9) == []
+    assert table.timer() == ["refuse B 1"]

@@ -167,8 +167,8 @@ class Swap:
         return self.doubted is not None or self.asked_until is not None or self.wait is not None
 
     def may_answer(self, now: float) -> bool:
-        """Whether it has been told something, so lately that its answer may be on the way."""
-        return self.going_by < self.order and now < self.progress_at + ANSWER_SECONDS
+        """Whether it has registered or been told something, so lately that its answer may be on the way."""
+        return (not self.reported or self.going_by < self.order) and now < self.progress_at + ANSWER_SECONDS
 
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""
