@@ -122,6 +122,14 @@ def test_what_does_not_come_in_yet_is_not_waited_for(swapped: Answers, run_dir: 
     assert "waits 30.0 s, 1 of 1, for room on the GPU" in words
 
 
+def test_what_does_not_fit_beside_what_stays_waits_for_others_ends(swapped: Answers, run_dir: RunDir) -> None:
+    """It is passed over, and no turn of others will help it."""
+    waiter = swapped.status.devices[0].clients[1]
+    waiter.too_large, waiter.footprint_bytes = True, 8 * GIB
+    words = " ".join(ctl(run_dir, "status", COLUMNS="160").stdout.split())
+    assert "1 of 1, for others to end: 8.0 GiB don't fit beside what can't leave the GPU" in words
+
+
 def test_behind_a_holder_it_waits_for_that(swapped: Answers, run_dir: RunDir) -> None:
     """As long as somebody holds, the wait is for the holder, wherever the waiter's data is."""
     holder, waiter = swapped.status.devices[0].clients

@@ -730,6 +730,7 @@ class Client(_message.Message):
     WAITING_SECONDS_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     BEHIND_FIELD_NUMBER: _builtins.int
+    TOO_LARGE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     SWAP_FIELD_NUMBER: _builtins.int
@@ -759,6 +760,8 @@ class Client(_message.Message):
     """Of the present wait."""
     position: _builtins.int
     """Its place in the line of those who wait, from 1; 0: it does not wait."""
+    too_large: _builtins.bool
+    """It waits though nobody held: its memory does not fit beside what can't leave the device. Others have to end."""
     drain: _builtins.str
     """How a drain goes that does not simply end: stepping or put off. Empty: there is nothing to report."""
     member_of: _builtins.str
@@ -808,6 +811,7 @@ class Client(_message.Message):
         waiting_seconds: _builtins.float = ...,
         position: _builtins.int = ...,
         behind: _abc.Iterable[_builtins.int] | None = ...,
+        too_large: _builtins.bool = ...,
         drain: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
         swap: Global___Swap | None = ...,
@@ -819,7 +823,7 @@ class Client(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "memory_wait", b"memory_wait", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "memory_wait", b"memory_wait", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "too_large", b"too_large", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015

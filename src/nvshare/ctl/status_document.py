@@ -154,6 +154,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "waiting_seconds": _seconds(client.waiting_seconds) if client.position else None,
         "position": client.position or None,
         "behind": list(client.behind),
+        "too_large": client.too_large,
         "drain": client.drain or None,
         "notices": list(client.notices),
         "memory_wait": client.memory_wait or None,

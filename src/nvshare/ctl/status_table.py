@@ -216,6 +216,8 @@ def _more(client: admin_pb2.Client, pids: dict[int, int], waiters: int) -> list[
         place = f"waits {display.duration(client.waiting_seconds)}, {client.position} of {waiters}"
         data = "its data" if client.swap.coming_bytes else "room on the GPU"
         what = holders or (data if client.swap.swapped_bytes else "")
+        if client.too_large:
+            what = f"others to end: {display.size(client.footprint_bytes)} don't fit beside what can't leave the GPU"
         lines.append(Text(f"{place}, for {what}" if what else place, style="yellow"))
     if client.HasField("gang"):
         gang = client.gang

@@ -27,6 +27,7 @@ from nvshare.scheduler.core.snapshot import (
     ClientSnapshot,
     DeviceSnapshot,
     HostMemory,
+    Line,
     ShownState,
     SwapSnapshot,
     Totals,
@@ -137,14 +138,28 @@ def test_metrics() -> None:
     assert {name: figures.get(name) for name in expected} == expected
 
 
-def test_status() -> None:
-    """The same for people, per client too; a client whose memory does not swap has no such figures."""
+def message_of(device: DeviceSnapshot) -> admin_pb2.Device:
+    """What the status says of a device with two clients, the second of which does not swap."""
     nobody: Any = None
     clients = {
         number: RegisteredClient(nobody, GPU, 2, backend, 7, Description(7, "python", Identity()))
         for number, backend in ((1, "swap"), (2, "native"))
     }
-    shown = status.device_message(DEVICE, None, True, clients, (), (), (), (), lambda _container: Origins())
+    return status.device_message(device, None, True, clients, (), (), (), (), lambda _container: Origins())
+
+
+def test_status_of_who_can_not_come_in() -> None:
+    """It waits for others' ends, and not for its turn."""
+    lines = (Line(1, 2, 9.0, (), False, too_large=True), Line(2, 2, 9.0, (), False))
+    clients = tuple(
+        replace(each, state=ShownState.WAITING, line=line) for each, line in zip((SWAPS, STAYS), lines, strict=True)
+    )
+    assert [shown.too_large for shown in message_of(replace(DEVICE, clients=clients)).clients] == [True, False]
+
+
+def test_status() -> None:
+    """The same for people, per client too; a client whose memory does not swap has no such figures."""
+    shown = message_of(DEVICE)
     assert shown.reserve_bytes == GIB // 2
     assert shown.swapping == admin_pb2.Swapping(
         in_bytes=30 * GIB,
