@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
@@ -148,13 +149,15 @@ def message_of(device: DeviceSnapshot) -> admin_pb2.Device:
     return status.device_message(device, None, True, clients, (), (), (), (), lambda _container: Origins())
 
 
-def test_status_of_who_can_not_come_in() -> None:
-    """It waits for others' ends, and not for its turn."""
-    lines = (Line(1, 2, 9.0, (), False, too_large=True), Line(2, 2, 9.0, (), False))
+@pytest.mark.parametrize("recovering", [False, True])
+def test_status_of_who_can_not_come_in(recovering: bool) -> None:
+    """It waits for others' ends, and not for its turn; but who is awaited may be back with less memory."""
+    lines = Line(1, 2, 9.0, (), recovering, too_large=True), Line(2, 2, 9.0, (), recovering)
     clients = tuple(
         replace(each, state=ShownState.WAITING, line=line) for each, line in zip((SWAPS, STAYS), lines, strict=True)
     )
-    assert [shown.too_large for shown in message_of(replace(DEVICE, clients=clients)).clients] == [True, False]
+    shown = message_of(replace(DEVICE, clients=clients)).clients
+    assert [each.too_large for each in shown] == [not recovering, False]
 
 
 def test_status() -> None:

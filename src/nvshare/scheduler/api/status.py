@@ -108,7 +108,7 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins:
         waiting_seconds=0.0 if line is None else line.seconds,
         position=0 if line is None else line.position,
         behind=() if line is None else (holding.client for holding in line.behind),
-        too_large=line is not None and line.too_large,
+        too_large=line is not None and line.too_large and not line.recovering,
         drain=client.drain,
         notices=(*_stopped(snapshot, shown.pid), *client.notices),
         swap=None if snapshot.swap is None else _swap_message(snapshot.swap),
