@@ -11,25 +11,19 @@ printed, and written to $OUT/copies_between_gpus.md where OUT is set.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import itertools
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.gpu.cuda import AccessDesc, AllocationProp
-from bench.gpu.script import scheduler, show
+from bench.gpu.script import compare
 
 BYTES = 32 << 20
 """Of each memory: enough that it swaps by itself, and a multiple of what the virtual memory calls take."""
 COPIED = 1 << 20
 GPUS = (0, 1)
-SECONDS = 120.0
 
 
 class AnswerError(Exception):
@@ -169,33 +163,5 @@ class Copies:
         return self._read_when_done(target)
 
 
-def answers(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a program with this environment finds; RuntimeError with what it said when it ended otherwise."""
-    command = [sys.executable, __file__, "--role", "copies"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
-    if done.returncode != 0:
-        raise RuntimeError(f"the program ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
-def main() -> None:
-    """The program that copies, or the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--role", choices=["copies"])
-    if parser.parse_args().role:
-        print(json.dumps(Copies().rows()))
-        return
-    native = answers(os.environ)
-    with scheduler() as clients:
-        shared = answers(clients)
-    lines = ["| copy | natively | with nvshare | |", "|---|---|---|---|"]
-    lines += [
-        f"| {copy} | {answer} | {shared[copy]} | {'' if answer == shared[copy] else 'differs'} |"
-        for copy, answer in native.items()
-    ]
-    show("copies_between_gpus", lines)
-
-
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, "copy", lambda: Copies().rows())

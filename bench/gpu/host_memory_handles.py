@@ -11,17 +11,12 @@ written to $OUT/host_memory_handles.md where OUT is set.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from bench.gpu.copies_between_gpus import AnswerError, Driver
 from bench.gpu.cuda import AccessDesc, AllocationProp
-from bench.gpu.script import scheduler, show
+from bench.gpu.script import compare
 
 BYTES = 32 << 20
 DEVICE, HOST_NUMA = 1, 3
@@ -29,7 +24,6 @@ DEVICE, HOST_NUMA = 1, 3
 FILE_DESCRIPTOR = 1
 """How a handle can be shared (CUmemAllocationHandleType)."""
 READ_WRITE = 3
-SECONDS = 60.0
 NONE = ctypes.c_uint64(0)
 SIZE = ctypes.c_size_t(BYTES)
 
@@ -121,33 +115,5 @@ def _came(found: bytes, value: int) -> str:
     return ", and the bytes came" if found == bytes([value]) * BYTES else ", and other bytes came"
 
 
-def answers(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a program with this environment finds; RuntimeError with what it said when it ended otherwise."""
-    command = [sys.executable, __file__, "--role", "handles"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
-    if done.returncode != 0:
-        raise RuntimeError(f"the program ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
-def main() -> None:
-    """The program that uses the memory, or the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--role", choices=["handles"])
-    if parser.parse_args().role:
-        print(json.dumps(Handles().rows()))
-        return
-    native = answers(os.environ)
-    with scheduler() as clients:
-        shared = answers(clients)
-    lines = ["| step | natively | with nvshare | |", "|---|---|---|---|"]
-    lines += [
-        f"| {step} | {answer} | {shared[step]} | {'' if answer == shared[step] else 'differs'} |"
-        for step, answer in native.items()
-    ]
-    show("host_memory_handles", lines)
-
-
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, "step", lambda: Handles().rows())
