@@ -262,3 +262,20 @@ def test_who_has_had_its_time_to_leave_keeps_its_memory() -> None:
     machine.wait(seconds=5.0)
     machine.cut(slot=0)
     machine.teardown()
+
+
+def test_what_a_container_keeps_for_another_of_its_programs_stays_beside_one() -> None:
+    """A gang's member was taken to have the device without what its own container keeps: they waited together for ever."""
+    machine = node(
+        (5 * GIB, Place(A, Backend.MANAGED, team="t")),
+        (8 * GIB, Place(A, Backend.MANAGED)),
+        (SMALL, Place(A, team="t", container=2)),
+        (GIB, Place(A, Backend.MANAGED, team="t")),
+        (5 * GIB, Place(A, container=1)),
+        (3 * GIB, Place(A, team="t", container=1)),
+        terms=(Terms(), Terms(), Terms(memory_request_bytes=GIB)),
+        host_bytes=6 * GIB,
+    )
+    asked = Terms(memory_limit_bytes=6 * GIB, memory_request_bytes=6 * GIB, when_full=WhenFull.WAIT)
+    machine.set_terms(place=1, terms=asked)
+    machine.teardown()

@@ -127,17 +127,24 @@ class Requests:
         return self.granted_bytes - sum(self._granted(container) for container in own)
 
     def stay_bytes(self, numbers: Iterable[int], stays: Mapping[int, int]) -> int:
-        """What is on the device beside these clients: what is granted to others' containers, or what of their clients
-        can't leave, by number, if that is more."""
+        """What is on the device beside these clients: what is kept for containers, or what of their clients can't
+        leave, by number, if that is more."""
         by_container: dict[Container | None, int] = dict.fromkeys(self._requests, 0)
         for number, stays_bytes in stays.items():
             container = self._of.get(number)
             by_container[container] = by_container.get(container, 0) + stays_bytes
-        own = {self._of.get(number) for number in numbers}
-        return sum(
-            size if container in own else max(size, self._granted(container))
-            for container, size in by_container.items()
-        )
+        own = set(numbers)
+        return sum(max(size, self._kept_beside(container, own)) for container, size in by_container.items())
+
+    def _kept_beside(self, container: Container | None, numbers: set[int]) -> int:
+        """What of a container is kept beside these clients: all that is granted, or as one of its own would find it."""
+        request = None if container is None else self._requests.get(container)
+        if request is None or numbers.isdisjoint(request.clients):
+            return self._granted(container)
+        swapping = {number: client for number, client in request.clients.items() if client.swap is not None}
+        used = sum(client.account.movable_bytes for client in swapping.values())
+        theirs = sum(client.account.movable_bytes for number, client in swapping.items() if number in numbers)
+        return min(request.granted_bytes, used) - theirs
 
     def spare_bytes(self, client: Client, for_client: Client | None) -> int:
         """How much of what a client that swaps is allotted may leave for another one; None: for nobody of them."""
