@@ -273,9 +273,9 @@ def test_what_a_container_keeps_for_another_of_its_programs_stays_beside_one() -
         (GIB, Place(A, Backend.MANAGED, team="t")),
         (5 * GIB, Place(A, container=1)),
         (3 * GIB, Place(A, team="t", container=1)),
-        terms=(Terms(), Terms(), Terms(memory_request_bytes=GIB)),
+        terms=(Terms(), Terms(priority=Priority.HIGH), Terms(priority=Priority.HIGH, memory_request_bytes=GIB)),
         host_bytes=6 * GIB,
     )
-    asked = Terms(memory_limit_bytes=6 * GIB, memory_request_bytes=6 * GIB, when_full=WhenFull.WAIT)
+    asked = Terms(weight=4.0, memory_limit_bytes=6 * GIB, memory_request_bytes=6 * GIB, when_full=WhenFull.WAIT)
     machine.set_terms(place=1, terms=asked)
     machine.teardown()
