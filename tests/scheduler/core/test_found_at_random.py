@@ -265,7 +265,7 @@ def test_who_has_had_its_time_to_leave_keeps_its_memory() -> None:
 
 
 def test_what_a_container_keeps_for_another_of_its_programs_stays_beside_one() -> None:
-    """A gang's member was taken to have the device without what its own container keeps: they waited together for ever."""
+    """A gang was taken to have room that its own container keeps for another program: all waited for ever."""
     machine = node(
         (5 * GIB, Place(A, Backend.MANAGED, team="t")),
         (8 * GIB, Place(A, Backend.MANAGED)),
