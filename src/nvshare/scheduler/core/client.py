@@ -104,6 +104,11 @@ class Client:
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
     @property
+    def stays_in(self) -> bool:
+        """Whether it holds and is not on its way out."""
+        return self.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
+
+    @property
     def unit(self) -> tuple[Client, ...]:
         """Those who come in together when it is its turn, itself first."""
         return (self, *self.beside)

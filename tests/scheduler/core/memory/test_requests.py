@@ -138,3 +138,28 @@ def test_two_of_a_container_keep_together() -> None:
     assert table.has("B", 3, 0.5) == ["evict X 2"]
     assert table.has("X", 3, 2) == ["allot B 1.5"]
     assert table.has("B", 3, 1.5) == []
+
+
+def test_among_its_own_it_moves_for_a_growth() -> None:
+    """L asks for more than fits beside an idle one of its container, and holds by the time that can be looked at."""
+    table = Table()
+    for name, size, arena in (("K", 2, 0), ("L", 1, 1)):
+        table.comes(name, size, arena=arena)
+        enters(table, name, 3, "both")
+        table.now += 1
+    table.grows("L", 13.5)
+    assert table.asks("L") == ["grant L"]
+    table.arena("K", 1)
+    assert "evict K 1.5" in table.has("K", 2, 2)
+    assert is_granted(table.has("K", 2, 1.5), "L", 1)
+
+
+def test_among_its_own_it_moves_for_what_can_not() -> None:
+    """The same of one that is idle, for memory that can't move: that is the first part of what is kept."""
+    table = Table()
+    for name, size in (("K", 8), ("L", 6)):
+        table.comes(name, size)
+        enters(table, name, 14, "both")
+        table.now += 1
+    assert table.grows("L", 6, fixed=2) == ["evict K 7"]
+    assert is_granted(table.has("K", 8, 7), "L", 1)

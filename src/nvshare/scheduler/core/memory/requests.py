@@ -310,19 +310,27 @@ class Requests:
             before = max(before, sides[container].stuck_bytes + lifts[container] - kept[at])
 
     def _over_bytes(self, container: Container, for_client: Client | None, *, charged: bool) -> int:
-        """What a container's clients are allotted, or charged with, beyond what is to stay."""
+        """What a container's clients are allotted, or charged with, beyond what is to stay beside ``for_client``.
+
+        That one counts with all that it has and asks for: what makes way is replaced by it.
+        """
         request = self._requests[container]
-        there = used = 0
+        granted, there, used = request.granted_bytes, 0, 0
         for client in request.clients.values():
-            if client.swap is None:
+            swap = client.swap
+            if swap is None:
                 continue
             size = client.account.movable_bytes
-            used += size
             if client is for_client:
+                growth = swap.growth
+                if growth is not None and client.stays_in:
+                    size = max(size, growth.footprint_bytes)
+                granted -= swap.more_unmovable_bytes
                 there += size
             else:
-                there += client.swap.charge_bytes if charged else min(client.swap.allotted_bytes, size)
-        return max(0, there - min(request.granted_bytes, used))
+                there += swap.charge_bytes if charged else min(swap.allotted_bytes, size)
+            used += size
+        return max(0, there - max(0, min(granted, used)))
 
     def _granted(self, container: Container | None) -> int:
         request = None if container is None else self._requests.get(container)

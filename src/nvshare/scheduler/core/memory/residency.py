@@ -241,8 +241,7 @@ class Residency:
                 self._kept = True
                 return
         for client in self.clients.values():
-            holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
-            if holds and not self._bring_in(client, reversed(self._waiting)):
+            if client.stays_in and not self._bring_in(client, reversed(self._waiting)):
                 return
         for place, unit in enumerate(self._units):
             behind = () if place else self._waiting[: len(unit) - 1 : -1]
@@ -278,8 +277,7 @@ class Residency:
             if (changes_at := self._admission.changes_at(self._swaps(), self._now)) is not None:
                 self._wake_at(changes_at)
             return True
-        holds = client.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
-        more = max(0, growth.footprint_bytes - swap.charge_bytes) if holds else 0
+        more = max(0, growth.footprint_bytes - swap.charge_bytes) if client.stays_in else 0
         fixed = swap.more_fixed_bytes
         lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
         if (more or fixed or not swap.has_context) and lacking > 0:
@@ -291,7 +289,7 @@ class Residency:
         self._ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
         self.requests.settle(client.number, context_bytes)
         self._room -= fixed
-        wanted = growth.footprint_bytes if holds else swap.allotted_bytes
+        wanted = growth.footprint_bytes if client.stays_in else swap.allotted_bytes
         spare = admitted if nobody_lacks(self._waiting) else wanted
         allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + max(0, self._room_for(client))))
         self._allot(swap, allotted, growth.request)

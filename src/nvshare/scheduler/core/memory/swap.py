@@ -251,13 +251,19 @@ class Swap:
         return 0 if self.growth is None else max(0, self.growth.fixed_bytes - self.fixed_bytes)
 
     @property
+    def more_unmovable_bytes(self) -> int:
+        """The same, with its first context."""
+        if self.growth is None:
+            return 0
+        context_bytes = self.account.pinned_bytes if self.wait is None else self.wait.context_bytes
+        return self.more_fixed_bytes + (0 if self.has_context else context_bytes)
+
+    @property
     def wanted_bytes(self) -> int:
         """What the growth that is not answered yet asks for, a first context included."""
         if self.growth is None:
             return 0
-        more = max(0, self.growth.footprint_bytes - self.footprint_bytes)
-        context_bytes = self.account.pinned_bytes if self.wait is None else self.wait.context_bytes
-        return more + self.more_fixed_bytes + (0 if self.has_context else context_bytes)
+        return max(0, self.growth.footprint_bytes - self.footprint_bytes) + self.more_unmovable_bytes
 
     def snapshot(self, now: float) -> SwapSnapshot:
         """What can be seen of it at ``now``."""
