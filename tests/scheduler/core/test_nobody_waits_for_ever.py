@@ -350,10 +350,13 @@ class WholeMachine(SwapMachine):
             if lacks:
                 process.ask()
             return lacks
-        if process.revoked:
-            process.submitted = max(each.submitted for each in team.members)
-        elif process.submitted == team.completed and any(each.number and not each.runs for each in team.members):
-            process.submitted += 1
+        most = max(each.submitted for each in team.members)
+        if before < most:
+            # Sooner or later it comes to what the others wait for.
+            process.submitted = most
+        elif not process.revoked and any(each.number and not each.runs for each in team.members):
+            # The next one, which those who don't run have to come in for.
+            process.submitted += before == team.completed
         return process.submitted != before
 
     def can_stop(self, process: Process) -> bool:
