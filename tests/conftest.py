@@ -27,6 +27,15 @@ settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
 
 
+def _ignore(_signal: int, _frame: object) -> None:
+    """Unlike a signal that is ignored, one that has a handler does what it always does in the programs of tests."""
+
+
+# Whoever starts the tests in the background has them ignored, and a program's children with it.
+for _signal in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _ignore)
+
 TIMEOUT = pytest.StashKey[object]()
 """What pytest-timeout was told of a test."""
 
