@@ -279,3 +279,33 @@ def test_what_a_container_keeps_for_another_of_its_programs_stays_beside_one() -
     asked = Terms(weight=4.0, memory_limit_bytes=6 * GIB, memory_request_bytes=6 * GIB, when_full=WhenFull.WAIT)
     machine.set_terms(place=1, terms=asked)
     machine.teardown()
+
+
+def test_who_helped_its_gang_to_stop_leaves_by_its_compute_limit() -> None:
+    """The limit was used up before it came in, so that nobody asked it to leave when the others had stopped."""
+    machine = node(
+        (SMALL, Place(A, Backend.NATIVE, team="t", container=0)),
+        (SMALL, Place(A, team="t")),
+        (SMALL, Place(B, Backend.NATIVE, team="t")),
+        (SMALL, Place(A, Backend.MANAGED, team="t", container=0)),
+        terms=(Terms(compute_limit=0.5),),
+        policy=Policy.EXCLUSIVE,
+        style=BY_NAME,
+    )
+    machine.settle()
+    machine.teardown()
+
+
+def test_what_lacked_beside_the_last_that_swaps_lacks_no_more_without_it() -> None:
+    """Two of a gang were taken to have no room together, came in all the same, and were asked to leave, for ever."""
+    machine = node(
+        (13 * GIB, Place(B)),
+        (13 * GIB, Place(A, Backend.MANAGED, team="t")),
+        (GIB, Place(A, Backend.MANAGED, team="t")),
+        (13 * GIB, Place(A, Backend.NATIVE)),
+        (8 * GIB, Place(A)),
+    )
+    machine.kill(slot=3)
+    machine.settle()
+    machine.kill(slot=4)
+    machine.teardown()

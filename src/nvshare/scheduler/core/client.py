@@ -104,6 +104,11 @@ class Client:
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
     @property
+    def helps(self) -> bool:
+        """Whether one of its gang can't stop, maybe because it waits for work of this one."""
+        return self.gang is not None and self.gang.stuck
+
+    @property
     def stays_in(self) -> bool:
         """Whether it holds and is not on its way out."""
         return self.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)

@@ -62,6 +62,7 @@ class Device:
     def remove(self, client: Client, now: float) -> None:
         """A client is gone, and what it had is free; but where memory swaps it stays charged."""
         self.residency.remove(client)
+        self.lock.squeeze()
         last = client.snapshot(now)
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds

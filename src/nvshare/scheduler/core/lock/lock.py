@@ -380,7 +380,7 @@ class Lock:
     def _pass_time(self, now: float, actions: list[Action]) -> None:
         used_up = [] if self.turns.is_alike else self.turns.prepare(self.may_come, now, self.policy is not Policy.OFF)
         for client in self.holders.holding() if used_up else ():
-            if client.container in used_up:
+            if client.container in used_up and not client.helps:
                 self.turns.cut(client, self.blocking.least_seconds, now)
                 self.revoke(client, now, actions)
 

@@ -146,7 +146,7 @@ class Standings:
         return min(seconds, self._longest_turn * max(self.quantum_seconds, least_seconds))
 
     def use_up(self, now: float, *, limits: bool) -> list[Container]:
-        """Time passed; returns the containers whose budget was used up just now. ``limits``: compute limits count."""
+        """Time passed; returns the containers whose budget is used up. ``limits``: compute limits count."""
         while self._emptied:
             container = self._emptied.pop()
             if container in self._standings and not self._standings[container].clients:
@@ -157,9 +157,9 @@ class Standings:
             budget = _budget(standing, now)
             if not (limits and self.limits):
                 budget.refill(now)
-            elif now >= budget.empty_at:
-                budget.exhausted = True
-                used_up.append(container)
+            else:
+                budget.exhausted |= now >= budget.empty_at
+                used_up += [container] if budget.exhausted else []
         self.limits = limits
         return used_up
 

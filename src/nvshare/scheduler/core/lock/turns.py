@@ -225,7 +225,7 @@ class Turns:
     # Whose turn it is, and until when.
 
     def prepare(self, may_come: Callable[[Client], bool], now: float, limits: bool) -> list[Container]:
-        """Time passed, or something changed; returns the containers whose budget was used up just now.
+        """Time passed, or something changed; returns the containers whose budget is used up.
 
         ``limits``: compute limits count. There is nothing to do while all are alike.
         """
@@ -249,8 +249,7 @@ class Turns:
 
     def may_come(self, client: Client) -> bool:
         """Whether its compute limit lets a waiter hold now; it does if one of its gang can't stop before."""
-        helps = client.gang is not None and client.gang.stuck
-        return helps or not self.standings.limited or self.standings.ready_at(client.container) <= self._now
+        return client.helps or not self.standings.limited or self.standings.ready_at(client.container) <= self._now
 
     def limit_seconds(self, client: Client, now: float) -> float:
         """How long its compute limit keeps a waiter out as far as that is known; 0: it does not."""

@@ -123,6 +123,8 @@ class Residency:
             estate = swap.estate()
         self.estates.add(client.number, estate)
         self.deadline = None
+        if not self.clients:
+            self.short, self._kept, self._cramped = None, False, frozenset()
 
     def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client told its memory; what it has in all is the device's to count."""
