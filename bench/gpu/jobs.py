@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from bench.gpu.place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
-from bench.gpu.program import Answer, Program
+from bench.gpu.program import Answer, Program, ProgramError
 from bench.gpu.rows import Table
 
 OVERHEAD = 0.25
@@ -94,6 +95,24 @@ def moved_text(scheduler: Scheduler, before: Moved) -> str:
     )
 
 
+def natively(place: Place, table: Table, size: int) -> None:
+    """How many of two jobs have their memory that are started side by side without nvshare."""
+    jobs = [place.start(name, "job.py", place.environment, kind(place), 0) for name in ("third", "fourth")]
+    place.there(*jobs)
+    seen: list[str] = []
+    for job in jobs:
+        try:
+            job.ask("hold", size=size)
+        except ProgramError:
+            refusals = [line for line in job.said().splitlines() if re.search("out.of.memory", line, re.IGNORECASE)]
+            if not refusals:
+                raise
+            seen.append(refusals[-1].partition(". ")[0])
+    what = f"the same two without nvshare, by the driver's time slicing: {size / 2**30:.4g} GiB each"
+    measured = f"{len(jobs) - len(seen)} of {len(jobs)} got their memory"
+    table.row("makespan", what, measured, "", "; ".join(seen), {"refused": len(seen)})
+
+
 def pair(place: Place, table: Table, share: float, goal: str) -> None:
     """Two jobs, each of ``share`` of the memory that the hog and the contexts leave, quantum 5 s."""
     data = 16 * place.unit
@@ -111,6 +130,8 @@ def pair(place: Place, table: Table, share: float, goal: str) -> None:
     serial = [2 * one.seconds, 2 * again(single, size, one.steps)]
     what = f"two jobs of {share:.0%} of {data / 2**30:.4g} GiB, quantum 5 s"
     report(table, "makespan", what, goal, makespan, serial, seen, set(digests) == {one.digest})
+    single.end()
+    natively(place, table, size)
 
 
 def makespan(place: Place, table: Table) -> None:
