@@ -34,8 +34,6 @@ LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
 HELM_VERSION := v3.22.0
 HELM := build/tools/.helm-$(HELM_VERSION)
-CORE := build/native/core.stamp
-CORE_SOURCES := setup.py build_core.py build_native.py $(shell find src/nvshare/protocol src/nvshare/shim/csrc -name '*.[ch]')
 
 .PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate manifests helm wheels pinned setup lock clean
 
@@ -73,7 +71,7 @@ sanitize: libs
 	$(BIN)/python build_native.py asan tsan
 	$(BIN)/python -m pytest tests/sanitize $(PYTEST_ARGS)
 
-libs: $(INSTALLED) $(CORE)
+libs: $(INSTALLED)
 	$(BIN)/python build_native.py x86_64 aarch64
 
 generate: $(INSTALLED) manifests
@@ -110,7 +108,7 @@ lock: $(LOCKED)
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o deploy/requirements.lock pyproject.toml
 
 clean:
-	rm -rf build dist $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib src/nvshare/_core*.so
+	rm -rf build dist $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: no python3 in PATH; nvshare needs Python 3.11 or newer" >&2; exit 1; }
@@ -132,9 +130,4 @@ $(HELM):
 	@command -v go >/dev/null || { echo "make helm: Go is not installed" >&2; exit 1; }
 	CGO_ENABLED=0 GOBIN="$(abspath $(@D))" go install -trimpath -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	rm -f $(@D)/.helm-*
-	touch $@
-
-$(CORE): $(CORE_SOURCES) | $(INSTALLED)
-	$(BIN)/python setup.py --quiet build_ext --inplace --force
-	mkdir -p $(@D)
 	touch $@

@@ -42,15 +42,20 @@ class Library:
     compile_flags: tuple[str, ...] = ()
     needs: str = ""
     """The file of a library above it, of the same package, which the loader loads with it."""
+    files: tuple[str, ...] = ()
+    """The source files, as folders are given; empty: all that are in the folders."""
 
     def sources(self) -> list[Path]:
         """The C and assembler files, in a stable order."""
+        if self.files:
+            return [SOURCES / "nvshare" / name for name in self.files]
         folders = [SOURCES / "nvshare" / folder for folder in self.source_folders]
         return sorted(path for folder in folders for path in (*folder.rglob("*.c"), *folder.rglob("*.S")))
 
     def export_maps(self) -> list[Path]:
         """The linker's version scripts: what a program can see of it; without one, what the code marks as visible."""
-        return sorted(path for folder in self.source_folders for path in (SOURCES / "nvshare" / folder).rglob("*.map"))
+        folders = () if self.files else self.source_folders
+        return sorted(path for folder in folders for path in (SOURCES / "nvshare" / folder).rglob("*.map"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +111,15 @@ TARGETS = {
 }
 
 
-def build(target: Target) -> list[Path]:
-    """Brings every library of the target up to date and returns them.
+def build(target: Target, libraries: tuple[Library, ...] = LIBRARIES) -> list[Path]:
+    """Brings libraries, by default all, of the target up to date and returns them.
 
     Raises CalledProcessError when a compiler fails; its messages are on stderr.
     """
     folder = OBJECTS / target.name
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock"):
-        return [_build_library(target, library) for library in LIBRARIES if library.sources()]
+        return [_build_library(target, library) for library in libraries if library.sources()]
 
 
 def object_of(target: Target, library: Library, source: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The build of one machine's wheel: its libraries (build_native.py) and the extension (build_core.py), by one compiler.
+"""The build of one machine's wheel: Python that runs anywhere, and the machine's libraries (build_native.py).
 
 Another machine than this one: ``pip wheel --config-settings=--build-option=--plat-name=manylinux_2_17_aarch64 .``
 """
@@ -7,12 +7,10 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
-from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import OptionError
 
@@ -28,7 +26,6 @@ class BuildWheel(bdist_wheel):
 
     def initialize_options(self) -> None:
         super().initialize_options()
-        self.py_limited_api = "cp311"
         self.plat_name = next((tag for tag, name in TARGETS.items() if name == platform.machine()), "")
 
     def finalize_options(self) -> None:
@@ -36,6 +33,9 @@ class BuildWheel(bdist_wheel):
             raise OptionError(f"--plat-name is one of {', '.join(TARGETS)}, not {self.plat_name!r}")
         self.distribution.get_command_obj("build").build_base = f"build/{self.plat_name}"
         super().finalize_options()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", self.plat_name
 
     def run(self) -> None:
         # What an earlier build left there would be packed too.
@@ -45,21 +45,6 @@ class BuildWheel(bdist_wheel):
     def target(self) -> build_native.Target:
         """How the machine's libraries are compiled."""
         return build_native.TARGETS[TARGETS[self.plat_name]]
-
-
-class BuildExtension(build_ext):
-    """Compiles the extension as the libraries are compiled, whatever compiler this Python was made with."""
-
-    def build_extensions(self) -> None:
-        target = self.get_finalized_command("bdist_wheel").target()
-        command = [*target.compiler, *target.flags]
-        headers = f"-idirafter{debian_headers(target.machine, Path(self.build_temp))}"
-        self.compiler.set_executables(
-            compiler_so=[*command, *build_native.COMPILE_FLAGS, headers],
-            # Python's own functions are found when it loads the extension.
-            linker_so=[*command, *(flag for flag in build_native.LINK_FLAGS if flag != "-Wl,-z,defs")],
-        )
-        super().build_extensions()
 
 
 class BuildPackage(build_py):
@@ -83,21 +68,6 @@ class BuildPackage(build_py):
             sys.exit(f"setup.py: a C compiler failed with exit status {error.returncode}; see its message above")
 
 
-def debian_headers(machine: str, folder: Path) -> Path:
-    """Where Debian's Python.h finds its pyconfig.h, which Debian keeps by machine.
-
-    This machine's says what the other's would: both have 64 bits. An empty folder for a Python of another making.
-    """
-    headers = folder.resolve() / "pyconfig" / machine
-    headers.mkdir(parents=True, exist_ok=True)
-    own = Path("/usr/include") / (sysconfig.get_config_var("MULTIARCH") or platform.machine())
-    link = headers / f"{machine}-linux-gnu"
-    if own.is_dir() and not link.is_symlink():
-        link.symlink_to(own)
-    return headers
-
-
 setup(
-    cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildExtension, "build_py": BuildPackage},
-    cffi_modules=["build_core.py:ffibuilder"],
+    cmdclass={"bdist_wheel": BuildWheel, "build_py": BuildPackage},
 )

@@ -55,15 +55,15 @@ def is_made(command: list[str]) -> bool:
 
 @MACHINES
 def test_tag(wheels: dict[str, Path], machine: str) -> None:
-    """The name promises the machine, glibc 2.17 and any CPython from 3.11."""
-    assert wheels[machine].name.endswith(f"-cp311-abi3-manylinux_2_17_{machine}.whl")
+    """The name promises the machine, glibc 2.17 and any Python."""
+    assert wheels[machine].name.endswith(f"-py3-none-manylinux_2_17_{machine}.whl")
 
 
 @MACHINES
 def test_binaries_keep_the_promise(wheels: dict[str, Path], machine: str, tmp_path: Path) -> None:
     """Whatever is compiled is for the wheel's machine and needs no symbol that came after glibc 2.17."""
     binaries = [path for path in unpacked(wheels[machine], tmp_path).rglob("*.so*") if path.is_file()]
-    assert len(binaries) == len(build_native.LIBRARIES) + 1
+    assert len(binaries) == len(build_native.LIBRARIES)
     for path in binaries:
         read = elf.read(path)
         assert read.machine == machine, path
@@ -72,22 +72,12 @@ def test_binaries_keep_the_promise(wheels: dict[str, Path], machine: str, tmp_pa
 
 
 @MACHINES
-def test_auditors_agree(wheels: dict[str, Path], machine: str) -> None:
-    """auditwheel gives the wheel the tag that it has; abi3audit finds nothing beyond the limited API of 3.11."""
-    wheel = wheels[machine]
-    tools = Path(sys.executable).parent
-    shown = subprocess.run([tools / "auditwheel", "show", "--json", wheel], check=True, capture_output=True, text=True)
+def test_auditor_agrees(wheels: dict[str, Path], machine: str) -> None:
+    """auditwheel gives the wheel the tag that it has."""
+    tool = Path(sys.executable).parent / "auditwheel"
+    shown = subprocess.run([tool, "show", "--json", wheels[machine]], check=True, capture_output=True, text=True)
     found = json.loads(shown.stdout)
     assert found["overall_tag"] == f"manylinux_2_17_{machine}"
-    report = subprocess.run([tools / "abi3audit", "--strict", "--report", wheel], capture_output=True, text=True)
-    assert report.returncode == 0, report.stdout + report.stderr
-
-
-def test_extension_needs_no_other_library(wheels: dict[str, Path], tmp_path: Path) -> None:
-    """It links with libc alone, and offers Python its one entry."""
-    read = elf.read(unpacked(wheels["x86_64"], tmp_path) / "nvshare" / "_core.abi3.so")
-    assert read.needed == {"libc.so.6"}
-    assert read.exports == {"PyInit__core"}
 
 
 @pytest.mark.parametrize("python", PYTHONS)

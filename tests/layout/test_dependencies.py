@@ -13,8 +13,6 @@ from tests.layout.tree import PACKAGE, ROOT, imports, tracked
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What kubectl runs on a workstation; nothing else may need its extra.
 KUBECTL = str(PACKAGE / "ctl" / "kubectl")
-# Modules whose imports no Python file shows: the extension's code belongs to cffi's run-time library.
-COMPILED = {"nvshare._core": "cffi"}
 
 
 def canonical(name: str) -> str:
@@ -33,8 +31,7 @@ def used(files: list[Path]) -> set[str]:
     foreign = {imported.split(".")[0] for imported in found} - sys.stdlib_module_names - {"nvshare"}
     installed = packages_distributions()
     # `google` belongs to many distributions; the package means protobuf's.
-    names = {"protobuf" if module == "google" else canonical(installed[module][0]) for module in foreign}
-    return names | {COMPILED[module] for module in found & COMPILED.keys()}
+    return {"protobuf" if module == "google" else canonical(installed[module][0]) for module in foreign}
 
 
 def is_kubectl(path: Path) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nvshare._core import ffi
 from nvshare.protocol import gang as layout
+from nvshare.protocol.layout import ffi
 from nvshare.scheduler.gang_pages import GangPages
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity

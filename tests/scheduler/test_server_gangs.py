@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nvshare._core import ffi
 from nvshare.protocol import gang, wire
+from nvshare.protocol.layout import ffi
 from tests.polling import poll_until
 from tests.scheduler.wire_client import (
     DEVICE,

@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nvshare._core import ffi, lib
 from nvshare.protocol import gang as gang_layout
 from nvshare.protocol import wire
 from nvshare.simgpu import record
+from tests.c_parts import ffi, lib
 from tests.polling import poll_until
 from tests.shim.children import PROGRAMS
 from tests.shim.gang_scheduler import GangScheduler

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000

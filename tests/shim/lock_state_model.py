@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 NEVER: int = lib.NVS_LOCK_NEVER
 PATIENCE = 10_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 NEVER: int = lib.NVS_ROOM_NEVER
 MOVABLE: int = lib.NVS_ROOM_MOVABLE

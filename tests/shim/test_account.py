@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 KINDS = st.sampled_from([lib.NVS_ENTRY_POINTER, lib.NVS_ENTRY_HANDLE])
 KEYS = st.sampled_from([0x10 * number for number in range(1, 9)] + [1, 2])

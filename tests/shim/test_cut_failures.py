@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from nvshare._core import ffi, lib
 from nvshare.protocol import gang as gang_layout
 from nvshare.protocol import wire
+from tests.c_parts import ffi, lib
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.gang_job import Job, check_stopped, ends_drain, entered, reached, start_two, stop

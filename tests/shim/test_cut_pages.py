@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nvshare._core import ffi, lib
 from nvshare.protocol import wire
+from tests.c_parts import ffi, lib
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.gang_job import Job, by_rank, ends_drain, entered, start_two, stop

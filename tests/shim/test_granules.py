@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 PIECE: int = lib.NVS_PIECE_GRANULES
 

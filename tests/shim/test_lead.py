@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 from tests.shim.lead_model import (
     IN,
     MICROSECOND,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare._core import ffi, lib
 from nvshare.protocol import wire
+from tests.c_parts import ffi, lib
 from tests.shim.lock_state_model import NEVER, Action, Done, Event, IllegalEventError, Link, Lock, LockState, OnMissing
 
 REGISTER_IDLE = Done(Action.SEND_REGISTER, wire.State.IDLE)

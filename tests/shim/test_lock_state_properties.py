@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvshare._core import lib
 from nvshare.protocol import wire
+from tests.c_parts import lib
 from tests.shim.lock_state_model import NEVER, Action, Done, Event, IllegalEventError, Link, Lock, LockState, OnMissing
 
 LOSSES = (Event.DISCONNECTED, Event.BAD_FRAME, Event.REFUSED, Event.CONNECT_FAILED)

@@ -16,8 +16,8 @@ import pynvml
 import pytest
 
 from nvshare import paths
-from nvshare._core import ffi, lib
 from nvshare.protocol import wire
+from tests.c_parts import ffi, lib
 from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram

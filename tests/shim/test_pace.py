@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000

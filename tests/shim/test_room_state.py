@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare._core import lib
+from tests.c_parts import lib
 from tests.shim.room_state_model import (
     BRING_IN,
     BRING_OUT,

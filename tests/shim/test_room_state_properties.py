@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nvshare._core import lib
+from tests.c_parts import lib
 from tests.shim.room_state_model import (
     BRING_IN,
     BRING_OUT,

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 GRANULE = 2 << 20
 SLAB = lib.NVS_SLAB_BYTES

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nvshare._core import ffi, lib
+from tests.c_parts import ffi, lib
 
 Key = tuple[bytes, int]
 KEYS = st.tuples(st.sampled_from([bytes([number]) * 32 for number in range(3)]), st.sampled_from([1, 2]))

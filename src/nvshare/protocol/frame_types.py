@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nvshare._core import lib
+from nvshare.protocol.layout import lib
 
 
 class FrameType(IntEnum):

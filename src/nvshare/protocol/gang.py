@@ -9,7 +9,7 @@ import mmap
 import struct
 from typing import Any, Final
 
-from nvshare._core import ffi, lib
+from nvshare.protocol.layout import ffi, lib
 
 SLOTS: Final[int] = lib.NVS_GANG_SLOTS
 PAGE_BYTES: Final[int] = -(-ffi.sizeof("struct nvs_gang_page") // mmap.PAGESIZE) * mmap.PAGESIZE

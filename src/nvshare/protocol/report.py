@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag
 from typing import Any, Final
 
-from nvshare._core import ffi, lib
+from nvshare.protocol.layout import ffi, lib
 
 REPORT_BYTES: Final[int] = ffi.sizeof("struct nvs_report")
 

@@ -1,7 +1,7 @@
 """Protocol version 2: frames to and from the bytes whose layout ``wire.h`` gives.
 
-The layout comes from the extension that the C compiler made of the header (build_core.py), so it is written nowhere
-else; nothing of cffi leaves this module.
+The layout comes from the header itself (``protos/generate.py``), so it is written nowhere else; nothing of cffi leaves
+this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, assert_never
 
-from nvshare._core import ffi, lib
 from nvshare.protocol.frame_types import FrameType
 from nvshare.protocol.frames import (
     Allot,
@@ -51,6 +50,7 @@ from nvshare.protocol.frames import (
     Watch,
     WhenFull,
 )
+from nvshare.protocol.layout import ffi, lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
 
 __all__ = [
