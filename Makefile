@@ -21,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 
-PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3.14 python3))
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
@@ -32,13 +32,16 @@ PINNED ?= dist/deploy
 digest = $(shell cat $(1) | sha256sum | cut -c 1-16)
 LOCKED := $(VENV)/.locked-$(call digest,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call digest,requirements.lock pyproject.toml setup.py)
+# What the demonstration runs, and no more: an installation of its own.
+DEMO := build/demo
+SHIPPED := $(DEMO)/.installed-$(call digest,pyproject.toml setup.py build_native.py $(shell find src -type f -not -path '*/__pycache__/*' -not -path '*/lib/*' -not -path '*.egg-info/*' | sort))
 HELM_VERSION := v3.22.0
 HELM := build/tools/.helm-$(HELM_VERSION)
 
 .PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate manifests helm wheels pinned setup lock clean
 
-demo: libs
-	$(BIN)/nvshare-ctl demo
+demo: $(SHIPPED)
+	$(DEMO)/bin/nvshare-ctl demo
 
 test: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not gpu and not e2e" $(PYTEST_ARGS)
@@ -110,10 +113,30 @@ lock: $(LOCKED)
 clean:
 	rm -rf build dist $(VENV) src/nvshare.egg-info src/nvshare/shim/lib src/nvshare/simgpu/lib
 
-$(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "make: no python3 in PATH; nvshare needs Python 3.11 or newer" >&2; exit 1; }
+# Said before anything is fetched.
+define check_python
+	@test -n "$(PYTHON)" || { echo "make: no python3 in PATH; nvshare needs Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("make: $(PYTHON) is older than Python 3.11; say make PYTHON=...")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) can't make environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+endef
+
+$(BIN)/python:
+	$(check_python)
 	$(PYTHON) -m venv $(VENV)
+
+# The compiler is fetched, used and thrown away with its caches.
+$(SHIPPED):
+	$(check_python)
+	@echo "1 of 3: an environment in $(DEMO); with all that follows it takes 100 MB and about a minute"
+	@rm -rf $(DEMO)
+	@$(PYTHON) -m venv $(DEMO)
+	@echo "2 of 3: the C libraries; their compiler (zig, 90 MB) is fetched for that, and not kept"
+	@ZIG_GLOBAL_CACHE_DIR="$(abspath $(DEMO))/zig" $(DEMO)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-cache-dir --no-deps --wheel-dir $(DEMO)/wheel .
+	@rm -rf $(DEMO)/zig
+	@echo "3 of 3: the Python packages that nvshare needs"
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir $(DEMO)/wheel/*.whl
+	@rm -rf $(DEMO)/wheel
+	@touch $@
 
 $(LOCKED): | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
