@@ -18,10 +18,12 @@ from protos.generate import declarations
 CSRC = "shim/csrc"
 HEADERS = (
     "protocol/wire.h",
+    "protocol/size.h",
     "protocol/gang.h",
     "protocol/report.h",
     f"{CSRC}/process/on_missing.h",
     f"{CSRC}/process/digest.h",
+    f"{CSRC}/process/sizes.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
     f"{CSRC}/client/lock_words.h",
@@ -49,6 +51,7 @@ SOURCES = (
     f"{CSRC}/memory/swap/addresses.c",
     f"{CSRC}/memory/swap/slabs.c",
     f"{CSRC}/process/digest.c",
+    f"{CSRC}/process/sizes.c",
     f"{CSRC}/ties/tie_list.c",
 )
 

@@ -18,15 +18,12 @@ from nvshare import terms_texts
         (terms_texts.when_full_of, "wait", "wait"),
         (terms_texts.share_of, "30", 0.3),
         (terms_texts.share_of, "12.5%", 0.125),
-        (terms_texts.size_of, "4096", 4096),
-        (terms_texts.size_of, "512M", 512 << 20),
-        (terms_texts.size_of, "1.5GiB", 3 << 29),
-        (terms_texts.size_of, "2Gi", 2 << 30),
+        (terms_texts.memory_of, "1.5GiB", 3 << 29),
         (terms_texts.container_of, "train-1.py_2", "train-1.py_2"),
     ],
 )
 def test_what_a_text_means(read: Callable[[str], object], text: str, value: object) -> None:
-    """Sizes count in powers of 1024, whatever their unit is called."""
+    """The value that it stands for."""
     assert read(text) == value
 
 
@@ -41,10 +38,9 @@ def test_what_a_text_means(read: Callable[[str], object], text: str, value: obje
         (terms_texts.when_full_of, ""),
         (terms_texts.share_of, "0.05"),
         (terms_texts.share_of, "100.001"),
-        (terms_texts.size_of, "0"),
-        (terms_texts.size_of, "1.5"),
-        (terms_texts.size_of, "2GB"),
-        (terms_texts.size_of, "2000T"),
+        (terms_texts.memory_of, "0"),
+        (terms_texts.memory_of, "20"),
+        (terms_texts.memory_of, "much"),
         (terms_texts.container_of, ""),
         (terms_texts.container_of, "a@0"),
         (terms_texts.container_of, "x" * 48),

@@ -52,7 +52,7 @@ def memory(place: Place, table: Table) -> None:
     """The size of the device as all tell it who are asked, and how much can be had."""
     scheduler = place.scheduler(QUANTUM)
     limit = LIMIT_UNITS * place.unit
-    program = place.ready("limited", "limited.py", {**scheduler.clients, "NVSHARE_MEMORY_LIMIT": f"{limit // MIB}M"})
+    program = place.ready("limited", "limited.py", {**scheduler.clients, "NVSHARE_MEMORY_LIMIT": f"{limit // MIB}Mi"})
     view = program.ask("view")
     filled = program.ask("fill")
     wrong = {name: size for name, size in view["sizes"].items() if size != limit}

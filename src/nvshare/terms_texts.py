@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nvshare import sizes
+
 PRIORITIES: Final = ("low", "normal", "high")
 WHEN_FULL: Final = ("wait", "refuse")
 
 _NUMBER = r"([0-9]+(?:\.[0-9]{1,3})?)"
 _WEIGHT = re.compile(_NUMBER)
 _PERCENT = re.compile(f"{_NUMBER}%?")
-_SIZE = re.compile(rf"{_NUMBER}(?:([KMGT])(?:i|iB)?)?")
 _CONTAINER = re.compile(r"[A-Za-z0-9._-]{1,47}")
 _GANG = re.compile(r"[!-9;-~]+|[!-~]+:([0-9]{1,9})")
 _MOST_PROCESSES = 64
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 1000.0
 _LEAST_PERCENT = 0.1
-_UNITS: Final = {None: 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_MOST_BYTES = 1 << 50
 
 
 def weight_of(text: str) -> float:
@@ -54,15 +53,10 @@ def share_of(text: str) -> float:
     return int(round(float(match[1]) * 1000) / 100) / 1000
 
 
-def size_of(text: str) -> int:
-    """The bytes that a text means: 512M, 512Mi and 512MiB are the same."""
-    match = _SIZE.fullmatch(text)
-    if match is None or ("." in match[1] and not match[2]):
-        raise ValueError(f"{text!r} is no size; a number of bytes, or with K, M, G or T, is, such as 512M or 2GiB")
-    thousandths = round(float(match[1]) * 1000)
-    size_bytes = thousandths * _UNITS[match[2]] // 1000
-    if not 0 < size_bytes <= _MOST_BYTES:
-        raise ValueError(f"{text!r} is no size that memory has")
+def memory_of(text: str) -> int:
+    """The bytes that a limit or a request means; zero is neither."""
+    if not (size_bytes := sizes.size_of(text)):
+        raise ValueError(f"{text!r} is nothing; leave it out where there is to be none")
     return size_bytes
 
 

@@ -68,7 +68,8 @@ def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
         ("--weight", "0", "'0' is no weight; a number from 0.01 to 1000 is"),
         ("--priority", "urgent", "'urgent' is no priority; low, normal, high are"),
         ("--compute-limit", "0", "'0' is no percentage from 0.1 to 100"),
-        ("--memory-limit", "2GB", "'2GB' is no size"),
+        ("--memory-limit", "2gb", "'2gb' is no size"),
+        ("--memory-limit", "20", "'20' is 20 bytes, too small for anything; 20GiB?"),
         ("--memory-request", "-1", "'-1' is no size"),
         ("--when-full", "hope", "'hope' is none of wait, refuse"),
         ("--name", "a b", "'a b' is no name"),
@@ -95,11 +96,28 @@ def test_a_request_above_the_limit(run_dir: RunDir, limit_by: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     said = " ".join(done.stderr.replace("│", " ").split())
     assert "--memory-request: a memory request of 2G is above the memory limit of 1G" in said
-    done = ctl(run_dir, "run", *options, "--memory-request", "1024M", "--", "echo", "ran", **variables)
+    done = ctl(run_dir, "run", *options, "--memory-request", "1000M", "--", "echo", "ran", **variables)
     assert (done.returncode, done.stdout) == (0, "ran\n")
 
 
-def test_a_limit_that_means_nothing(run_dir: RunDir) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (paths.MEMORY_LIMIT, "much", "'much' is no size; 8Gi or 8GiB"),
+        (paths.MEMORY_LIMIT, "20", "'20' is 20 bytes, too small for anything; 20GiB?"),
+        (paths.COMPUTE_LIMIT, "half", "'half' is no percentage"),
+    ],
+)
+def test_a_limit_that_means_nothing(run_dir: RunDir, name: str, value: str, said: str) -> None:
+    """Nothing is run, since it would run without a limit; the text names the variable and the word."""
+    done = ctl(run_dir, "run", "--", "echo", "ran", **{name: value})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value for {name}: {said}" in " ".join(done.stderr.replace("│", " ").split())
+    done = ctl(run_dir, "run", "--memory-limit", "2G", "--compute-limit", "5", "--", "echo", "ran", **{name: value})
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
+def test_a_request_that_means_nothing(run_dir: RunDir) -> None:
     """The library says that it counts as not set."""
-    done = ctl(run_dir, "run", "--memory-request", "2G", "--", "echo", "ran", **{paths.MEMORY_LIMIT: "much"})
+    done = ctl(run_dir, "run", "--memory-limit", "2G", "--", "echo", "ran", **{paths.MEMORY_REQUEST: "much"})
     assert (done.returncode, done.stdout) == (0, "ran\n")

@@ -18,7 +18,7 @@ from tests.ctl.program import ctl
         ("priority", "high", {"priority": "high"}),
         ("compute-limit", "30%", {"compute_limit": 0.3}),
         ("memory-limit", "2GiB", {"memory_limit_bytes": 2 << 30}),
-        ("memory-request", "512M", {"memory_request_bytes": 512 << 20}),
+        ("memory-request", "512Mi", {"memory_request_bytes": 512 << 20}),
         ("when-full", "wait", {"when_full": "wait"}),
     ],
 )
@@ -52,7 +52,7 @@ def test_no_such_container(run_dir: RunDir, answers: Answers) -> None:
         (["weight", "0", "train"], "'0' is no weight; a number from 0.01 to 1000 is"),
         (["priority", "urgent", "train"], "'urgent' is no priority; low, normal, high are"),
         (["compute-limit", "200", "train"], "'200' is no percentage from 0.1 to 100"),
-        (["memory-limit", "2GB", "train"], "'2GB' is no size"),
+        (["memory-limit", "2gb", "train"], "'2gb' is no size"),
         (["memory-request", "much", "train"], "'much' is no size"),
         (["when-full", "hope", "train"], "'hope' is none of wait, refuse"),
     ],

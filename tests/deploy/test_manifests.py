@@ -14,8 +14,8 @@ import yaml
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.deviceplugin.settings.sources import ConfigurationError, load
 from nvshare.paths import KUBELET_DIR, POD_RESOURCES_SOCKET, SYSTEM_RUN_DIR
-from nvshare.scheduler.arenas.choice import size_of
 from nvshare.scheduler.arenas.limits import MARGIN_BYTES
+from nvshare.sizes import size_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -30,7 +30,7 @@ def of_pod(name: str, value: str) -> Wishes:
         ("compute-limit", "30%", Terms(compute_limit=0.3)),
         ("compute-limit", "30", Terms(compute_limit=0.3)),
         ("memory-limit", "4Gi", Terms(memory_limit_bytes=4 * GIB)),
-        ("memory-request", " 512M\n", Terms(memory_request_bytes=GIB // 2)),
+        ("memory-request", " 512Mi\n", Terms(memory_request_bytes=GIB // 2)),
         ("when-full", "refuse", Terms(when_full="refuse")),
     ],
 )
@@ -43,7 +43,7 @@ def test_of_a_container() -> None:
     """It counts before the pod's, term by term."""
     annotations = {
         "nvshare.com/weight": "2",
-        "nvshare.com/memory-limit": "2G",
+        "nvshare.com/memory-limit": "2Gi",
         "nvshare.com/container.main.weight": "3",
         "nvshare.com/container.main.compute-limit": "50",
     }
@@ -90,7 +90,7 @@ def test_what_is_not_ours() -> None:
         (
             "nvshare.com/memory-limit",
             "much",
-            "'much' is no size; a number of bytes, or with K, M, G or T, is, such as 512M or 2GiB",
+            "'much' is no size; 8Gi or 8GiB (powers of 1024), 8G or 8GB (powers of 1000) and a number of bytes are",
         ),
         ("nvshare.com/container.main.weight", "-1", "'-1' is no weight; a number from 0.01 to 1000 is"),
         ("nvshare.com/colour", "red", UNKNOWN),
@@ -98,12 +98,12 @@ def test_what_is_not_ours() -> None:
         ("nvshare.com/container.main", "red", UNKNOWN),
         ("nvshare.com/container.mian.weight", "2", "the pod has no container 'mian'; it has main, side"),
         ("nvidia.com/container.mian.gpu-memory.limit", "2Gi", "the pod has no container 'mian'; it has main, side"),
-        ("nvidia.com/container.main.gpu-memory.limit", "0", "'0' is no size that memory has"),
+        ("nvidia.com/container.main.gpu-memory.limit", "0", "'0' is nothing; leave it out where there is to be none"),
     ],
 )
 def test_what_is_wrong(key: str, value: str, said: str) -> None:
     """It is as if it were not there; what is right beside it counts."""
-    found = wishes_of({key: value, "nvshare.com/memory-request": "1G"}, CONTAINERS)
+    found = wishes_of({key: value, "nvshare.com/memory-request": "1Gi"}, CONTAINERS)
     right = Terms(memory_request_bytes=GIB)
     assert found == Wishes({"": right, "main": right, "side": right}, (Problem(key, said),))
 
@@ -119,20 +119,20 @@ def test_a_long_value_makes_no_long_message() -> None:
 @pytest.mark.parametrize(
     ("annotations", "key"),
     [
-        ({"nvshare.com/memory-request": "2G", "nvshare.com/memory-limit": "1G"}, "nvshare.com/memory-request"),
+        ({"nvshare.com/memory-request": "2Gi", "nvshare.com/memory-limit": "1Gi"}, "nvshare.com/memory-request"),
         (
-            {"nvshare.com/container.main.memory-request": "2G", "nvshare.com/memory-limit": "1G"},
+            {"nvshare.com/container.main.memory-request": "2Gi", "nvshare.com/memory-limit": "1Gi"},
             "nvshare.com/container.main.memory-request",
         ),
         (
-            {"nvidia.com/container.main.gpu-memory.request": "2G", "nvshare.com/memory-limit": "1G"},
+            {"nvidia.com/container.main.gpu-memory.request": "2Gi", "nvshare.com/memory-limit": "1Gi"},
             "nvidia.com/container.main.gpu-memory.request",
         ),
         (
             {
                 "nvshare.com/container.main.memory-request": "much",
-                "nvshare.com/memory-request": "2G",
-                "nvshare.com/container.main.memory-limit": "1G",
+                "nvshare.com/memory-request": "2Gi",
+                "nvshare.com/container.main.memory-limit": "1Gi",
             },
             "nvshare.com/memory-request",
         ),
@@ -152,7 +152,7 @@ def test_what_counts_is_what_the_texts_mean(text: str) -> None:
     for name, field, read in (
         ("weight", "weight", terms_texts.weight_of),
         ("compute-limit", "compute_limit", terms_texts.share_of),
-        ("memory-limit", "memory_limit_bytes", terms_texts.size_of),
+        ("memory-limit", "memory_limit_bytes", terms_texts.memory_of),
     ):
         found = of_pod(name, text)
         try:
@@ -172,11 +172,10 @@ def test_weights(thousandths: int) -> None:
     assert of_pod("weight", text).terms["main"].weight == pytest.approx(thousandths / 1000)
 
 
-@given(st.integers(1, 1 << 20), st.sampled_from(["K", "M", "G"]), st.sampled_from(["", "i", "iB"]))
-def test_sizes(number: int, unit: str, end: str) -> None:
-    """All units mean powers of 1024, as in the environment."""
-    size_bytes = number * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[unit]
-    assert of_pod("memory-limit", f"{number}{unit}{end}").terms["main"].memory_limit_bytes == size_bytes
+@pytest.mark.parametrize(("value", "size_bytes"), [("8G", 8 * 10**9), ("8GB", 8 * 10**9), ("8Gi", 8 * GIB)])
+def test_sizes(value: str, size_bytes: int) -> None:
+    """They mean what they mean to Kubernetes, and everywhere else."""
+    assert of_pod("memory-limit", value).terms["main"].memory_limit_bytes == size_bytes
 
 
 @given(
@@ -188,7 +187,7 @@ def test_sizes(number: int, unit: str, end: str) -> None:
             st.text().map("nvshare.com/container.{}".format),
             st.text().map("nvidia.com/container.{}".format),
         ),
-        st.one_of(st.text(), st.sampled_from(["1", "2G", "1G", "high"])),
+        st.one_of(st.text(), st.sampled_from(["1", "2Gi", "1Gi", "high"])),
     ),
     st.lists(st.text(min_size=1), max_size=3, unique=True),
 )

@@ -25,6 +25,7 @@ from tests.shim.fake_scheduler import FakeScheduler
 
 GIB = 1 << 30
 TOTAL, CONTEXT = 16 * GIB, 256 << 20  # of a simulated device
+MIB = 1 << 20
 LIMIT = 4 * GIB
 KINDS = ("Compute", "Graphics", "MPSCompute")
 NVML = "libnvidia-ml.so.1"
@@ -60,6 +61,11 @@ def limited(start: Start) -> Start:
 def numbers(answer: str) -> list[int]:
     """The numbers of an answer."""
     return [int(word) for word in answer.split()]
+
+
+def mebibytes(answer: str) -> list[int]:
+    """The same of an answer in bytes."""
+    return [number // MIB for number in numbers(answer)]
 
 
 def test_the_structures_are_nvidias() -> None:
@@ -268,9 +274,9 @@ def other(compile_c: Callable[..., Path], environment: dict[str, str]) -> Callab
 
 @pytest.fixture
 def with_other(limited: Start, other: Callable[..., dict[str, str]]) -> Start:
-    """Starts the loop with that NVML and a limit of 600 bytes."""
+    """Starts the loop with that NVML and a limit of 600 MiB."""
 
-    def begin(*flags: str, limit: str = "600", **kwargs: str) -> ControlledProgram:
+    def begin(*flags: str, limit: str = "600Mi", **kwargs: str) -> ControlledProgram:
         return limited(**other(*flags, **kwargs), NVSHARE_MEMORY_LIMIT=limit)
 
     return begin
@@ -278,42 +284,42 @@ def with_other(limited: Start, other: Callable[..., dict[str, str]]) -> Start:
 
 def test_what_nvml_asks_itself(routes: Callable[..., list[str]], other: Callable[..., dict[str, str]]) -> None:
     """It answers itself, also where its own calls are bound after its names lead to us."""
-    assert routes("open", "look", "linked", flags=LATER, limit="600", **other()) == ["600"]
+    assert routes("open", "look", "linked", flags=LATER, limit="600Mi", **other()) == [str(600 * MIB)]
 
 
 def test_what_the_driver_reserves(with_other: Start) -> None:
     """Of it a program sees what its limit would reach into; free, used and reserved are the total."""
     program = with_other()
-    assert numbers(program.do("memory_v2 0")) == [600, 600, 0, 0]
-    assert numbers(program.do("memory 0")) == [600, 600, 0]
-    program = with_other(limit="950")
-    assert numbers(program.do("memory_v2 0")) == [950, 900, 0, 50]
-    assert numbers(program.do("memory 0")) == [950, 900, 50]
+    assert mebibytes(program.do("memory_v2 0")) == [600, 600, 0, 0]
+    assert mebibytes(program.do("memory 0")) == [600, 600, 0]
+    program = with_other(limit="950Mi")
+    assert mebibytes(program.do("memory_v2 0")) == [950, 900, 0, 50]
+    assert mebibytes(program.do("memory 0")) == [950, 900, 50]
     program = with_other(limit="")
-    assert numbers(program.do("memory_v2 0")) == [1000, 200, 700, 100]
-    assert numbers(program.do("memory 0")) == [1000, 200, 800]
+    assert mebibytes(program.do("memory_v2 0")) == [1000, 200, 700, 100]
+    assert mebibytes(program.do("memory 0")) == [1000, 200, 800]
 
 
 def test_processes_of_other_namespaces(with_other: Start) -> None:
     """Under a limit the list has those that are seen here; where it has others, the device's own use is said."""
     here, nowhere = os.getpid(), 4_000_000
-    program = with_other(processes=f"{here}:150")
+    program = with_other(processes=f"{here}:{150 * MIB}")
     assert program.do("pids 0") == str(here)
-    assert numbers(program.do("memory_v2 0")) == [600, 450, 150, 0]
-    program = with_other(processes=f"{nowhere}:8,{here}:150,0:9")
+    assert mebibytes(program.do("memory_v2 0")) == [600, 450, 150, 0]
+    program = with_other(processes=f"{nowhere}:8,{here}:{150 * MIB},0:9")
     assert program.do("pids 0") == str(here)
     assert program.do("listed nvmlDeviceGetComputeRunningProcesses_v3 0 0") == "7 1 -"
-    entry = struct.pack("=IxxxxQII", here, 150, 3, 4).hex()
+    entry = struct.pack("=IxxxxQII", here, 150 * MIB, 3, 4).hex()
     assert program.do("listed nvmlDeviceGetComputeRunningProcesses_v3 0 1") == f"0 1 {entry}"
-    assert numbers(program.do("memory_v2 0")) == [600, 0, 600, 0]
-    program = with_other(limit="", processes=f"{nowhere}:8,{here}:150")
+    assert mebibytes(program.do("memory_v2 0")) == [600, 0, 600, 0]
+    program = with_other(limit="", processes=f"{nowhere}:8,{here}:{150 * MIB}")
     assert program.do("pids 0") == f"{nowhere} {here}"
 
 
 def test_a_use_that_is_not_known(with_other: Start) -> None:
     """Where NVML can't say what a process has, the device's own use is said."""
-    program = with_other(limit="900", processes=f"{os.getpid()}:100,{os.getpid()}:{2**64 - 1}")
-    assert numbers(program.do("memory_v2 0")) == [900, 200, 700, 0]
+    program = with_other(limit="900Mi", processes=f"{os.getpid()}:{100 * MIB},{os.getpid()}:{2**64 - 1}")
+    assert mebibytes(program.do("memory_v2 0")) == [900, 200, 700, 0]
 
 
 def test_more_processes_than_expected(with_other: Start) -> None:
@@ -326,13 +332,13 @@ def test_more_processes_than_expected(with_other: Start) -> None:
 def test_instances_of_a_device(with_other: Start) -> None:
     """A MIG instance that this process uses is found by its UUID, and what is no UUID is nobody's."""
     program = with_other(uuid="MIG-GPU-5/1/0")
-    assert program.do("use 0") == "0" == program.do("allocate 300")
-    assert numbers(program.do("memory_v2 0")) == [600, 600, 0, 0]
+    assert program.do("use 0") == "0" == program.do(f"allocate {300 * MIB}")
+    assert mebibytes(program.do("memory_v2 0")) == [600, 600, 0, 0]
     program = with_other(uuid=f"MIG-{UUID(bytes=bytes.fromhex(program.do('uuid')))}")
-    assert program.do("use 0") == "0" == program.do("allocate 300")
-    assert numbers(program.do("memory_v2 0")) == [600, 300, 300, 0]
+    assert program.do("use 0") == "0" == program.do(f"allocate {300 * MIB}")
+    assert mebibytes(program.do("memory_v2 0")) == [600, 300, 300, 0]
 
 
 def test_a_library_of_the_same_name(with_other: Start) -> None:
     """One that can't be NVIDIA's answers by itself."""
-    assert numbers(with_other("-DMINIMAL").do("memory 0")) == [1000, 200, 800]
+    assert mebibytes(with_other("-DMINIMAL").do("memory 0")) == [1000, 200, 800]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.shim.fake_scheduler import FakeScheduler
 
 Start = Callable[..., ControlledProgram]
 
-SIZE = "a size such as 512M or 2GiB"
+NOT_PERMITTED = "800"
 CONTAINER = "1 to 47 letters, digits, dots, - and _"
 
 
@@ -56,7 +57,7 @@ def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
             paths.PRIORITY: "high",
             paths.COMPUTE_LIMIT: "12.5%",
             paths.MEMORY_LIMIT: "2GiB",
-            paths.MEMORY_REQUEST: "512M",
+            paths.MEMORY_REQUEST: "512Mi",
             paths.WHEN_FULL: "wait",
             paths.CONTAINER: "train-1",
         }
@@ -100,16 +101,6 @@ def test_older_schedulers_hear_nothing_of_it(start: Start, fake_scheduler: FakeS
         (paths.WEIGHT, "1.", "a number from 0.01 to 1000"),
         (paths.WEIGHT, "18446744073709551617", "a number from 0.01 to 1000"),
         (paths.PRIORITY, "HIGH", "one of low, normal, high"),
-        (paths.COMPUTE_LIMIT, "0", "a percentage from 0.1 to 100, such as 30"),
-        (paths.COMPUTE_LIMIT, "101%", "a percentage from 0.1 to 100, such as 30"),
-        (paths.COMPUTE_LIMIT, "30 %", "a percentage from 0.1 to 100, such as 30"),
-        (paths.MEMORY_LIMIT, "0", SIZE),
-        (paths.MEMORY_LIMIT, "2GB", SIZE),
-        (paths.MEMORY_LIMIT, "2g", SIZE),
-        (paths.MEMORY_LIMIT, "1.5", SIZE),
-        (paths.MEMORY_LIMIT, "1025T", SIZE),
-        (paths.MEMORY_REQUEST, "half", SIZE),
-        (paths.MEMORY_REQUEST, "99999999999999999999999", SIZE),
         (paths.WHEN_FULL, "Wait", "one of wait, refuse"),
         (paths.CONTAINER, "a b", CONTAINER),
         (paths.CONTAINER, "a@0", CONTAINER),
@@ -125,13 +116,46 @@ def test_wrong_value(start: Start, fake_scheduler: FakeScheduler, name: str, val
     assert len([line for line in program.errors if name in line]) == 1
 
 
+NO_SIZE = "is no size; 8Gi or 8GiB (powers of 1024), 8G or 8GB (powers of 1000) and a number of bytes are"
+TOO_SMALL = "is too small for anything; is the unit missing, as in 8GiB?"
+
+
+@pytest.mark.parametrize(("value", "fault"), [("half", NO_SIZE), ("20", TOO_SMALL), ("0", "is none")])
+def test_wrong_request(start: Start, fake_scheduler: FakeScheduler, value: str, fault: str) -> None:
+    """One line says what is wrong with it; then it is as if it were not set."""
+    program = start(**{paths.MEMORY_REQUEST: value})
+    assert told(program, fake_scheduler) == wire.Terms()
+    assert f"{paths.MEMORY_REQUEST}={value} {fault}; it counts as not set" in program.said(paths.MEMORY_REQUEST)
+
+
 @pytest.mark.parametrize(
-    "text", ["1", "4096", "1K", "1.5Ki", "0.001G", "512M", "512Mi", "512MiB", "2G", "1.999T", "1024T"]
+    ("name", "value", "fault"),
+    [
+        (paths.MEMORY_LIMIT, "8gb", NO_SIZE),
+        (paths.MEMORY_LIMIT, "20", TOO_SMALL),
+        (paths.MEMORY_LIMIT, "0", "is none"),
+        (paths.MEMORY_LIMIT, "1126T", "is more than any machine has"),
+        (paths.COMPUTE_LIMIT, "0", "is not a percentage from 0.1 to 100, such as 30"),
+        (paths.COMPUTE_LIMIT, "101%", "is not a percentage from 0.1 to 100, such as 30"),
+        (paths.COMPUTE_LIMIT, "30 %", "is not a percentage from 0.1 to 100, such as 30"),
+    ],
 )
-def test_sizes_mean_what_the_command_line_says(start: Start, fake_scheduler: FakeScheduler, text: str) -> None:
-    """The library and nvshare-ctl read a size the same."""
-    terms = told(start(**{paths.MEMORY_LIMIT: text}), fake_scheduler)
-    assert terms.memory_limit_bytes == terms_texts.size_of(text)
+def test_wrong_limit(start: Start, name: str, value: str, fault: str) -> None:
+    """Nothing runs as if there were none: each context is refused, no scheduler is asked, and one line says why."""
+    program = start(**{name: value})
+    assert program.do("use") == NOT_PERMITTED
+    assert program.do("use 1") == NOT_PERMITTED
+    assert f"{name}={value} {fault}; this program's GPU calls fail" in program.said(name)
+    assert len([line for line in program.errors if name in line]) == 1
+    assert [task.name for task in Path(f"/proc/{program.pid}/task").iterdir()] == [str(program.pid)], (
+        "a client was started"
+    )
+
+
+def test_a_size_is_a_number_of_bytes(start: Start, fake_scheduler: FakeScheduler) -> None:
+    """What the library reads is what it tells; all that sizes may be is in tests/sizes.tsv."""
+    terms = told(start(**{paths.MEMORY_LIMIT: "8GB", paths.MEMORY_REQUEST: "1.5Gi"}), fake_scheduler)
+    assert (terms.memory_limit_bytes, terms.memory_request_bytes) == (8 * 10**9, 3 << 29)
 
 
 @pytest.mark.parametrize("text", ["0.1", "0.1%", "30", "33.333%", "99.99", "100%"])

@@ -75,7 +75,7 @@ def test_visible_devices(clients: Clients, visible: str, places: list[int]) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16GB", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
+    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16gb", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
 )
 def test_text_that_is_not_understood(clients: Clients, text: str) -> None:
     """No device, and one line that has the value and what is allowed."""

@@ -28,7 +28,7 @@ from nvshare.ctl.terms_options import (
     WeightOption,
     WhenFullOption,
     container,
-    contradiction,
+    fault,
     variables,
 )
 
@@ -89,8 +89,8 @@ def run(
         paths.CONTAINER: container(name, environment, command[0]),
         paths.GANG: gang,
     }
-    if wrong := contradiction({**environment, **variables(terms)}):
-        raise typer.BadParameter(wrong, param_hint="--memory-request")
+    if wrong := fault({**environment, **variables(terms)}):
+        raise typer.BadParameter(wrong[1], param_hint=wrong[0])
     executable, prepared = prepare(context, command, run_dir)
     if quantum is not None:
         _set_quantum(paths.run_dirs(prepared), quantum)

@@ -81,7 +81,7 @@ _TERMS = (
     _Term(
         "memory-limit",
         "memory_limit_bytes",
-        terms_texts.size_of,
+        terms_texts.memory_of,
         "Set what all processes of a container together may allocate on each GPU. Below what they have, nothing is "
         "taken away: they get no more.",
         paths.MEMORY_LIMIT,
@@ -90,12 +90,12 @@ _TERMS = (
     _Term(
         "memory-request",
         "memory_request_bytes",
-        terms_texts.size_of,
+        terms_texts.memory_of,
         "Set how much of a container's memory stays on each GPU while others use that, and is not given to them. "
         "It is for memory that swaps; what can't move and native memory are a part of it, managed memory is not. What "
         "others were given before they keep: status says how much of a request is kept.",
         paths.MEMORY_REQUEST,
-        "512M",
+        "512MiB",
     ),
     _Term(
         "when-full",

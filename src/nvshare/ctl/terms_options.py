@@ -58,8 +58,8 @@ MemoryLimitOption = Annotated[
     _option(
         "--memory-limit",
         "SIZE",
-        terms_texts.size_of,
-        "What all its processes together may allocate on each GPU: 512M, 2GiB. Their contexts don't count.",
+        terms_texts.memory_of,
+        "What all its processes together may allocate on each GPU: 512MiB, 8G. Their contexts don't count.",
     ),
 ]
 MemoryRequestOption = Annotated[
@@ -67,8 +67,8 @@ MemoryRequestOption = Annotated[
     _option(
         "--memory-request",
         "SIZE",
-        terms_texts.size_of,
-        "How much of its memory stays on each GPU while others use that, and is not given to them: 512M, 2GiB. "
+        terms_texts.memory_of,
+        "How much of its memory stays on each GPU while others use that, and is not given to them: 512MiB, 8G. "
         "For memory that swaps; no more than its memory limit.",
     ),
 ]
@@ -112,15 +112,24 @@ def container(name: str | None, environment: Mapping[str, str], command: str) ->
     return f"{stem}-{secrets.token_hex(4)}"
 
 
-def contradiction(environment: Mapping[str, str]) -> str | None:
-    """What is wrong with the memory limit and request that an environment says together; None: nothing."""
+def fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Where an environment says a limit that means nothing, or a memory request above it, and what is wrong; or None.
+
+    With such a limit the library fails the program's calls.
+    """
+    for name, read in ((paths.MEMORY_LIMIT, terms_texts.memory_of), (paths.COMPUTE_LIMIT, terms_texts.share_of)):
+        try:
+            if said := environment.get(name):
+                read(said)
+        except ValueError as error:
+            return name, str(error)
     limit, request = environment.get(paths.MEMORY_LIMIT), environment.get(paths.MEMORY_REQUEST)
     try:
-        if not limit or not request or terms_texts.size_of(request) <= terms_texts.size_of(limit):
+        if not limit or not request or terms_texts.memory_of(request) <= terms_texts.memory_of(limit):
             return None
     except ValueError:
-        return None  # The library says that it counts as not set.
-    return f"a memory request of {request} is above the memory limit of {limit}"
+        return None  # The library says that the request counts as not set.
+    return "--memory-request", f"a memory request of {request} is above the memory limit of {limit}"
 
 
 def variables(given: Mapping[str, str | None]) -> dict[str, str]:

@@ -72,8 +72,8 @@ _KEYS: Final = {
     "weight": _Key("weight", terms_texts.weight_of),
     "priority": _Key("priority", terms_texts.priority_of),
     "compute-limit": _Key("compute_limit", terms_texts.share_of),
-    "memory-limit": _Key("memory_limit_bytes", terms_texts.size_of),
-    "memory-request": _Key("memory_request_bytes", terms_texts.size_of),
+    "memory-limit": _Key("memory_limit_bytes", terms_texts.memory_of),
+    "memory-request": _Key("memory_request_bytes", terms_texts.memory_of),
     "when-full": _Key("when_full", terms_texts.when_full_of),
 }
 

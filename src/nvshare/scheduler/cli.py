@@ -15,11 +15,12 @@ from nvshare.command_classes import Command
 from nvshare.device_uuid import device_bytes
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
-from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, size_of
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, Settings, Unresponsive
 from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.options import CommandLine, Options
+from nvshare.sizes import size_of
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
@@ -209,9 +210,9 @@ def _scheduler(
             metavar="SIZE|PERCENT",
             parser=_host_memory,
             show_default=False,
-            help="Host memory for what is swapped out, of all programs together: 16GiB, or a share of what the machine "
-            "has free when this starts; never more than is free then, and no more than this process's memory cgroup "
-            "allows. [default: 50%]",
+            help="Host memory for what is swapped out, of all programs together: 16GiB, 0 for none, or a share of what "
+            "the machine has free when this starts; never more than is free then, and no more than this process's "
+            "memory cgroup allows. [default: 50%]",
         ),
     ] = HALF,
     reserve: Annotated[

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, shown, size_of
+from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of, shown
 
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("text", "size_bytes"),
-    [
-        ("16GiB", 16 * GIB),
-        ("1.5 GiB", 3 * GIB // 2),
-        ("512MiB", GIB // 2),
-        ("0", 0),
-        ("2T", 2048 * GIB),
-        ("300Mi", 300 << 20),
-    ],
-)
+@pytest.mark.parametrize(("text", "size_bytes"), [("16GiB", 16 * GIB), ("16G", 16 * 10**9), ("0", 0)])
 def test_sizes(text: str, size_bytes: int) -> None:
-    """A number and a unit of powers of two."""
-    assert size_of(text) == size_bytes
+    """They are read as everywhere."""
     assert host_memory_of(text) == HostMemoryChoice(size_bytes, None)
 
 
-@pytest.mark.parametrize("text", ["", "16", "16GB", "GiB", "-1GiB", "16GiBs", "inf GiB", "1e3MiB", "many", "999999TiB"])
+@pytest.mark.parametrize("text", ["", "16", "GiB", "-1GiB", "inf GiB", "many", "999999TiB", " 50%", "٣%", "5%%"])
 def test_what_is_no_size(text: str) -> None:
-    """The error says what is wrong with it."""
-    with pytest.raises(ValueError, match=f"{text!r} is "):
-        size_of(text)
-    with pytest.raises(ValueError, match="50%"):
+    """The error says what is wrong with it, and how a share is written."""
+    with pytest.raises(ValueError, match=f"{text!r} is .*50%"):
         host_memory_of(text)
 
 

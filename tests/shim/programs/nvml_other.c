@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A management library of one device, 1000 bytes large, of which 100 are reserved and 700 used, and
+ * A management library of one device, 1000 MiB large, of which 100 are reserved and 700 used, and
  * whose UUID is $NVML_UUID. Its processes are $NVML_PROCESSES: PID:BYTES,... Versions of
  * functions call each other, as NVML's own may. MINIMAL: it has the memory function alone.
  */
@@ -9,6 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define INSUFFICIENT_SIZE 7
+#define MIB (1ull << 20)
 
 struct memory {
 	unsigned long long total, free, used;
@@ -33,7 +34,7 @@ struct process {
 EXPORT int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory)
 {
 	(void)device;
-	*memory = (struct memory){ .total = 1000, .free = 200, .used = 800 };
+	*memory = (struct memory){ .total = 1000 * MIB, .free = 200 * MIB, .used = 800 * MIB };
 	return 0;
 }
 
@@ -69,7 +70,7 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory_v2 *memory)
 	nvmlDeviceGetMemoryInfo(device, &plain);
 	memory->total = plain.total;
 	memory->free = plain.free;
-	memory->reserved = 100;
+	memory->reserved = 100 * MIB;
 	memory->used = plain.used - memory->reserved;
 	return 0;
 }

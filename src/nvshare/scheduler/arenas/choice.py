@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_UNITS: Final = {None: 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(?:i|iB)?)?")
-_SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
-_MOST_BYTES = 1 << 50
+from nvshare.sizes import size_of
+
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,9 @@ class HostBudget:
         return self.choice.budget_bytes(self.available_bytes + had_bytes, self.cgroup_bytes)
 
 
-def size_of(text: str) -> int:
-    """The bytes that a text means: 512M, 512Mi and 512MiB are the same; ValueError with what is wrong."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or (not match[2] and float(match[1])):
-        raise ValueError(f"{text!r} is no size; a number with K, M, G or T is, such as 512M or 2GiB")
-    size_bytes = int(float(match[1]) * _UNITS[match[2]])
-    if size_bytes > _MOST_BYTES:
-        raise ValueError(f"{text!r} is more than any machine has")
-    return size_bytes
-
-
 def host_memory_of(text: str) -> HostMemoryChoice:
     """The choice that a text such as ``16GiB`` or ``50%`` means; ValueError with what is wrong."""
-    match = _SHARE.fullmatch(text.strip())
+    match = _SHARE.fullmatch(text)
     if match is None:
         try:
             return HostMemoryChoice(size_of(text), None)

@@ -15,6 +15,7 @@
 #include "memory/room.h"
 #include "memory/swap/blocks.h"
 #include "memory/swap/exports.h"
+#include "process/terms.h"
 
 #define CONTEXT_BYTES (640ull << 20) /* about what the driver takes for one */
 
@@ -55,6 +56,8 @@ static CUresult answered(struct nvs_device *device, CUresult result)
                                                                             \
 		if (!NVS_REAL(symbol))                                      \
 			return CUDA_ERROR_NOT_FOUND;                        \
+		if (nvs_terms_invalid())                                    \
+			return CUDA_ERROR_NOT_PERMITTED;                    \
 		device = nvs_device_use(dev);                               \
 		if (!may_begin(device))                                     \
 			return CUDA_ERROR_OUT_OF_MEMORY;                    \
@@ -89,6 +92,8 @@ NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
 
 	if (!NVS_REAL(cuDevicePrimaryCtxRetain))
 		return CUDA_ERROR_NOT_FOUND;
+	if (nvs_terms_invalid())
+		return CUDA_ERROR_NOT_PERMITTED;
 	device = nvs_device_use(dev);
 	if (!may_begin(device))
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -14,6 +14,7 @@
 
 #include "process/config.h"
 #include "process/log.h"
+#include "process/sizes.h"
 
 #define WEIGHT "NVSHARE_WEIGHT"
 #define PRIORITY "NVSHARE_PRIORITY"
@@ -26,10 +27,10 @@
 #define LEAST_WEIGHT 10u /* thousandths */
 #define MOST_WEIGHT 1000000u
 #define MOST_PERCENT 100000u
-#define MOST_BYTES (1ull << 50)
 #define MOST_WHOLE (1ull << 53)
 
 static struct nvs_wire_terms terms;
+static bool invalid; /* a limit is set that means nothing */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool is_digit(char c)
@@ -88,36 +89,6 @@ static bool read_percent(const char *text, uint32_t *share)
 	return true;
 }
 
-/* The bytes of a unit: K, Ki, KiB and so on; 0: it is none. */
-static uint64_t unit_of(const char *text)
-{
-	static const char letters[] = "KMGT";
-	const char *letter = *text ? strchr(letters, *text) : NULL;
-
-	if (!*text)
-		return 1;
-	if (!letter || (text[1] && strcmp(text + 1, "i") && strcmp(text + 1, "iB")))
-		return 0;
-	return 1024ull << 10 * (letter - letters);
-}
-
-static bool read_size(const char *text, uint64_t *bytes)
-{
-	uint64_t thousandths, unit, size;
-	bool fraction;
-
-	if (!read_number(&text, &thousandths, &fraction))
-		return false;
-	unit = unit_of(text);
-	if (!unit || (fraction && unit == 1) || thousandths / 1000 > MOST_BYTES / unit)
-		return false;
-	size = thousandths / 1000 * unit + thousandths % 1000 * unit / 1000;
-	if (!size || size > MOST_BYTES)
-		return false;
-	*bytes = size;
-	return true;
-}
-
 /* One of `count` names: its number, from 1. */
 static bool read_choice(const char *text, const char *const names[], uint32_t count,
 			uint32_t *number)
@@ -164,6 +135,40 @@ static void say_wrong(const char *name, const char *value, const char *allowed)
 	nvs_log("%s=%.200s is not %s; it counts as not set", name, value, allowed);
 }
 
+/* Whoever set a limit wants none to go past it: nothing runs as if there were none. */
+static void read_limits(void)
+{
+	const char *value = nvs_variable(COMPUTE_LIMIT);
+	enum nvs_size read;
+
+	if (value && !read_percent(value, &terms.compute_limit_thousandths)) {
+		nvs_log("%s=%.200s is not a percentage from 0.1 to 100, such as 30; this "
+			"program's GPU calls fail",
+			COMPUTE_LIMIT, value);
+		invalid = true;
+	}
+	value = nvs_variable(MEMORY_LIMIT);
+	if (!value)
+		return;
+	read = nvs_size_of(value, &terms.memory_limit_bytes);
+	if (read != NVS_SIZE_FINE || !terms.memory_limit_bytes) {
+		nvs_log("%s=%.200s %s; this program's GPU calls fail", MEMORY_LIMIT, value,
+			nvs_size_fault(read));
+		invalid = true;
+	}
+}
+
+static void read_request(void)
+{
+	const char *value = nvs_variable(MEMORY_REQUEST);
+	enum nvs_size read =
+		value ? nvs_size_of(value, &terms.memory_request_bytes) : NVS_SIZE_FINE;
+
+	if (read != NVS_SIZE_FINE || (value && !terms.memory_request_bytes))
+		nvs_log("%s=%.200s %s; it counts as not set", MEMORY_REQUEST, value,
+			nvs_size_fault(read));
+}
+
 static void read_environment(void)
 {
 	const char *value;
@@ -174,15 +179,8 @@ static void read_environment(void)
 	value = nvs_variable(PRIORITY);
 	if (value && !read_priority(value, &terms.priority))
 		say_wrong(PRIORITY, value, "one of low, normal, high");
-	value = nvs_variable(COMPUTE_LIMIT);
-	if (value && !read_percent(value, &terms.compute_limit_thousandths))
-		say_wrong(COMPUTE_LIMIT, value, "a percentage from 0.1 to 100, such as 30");
-	value = nvs_variable(MEMORY_LIMIT);
-	if (value && !read_size(value, &terms.memory_limit_bytes))
-		say_wrong(MEMORY_LIMIT, value, "a size such as 512M or 2GiB");
-	value = nvs_variable(MEMORY_REQUEST);
-	if (value && !read_size(value, &terms.memory_request_bytes))
-		say_wrong(MEMORY_REQUEST, value, "a size such as 512M or 2GiB");
+	read_limits();
+	read_request();
 	value = nvs_variable(WHEN_FULL);
 	if (value && !read_when_full(value, &terms.when_full))
 		say_wrong(WHEN_FULL, value, "one of wait, refuse");
@@ -198,4 +196,9 @@ const struct nvs_wire_terms *nvs_terms(void)
 	pthread_once(&once, read_environment);
 	errno = saved;
 	return &terms;
+}
+
+bool nvs_terms_invalid(void)
+{
+	return nvs_terms() && invalid;
 }

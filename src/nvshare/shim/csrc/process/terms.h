@@ -5,6 +5,8 @@
 #ifndef NVSHARE_TERMS_H
 #define NVSHARE_TERMS_H
 
+#include <stdbool.h>
+
 #include "protocol/wire.h"
 
 /*
@@ -12,5 +14,7 @@
  * is zero. Never NULL.
  */
 const struct nvs_wire_terms *nvs_terms(void);
+/* A limit is set that means nothing, which was said: the process is to make no context. */
+bool nvs_terms_invalid(void);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/size.h"
+
 #define DEFAULT_NAME "NVIDIA Simulated GPU"
 #define DEFAULT_CONTEXT_BYTES (256ull << 20)
 #define DEFAULT_BUS_BYTES_PER_SECOND 12000000000ull
@@ -37,22 +39,12 @@ static bool parse_number(const char **cursor, uint64_t limit, uint64_t *value)
 
 static bool parse_size(const char **cursor, uint64_t *bytes)
 {
-	static const struct {
-		const char *text;
-		unsigned int shift;
-	} units[] = { { "KiB", 10 }, { "MiB", 20 }, { "GiB", 30 } };
-	uint64_t number;
+	size_t length = strcspn(*cursor, "/+@,");
 
-	if (!parse_number(cursor, MAX_SIZE_BYTES, &number))
+	if (nvs_size_read(*cursor, length, bytes) != NVS_SIZE_FINE)
 		return false;
-	for (unsigned int i = 0; i < 3; i++) {
-		if (strncmp(*cursor, units[i].text, 3) != 0)
-			continue;
-		*cursor += 3;
-		*bytes = number << units[i].shift;
-		return *bytes > 0 && number <= MAX_SIZE_BYTES >> units[i].shift;
-	}
-	return false;
+	*cursor += length;
+	return *bytes && *bytes <= MAX_SIZE_BYTES;
 }
 
 static bool parse_rate(const char **cursor, uint64_t *bytes_per_second)
