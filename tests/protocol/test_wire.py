@@ -54,6 +54,7 @@ FRAMES = st.one_of(
     st.builds(wire.Notice, text(wire.TEXT_BYTES)),
     st.just(wire.AskReason()),
     st.builds(wire.Reason, text(wire.TEXT_BYTES)),
+    st.builds(wire.Text, text(wire.TEXT_BYTES)),
     st.builds(wire.Grow, U32, U64, U64),
     st.builds(wire.Allot, U64, U64, U64, U64, U32),
     st.builds(wire.Evict, U64, U64),

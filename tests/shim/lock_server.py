@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from nvshare.protocol import wire
+from nvshare.protocol import whole_texts, wire
 
 TIMEOUT = 20.0
 """Seconds after which something that must happen counts as not happening."""
@@ -31,7 +31,7 @@ class Peer:
 
     def send(self, frame: wire.SchedulerFrame) -> None:
         """Sends one frame."""
-        self.connection.sendall(wire.encode(frame))
+        self.connection.sendall(whole_texts.encode(frame, wire.LEVEL))
 
     def receive(self) -> wire.Frame:
         """The next frame but for terms; TimeoutError when none comes, ConnectionError when the client hangs up."""

@@ -76,6 +76,22 @@ def test_a_refusal_says_the_containers_numbers(start_swapping: Start, fake_sched
     assert f"limit {4 * CHUNK}, used {3 * CHUNK}, requested {2 * CHUNK} bytes: the container's limit" in line
 
 
+def test_a_refusal_is_never_cut(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """Its text comes in pieces; the next one is not taken for its end."""
+    program = start_swapping(**LIMITED)
+    peer = reach_registered(program, fake_scheduler)
+    text = " ".join(f"word-{place:02}" for place in range(56)) + " \N{EURO SIGN}"
+    assert len(text.encode()) > 4 * wire.TEXT_BYTES
+    program.begin(f"alloc x {2 * CHUNK}")
+    refuse(peer, text)
+    assert program.answer() == OUT_OF_MEMORY
+    assert program.said("out of memory on device 0").endswith(f"requested {2 * CHUNK} bytes: {text}")
+    peer.peer.send(wire.Reason(text, memory=1))
+    peer.peer.send(wire.Reason("short", memory=1))
+    assert program.said("has waited for 10 s: word").endswith(text)
+    assert program.said("10 s: short").endswith("10 s: short")
+
+
 def refuse(peer: MemoryPeer, text: str) -> None:
     """Refuses the next wish."""
     peer.peer.send(wire.RefuseGrowth(peer.expect(wire.Grow).request, text))

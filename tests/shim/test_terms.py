@@ -147,9 +147,7 @@ def test_wrong_limit(start: Start, name: str, value: str, fault: str) -> None:
     assert program.do("use 1") == NOT_PERMITTED
     assert f"{name}={value} {fault}; this program's GPU calls fail" in program.said(name)
     assert len([line for line in program.errors if name in line]) == 1
-    assert [task.name for task in Path(f"/proc/{program.pid}/task").iterdir()] == [str(program.pid)], (
-        "a client was started"
-    )
+    assert len(list(Path(f"/proc/{program.pid}/task").iterdir())) == 1, "a client was started"
 
 
 def test_a_size_is_a_number_of_bytes(start: Start, fake_scheduler: FakeScheduler) -> None:

@@ -44,3 +44,4 @@ class FrameType(IntEnum):
     ASK_SHARED = lib.NVS_ASK_SHARED
     SHARED = lib.NVS_SHARED
     NOT_SHARED = lib.NVS_NOT_SHARED
+    TEXT = lib.NVS_TEXT

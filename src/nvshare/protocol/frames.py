@@ -172,6 +172,13 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """Scheduler: the text of the next frame that is no such one begins so; from level 5 on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grow:
     """Client: let me have ``footprint_bytes`` that can move and ``fixed_bytes`` that can't; ``request`` counts up."""
 
@@ -359,6 +366,7 @@ SchedulerFrame = (
     | Waiters
     | Refused
     | Reason
+    | Text
     | Allot
     | Evict
     | RefuseGrowth

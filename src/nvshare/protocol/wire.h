@@ -17,7 +17,8 @@
 #define NVS_WIRE_MAGIC 0xA7
 #define NVS_WIRE_VERSION 2
 #define NVS_WIRE_UUID_BYTES 16
-#define NVS_WIRE_TEXT_BYTES 96
+#define NVS_WIRE_TEXT_BYTES 96 /* in one frame */
+#define NVS_WIRE_WHOLE_TEXT_BYTES 512
 #define NVS_WIRE_NAME_BYTES 64
 
 enum nvs_wire_type {
@@ -74,15 +75,19 @@ enum nvs_wire_type {
 	NVS_ASK_SHARED = 34,  /* scheduler: give part `index` of `key`; as `request` of mine */
 	/* both, with a descriptor: the part that `request` asked for */
 	NVS_SHARED = 35,
-	NVS_NOT_SHARED = 36 /* both: `request` has no such part to come, because of `text` */
-			    /*
-			     * Level 4: LIMIT comes to every client that says it, once it is known what its container
-			     * may have; it allocates nothing before. ASK_REASON and REASON may be of memory.
-			     */
+	NVS_NOT_SHARED = 36, /* both: `request` has no such part to come, because of `text` */
+	/*
+	 * Level 4: LIMIT comes to every client that says it, once it is known what its container
+	 * may have; it allocates nothing before. ASK_REASON and REASON may be of memory.
+	 *
+	 * Level 5: scheduler: `text` is how the text of the next frame begins that is none of
+	 * these. A text has NVS_WIRE_WHOLE_TEXT_BYTES at most, with its NUL.
+	 */
+	NVS_TEXT = 37
 };
 
 /* Which of the later frames a scheduler knows. */
-#define NVS_WIRE_LEVEL 4
+#define NVS_WIRE_LEVEL 5
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
@@ -233,7 +238,7 @@ struct nvs_frame {
 	union {
 		/*
 		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH, NOT_SHARED: the
-		 * text; NUL-terminated UTF-8
+		 * text, or its end; TEXT: a piece; NUL-terminated UTF-8
 		 */
 		char text[NVS_WIRE_TEXT_BYTES];
 		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */

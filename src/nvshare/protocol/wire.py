@@ -45,6 +45,7 @@ from nvshare.protocol.frames import (
     SchedulerFrame,
     State,
     Terms,
+    Text,
     Tie,
     Waiters,
     Watch,
@@ -52,6 +53,7 @@ from nvshare.protocol.frames import (
 )
 from nvshare.protocol.layout import ffi, lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
+from nvshare.protocol.texts import field_of, text_in
 
 __all__ = [
     "CONTAINER_BYTES",
@@ -102,6 +104,7 @@ __all__ = [
     "Shared",
     "State",
     "Terms",
+    "Text",
     "Tie",
     "Unshare",
     "VersionError",
@@ -163,23 +166,25 @@ def encode(frame: Frame) -> bytes:
         case Waiters(waiters, idle_microseconds):
             raw.type, raw.waiters, raw.idle_microseconds = FrameType.WAITERS, waiters, idle_microseconds
         case Refused(text, final):
-            raw.type, raw.text, raw.state = FrameType.REFUSED, _to_field(text, TEXT_BYTES), final
+            raw.type, raw.text, raw.state = FrameType.REFUSED, field_of(text, TEXT_BYTES), final
         case DrainReport(grant, drain):
             raw.type, raw.grant, raw.drain = FrameType.DRAIN_REPORT, grant, drain
         case Notice(text):
-            raw.type, raw.text = FrameType.NOTICE, _to_field(text, TEXT_BYTES)
+            raw.type, raw.text = FrameType.NOTICE, field_of(text, TEXT_BYTES)
+        case Text(text):
+            raw.type, raw.text = FrameType.TEXT, field_of(text, TEXT_BYTES)
         case AskReason(memory):
             raw.type, raw.request = FrameType.ASK_REASON, memory
         case Reason(text, memory):
-            raw.type, raw.request, raw.text = FrameType.REASON, memory, _to_field(text, TEXT_BYTES)
+            raw.type, raw.request, raw.text = FrameType.REASON, memory, field_of(text, TEXT_BYTES)
         case RefuseGrowth(request, text):
-            raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, _to_field(text, TEXT_BYTES)
+            raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, field_of(text, TEXT_BYTES)
         case Idle():
             raw.type = FrameType.IDLE
         case Grow() | Allot() | Evict() | Resident() | Arena() | Terms() | Watch() | Progress() | Limit():
             _encode_plain(raw, frame)
         case NotShared(request, text):
-            raw.type, raw.request, raw.text = FrameType.NOT_SHARED, request, _to_field(text, TEXT_BYTES)
+            raw.type, raw.request, raw.text = FrameType.NOT_SHARED, request, field_of(text, TEXT_BYTES)
         case Join() | Leave() | Joined() | Gang() | Share() | Unshare() | OpenShared() | AskShared() | Shared():
             _encode_plain(raw, frame)
         case _:
@@ -214,19 +219,21 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
         case FrameType.WAITERS:
             return Waiters(raw.waiters, raw.idle_microseconds)
         case FrameType.REFUSED:
-            return Refused(_from_field(raw.text), bool(raw.state))
+            return Refused(text_in(raw.text), bool(raw.state))
         case FrameType.DRAIN_REPORT:
             return _decode_drain_report(raw)
         case FrameType.NOTICE:
-            return Notice(_from_field(raw.text))
+            return Notice(text_in(raw.text))
+        case FrameType.TEXT:
+            return Text(text_in(raw.text))
         case FrameType.ASK_REASON:
             return AskReason(raw.request)
         case FrameType.REASON:
-            return Reason(_from_field(raw.text), raw.request)
+            return Reason(text_in(raw.text), raw.request)
         case FrameType.REFUSE_GROWTH:
-            return RefuseGrowth(raw.request, _from_field(raw.text))
+            return RefuseGrowth(raw.request, text_in(raw.text))
         case FrameType.NOT_SHARED:
-            return NotShared(raw.request, _from_field(raw.text))
+            return NotShared(raw.request, text_in(raw.text))
         case FrameType.IDLE:
             return Idle()
         case known if known in _PLAIN_FRAMES:
@@ -249,8 +256,8 @@ def _encode_register(raw: Any, frame: Register) -> None:
     raw.footprint_bytes = frame.footprint_bytes
     raw.total_bytes = frame.total_bytes
     raw.device_uuid = frame.device_uuid
-    raw.text = _to_field(frame.command, TEXT_BYTES)
-    raw.name_hint = _to_field(frame.name_hint, NAME_BYTES)
+    raw.text = field_of(frame.command, TEXT_BYTES)
+    raw.name_hint = field_of(frame.name_hint, NAME_BYTES)
 
 
 def _decode_register(raw: Any) -> Register:
@@ -271,8 +278,8 @@ def _decode_register(raw: Any) -> Register:
         epoch=raw.epoch,
         grant=raw.grant,
         footprint_bytes=raw.footprint_bytes,
-        command=_from_field(raw.text),
-        name_hint=_from_field(raw.name_hint),
+        command=text_in(raw.text),
+        name_hint=text_in(raw.name_hint),
         swaps=bool(raw.swaps),
         level=raw.level,
     )
@@ -331,7 +338,7 @@ def _encode_plain(raw: Any, frame: Frame) -> None:
     for field in fields(frame):
         value = getattr(frame, field.name)
         if isinstance(value, str):
-            value = _to_field(value, CONTAINER_BYTES)
+            value = field_of(value, CONTAINER_BYTES)
         elif isinstance(value, bytes) and len(value) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(value)}")
         setattr(_place(raw, type(frame), field.name), field.name, value)
@@ -375,23 +382,12 @@ def _decode_drain_report(raw: Any) -> DrainReport:
         raise WireError(f"state {raw.drain} of a drain is unknown") from None
 
 
-def _to_field(text: str, size: int) -> bytes:
-    cut = text.encode("utf-8", "replace")[: size - 1]
-    return cut.decode("utf-8", "ignore").encode("utf-8")
-
-
-def _from_field(field: Any) -> str:
-    """Up to the first NUL; what a terminal would obey rather than show is replaced."""
-    text = bytes(ffi.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
-    return "".join(character if character.isprintable() else "�" for character in text)
-
-
 _DECODED: dict[str, Callable[[Any], Any]] = {
     "key": lambda field: bytes(ffi.buffer(field)),
     "tie": _decode_tie,
     "priority": _decode_priority,
     "when_full": _decode_when_full,
-    "container": _from_field,
+    "container": text_in,
     "was_complete": bool,
 }
 """What becomes of fields that are no plain numbers."""

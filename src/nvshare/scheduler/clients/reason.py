@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nvshare import display
-from nvshare.protocol import wire
 from nvshare.scheduler.core.snapshot import GangWait, Line, SwapSnapshot
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Source
 
-LONGEST = wire.TEXT_BYTES - 1
-"""Bytes of UTF-8."""
 _DEVICE = len("GPU-01234567")
 """Characters of a device's UUID that tell it from others."""
+_LONGEST_COMMAND = 80
+"""Bytes of a command that are said."""
 _LEAST_COMMAND = 8
 """Characters of a command below which it is left out."""
 
@@ -32,15 +31,15 @@ class InTheWay:
     """Its process is, by SIGSTOP or Ctrl-Z."""
 
 
-def why(line: Line, asker: Description, in_the_way: Sequence[InTheWay]) -> str:
-    """What keeps the asker waiting, in at most ``LONGEST`` bytes.
+def why(line: Line, asker: Description, in_the_way: Sequence[InTheWay], longest: int) -> str:
+    """What keeps the asker waiting; a command is shortened where it would be more than ``longest`` bytes of UTF-8.
 
     Of the others pids and commands are told only to who could see them anyway: the same user in the same container, or
     outside any.
     """
     start = _start(line)
     if not in_the_way:
-        return _cut(start)
+        return start
     one = max(in_the_way, key=lambda each: (each.stopped, each.seconds))
     holder, may_see = one.description, _may_see(asker, one.description)
     more = f" and {len(in_the_way) - 1} more" if len(in_the_way) > 1 else ""
@@ -52,8 +51,8 @@ def why(line: Line, asker: Description, in_the_way: Sequence[InTheWay]) -> str:
         return f"{start}, behind {whom}{more}, {does}"
 
     if not may_see:
-        return _cut(behind(_stranger(asker, holder)))
-    return _with_command(behind, f"pid {holder.own_pid}", holder.command)
+        return behind(_stranger(asker, holder))
+    return _with_command(behind, f"pid {holder.own_pid}", holder.command, longest)
 
 
 def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> str:
@@ -61,20 +60,20 @@ def while_recovering(line: Line, asker: Description, awaited: Sequence[int]) -> 
     seen = [pid for pid in awaited if pid and asker.namespaces == ""]
     whom = f"pid {seen[0]}" if seen else "a holder"
     more = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
-    return _cut(f"{_start(line)}; the scheduler waits for {whom}{more} to come back")
+    return f"{_start(line)}; the scheduler waits for {whom}{more} to come back"
 
 
 def while_moving(line: Line, footprint_bytes: int, swap: SwapSnapshot) -> str:
     """The same for a client whose memory swaps, and that waits for no holder."""
     if line.too_large:
         size = display.size(footprint_bytes)
-        return _cut(f"{_start(line)}; {size} don't fit beside what can't leave the GPU: others have to end")
+        return f"{_start(line)}; {size} don't fit beside what can't leave the GPU: others have to end"
     there = f"{display.size(swap.resident_bytes)} of {display.size(footprint_bytes)}"
     if swap.in_bytes:
-        return _cut(f"{_start(line)}; its memory is being brought in: {there}")
+        return f"{_start(line)}; its memory is being brought in: {there}"
     if swap.resident_bytes < footprint_bytes:
-        return _cut(f"{_start(line)}; no room for its memory yet: {there} are on the GPU")
-    return _cut(_start(line))
+        return f"{_start(line)}; no room for its memory yet: {there} are on the GPU"
+    return _start(line)
 
 
 def for_gang(wait: GangWait, asker: Description, client: Description | None) -> str:
@@ -82,11 +81,11 @@ def for_gang(wait: GangWait, asker: Description, client: Description | None) -> 
     start = f"its gang of {wait.members} waits for "
     device = wait.device[:_DEVICE]
     if client is None:
-        return _cut(f"{start}{device}, where others are before it")
+        return f"{start}{device}, where others are before it"
     whom = f"pid {client.own_pid}" if _may_see(asker, client) else _stranger(asker, client)
     if wait.too_large:
-        return _cut(f"{start}{whom}, whose memory doesn't fit {device}")
-    return _cut(f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop")
+        return f"{start}{whom}, whose memory doesn't fit {device}"
+    return f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop"
 
 
 def for_members(wait: GangWait) -> str:
@@ -98,13 +97,13 @@ def _start(line: Line) -> str:
     return f"{_ordinal(line.position)} of {line.length} in line"
 
 
-def _with_command(behind: Callable[[str], str], pid: str, command: str) -> str:
+def _with_command(behind: Callable[[str], str], pid: str, command: str, longest: int) -> str:
     """The command is what gives way where not all has room; of a file its name is said, without its folders."""
     command = " ".join(word.rpartition("/")[2] or word for word in command.split())
-    room = LONGEST - len(behind(f"{pid} ()").encode())
+    room = min(_LONGEST_COMMAND, longest - len(behind(f"{pid} ()").encode()))
     if len(command.encode()) > room:
         command = command.encode()[: max(0, room - 3)].decode(errors="ignore").rstrip() + "..."
-    return _cut(behind(f"{pid} ({command})" if len(command) >= min(_LEAST_COMMAND, room) else pid))
+    return behind(f"{pid} ({command})" if len(command) >= min(_LEAST_COMMAND, room) else pid)
 
 
 def _may_see(asker: Description, holder: Description) -> bool:
@@ -135,7 +134,3 @@ def _duration(seconds: float) -> str:
 def _ordinal(number: int) -> str:
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else suffix}"
-
-
-def _cut(text: str) -> str:
-    return text.encode()[:LONGEST].decode(errors="ignore")

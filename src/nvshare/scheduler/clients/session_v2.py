@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, assert_never
 
-from nvshare.protocol import wire
+from nvshare.protocol import whole_texts, wire
 from nvshare.scheduler.clients import reason, sharing, translate
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import ComeAgainError, Fault, PeerError
@@ -39,6 +39,7 @@ class SessionV2:
         "_dispatcher",
         "_growth",
         "_known",
+        "_level",
         "_limit",
         "_named",
         "_number",
@@ -58,6 +59,7 @@ class SessionV2:
         self._registrar = registrar
         self._dispatcher = dispatcher
         self._number = 0
+        self._level = 0
         self._swaps = False
         self._told_memory = False
         self._said_terms = False
@@ -85,7 +87,7 @@ class SessionV2:
         try:
             frame = wire.decode(message)
         except wire.VersionError as error:
-            self._connection.send(wire.encode(wire.Refused(str(error))))
+            self._connection.send(whole_texts.encode(wire.Refused(str(error)), 0))
             raise PeerError(str(error), Fault.VERSION) from error
         except wire.WireError as error:
             raise PeerError(str(error)) from error
@@ -98,7 +100,7 @@ class SessionV2:
                 self._talk(frame)
             case wire.Grow() | wire.Resident():
                 self._tell_memory(frame)
-            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused() | wire.Reason():
+            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Terms():
                 self._say_terms(frame)
@@ -106,7 +108,7 @@ class SessionV2:
                 self._tell_progress(frame)
             case wire.Join() | wire.Leave() | wire.Idle():
                 self._tie(frame)
-            case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit():
+            case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit() | wire.Reason() | wire.Text():
                 raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Share() | wire.Unshare() | wire.OpenShared() | wire.Shared() | wire.NotShared():
                 self._share(frame)
@@ -123,7 +125,7 @@ class SessionV2:
                 return
         if isinstance(action, Grant):
             self._asks = False
-        self._connection.send(wire.encode(translate.frame_of(action)))
+        self._say(translate.frame_of(action))
 
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
@@ -134,6 +136,9 @@ class SessionV2:
     ) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Gang(slot, slots, page_bytes)), Parcel(descriptor, done))
+
+    def _say(self, frame: wire.SchedulerFrame) -> None:
+        self._connection.send(whole_texts.encode(frame, self._level))
 
     def set_scheduling(self, on: bool) -> None:
         """Nothing to do: a version 2 client asks for the lock under every policy."""
@@ -153,6 +158,7 @@ class SessionV2:
             raise PeerError("it sent REGISTER a second time")
         _check_numbers(frame)
         number = self._dispatcher.next_number()
+        self._level = frame.level
         self._says_terms = frame.level >= _TERMS_LEVEL
         self._awaits_limit = frame.level >= _LIMIT_LEVEL
         # Who waits is in line when it has said with whom.
@@ -177,7 +183,7 @@ class SessionV2:
         except PeerError as error:
             if not isinstance(error, ComeAgainError):
                 refusal = wire.Refused(str(error), final=error.fault is Fault.NOT_GIVEN)
-                self._connection.send(wire.encode(refusal))
+                self._connection.send(whole_texts.encode(refusal, frame.level))
             raise
         self._number = number
         self._swaps = frame.swaps
@@ -224,7 +230,7 @@ class SessionV2:
     def _hold(self, growth: wire.Grow) -> None:
         """A newer one makes an older one void."""
         if self._overdue:
-            self._connection.send(wire.encode(wire.RefuseGrowth(growth.request, self._overdue)))
+            self._say(wire.RefuseGrowth(growth.request, self._overdue))
         else:
             self._growth = growth
 
@@ -246,7 +252,7 @@ class SessionV2:
         if growth is not None:
             self._hold(growth)
         if self._awaits_limit:
-            self._connection.send(wire.encode(wire.RefuseGrowth(0, wait)))
+            self._say(wire.RefuseGrowth(0, wait))
 
     def _share(self, frame: sharing.Frame) -> None:
         if not self._number:
@@ -333,7 +339,7 @@ class SessionV2:
                 self._dispatcher.noticed(self._number, text)
             case wire.AskReason(memory):
                 text = self._memory_reason() if memory else self._reason()
-                self._connection.send(wire.encode(wire.Reason(text, memory)))
+                self._say(wire.Reason(text, memory))
             case _:
                 assert_never(frame)
 
@@ -363,7 +369,7 @@ class SessionV2:
             for turn in line.behind
             for shown in (clients[turn.client].description,)
         ]
-        return reason.why(line, asker.description, in_the_way)
+        return reason.why(line, asker.description, in_the_way, whole_texts.longest(self._level))
 
 
 def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> None:

@@ -56,15 +56,13 @@ def test_what_fits_is_admitted_without_slack() -> None:
 
 
 def test_the_sum_counts() -> None:
-    """B's GiB is a part of the 4 that both may have: 3.5 more for A are refused, with all three numbers."""
+    """B's GiB is a part of the 4 that both may have: 3.5 more for A are refused."""
     table = two(0, 1)
     assert table.feed(GrowthRequested(ord("A"), 1, int(3.5 * GIB), 0)) == ["evict B 1"]
     report = ResidencyReported(ord("B"), table.orders["B"], GIB, GIB, admitted_bytes=GIB)
     [refusal] = table.core.handle(report, 0.0)
     assert isinstance(refusal, RefuseGrowth)
-    assert refusal.reason == (
-        "the container's limit is 4096 MiB: others have 1024 MiB, and with 3584 MiB requested here it would be passed"
-    )
+    assert refusal.reason == "the container's limit is 4096 MiB, of which its other processes have 1024 MiB"
     assert is_granted(table.feed(GrowthRequested(ord("A"), 2, 3 * GIB, 0)), "A", 2)
 
 

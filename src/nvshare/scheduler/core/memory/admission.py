@@ -63,14 +63,14 @@ class Admission:
         left = self._left(swap, growth, clients) + self._ledger.departed_bytes + hoped
         most = self._most(swap, growth, left, hoped)
         if most < growth.footprint_bytes:
-            return self._requests.refusal(swap.number, growth.footprint_bytes, most)
+            return self._requests.refusal(swap.number, most)
         left_for_requests = left
         left += self._reserve(swap, growth)
         for other in clients if _takes_from_others(swap, growth) else ():
             needed = other.pledged_bytes if self._is_stuck(other, now) else other.footprint_bytes
             if max(needed, growth.footprint_bytes if other is swap else 0) > left:
                 owner = "its own" if other is swap else f"client {other.number}'s"
-                return f"{owner} {needed // MIB} MiB would not fit the device any more"
+                return f"{owner} {needed // MIB} MiB that swap would not fit the device any more"
             stays = _more_that_stays(swap, growth)
             if reason := self._requests.takes(swap.number, stays, other.number, needed, left_for_requests):
                 return reason

@@ -64,10 +64,8 @@ class Limits:
         limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
         if others + wanted <= limit:
             return None
-        return (
-            f"the container's limit is {limit // MIB} MiB: others have {others // MIB} MiB, "
-            f"and with {-(-wanted // MIB)} MiB requested here it would be passed"
-        )
+        had = f", of which its other processes have {others // MIB} MiB" if others else ""
+        return f"the container's limit is {limit // MIB} MiB{had}"
 
     def in_the_way(self, swap: Swap, growth: GrowthRequested) -> list[Swap]:
         """Whose memory is why a growth passes the limit; none where it would alone."""

@@ -31,6 +31,8 @@ from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 
 MIB = 1 << 20
+_NAMES = 300
+"""Letters of names in a text, where there are several; one alone may have more."""
 
 
 @dataclass(slots=True)
@@ -181,13 +183,10 @@ class Requests:
         unused = (request.wanted_bytes - sides[each].pledged_bytes for each, request in self._requests.items())
         return min(sum(max(0, more) for more in unused), self._ledger.total_bytes)
 
-    def refusal(self, number: int, size_bytes: int, most_bytes: int) -> str:
-        """Why a growth to ``size_bytes`` is not possible, of which ``most_bytes`` would be."""
-        most, size = max(0, most_bytes) // MIB, -(-size_bytes // MIB)
-        kept = self.others_bytes([number])
-        if not kept:
-            return f"{size} MiB do not fit the device, {most} MiB would"
-        return f"{size} MiB do not fit, {most} would: {kept // MIB} MiB are reserved for {self._names(number)}"
+    def refusal(self, number: int, most_bytes: int) -> str:
+        """Why a client's memory can't grow as it asked for, where in all it may be ``most_bytes``."""
+        most, kept = f"this process may have {max(0, most_bytes) // MIB} MiB on the device", self.others_bytes([number])
+        return f"{most}: {kept // MIB} MiB are reserved for {self._names(number)}" if kept else most
 
     def takes(self, grower: int, more_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
         """Why a client may not have so much more that can't move, a context included, for another client, which is to
@@ -347,7 +346,12 @@ class Requests:
     def _names(self, number: int) -> str:
         own = self._of.get(number)
         others = (each for each, request in self._requests.items() if each is not own and request.granted_bytes)
-        return ", ".join(container.name or "another program" for container in others)
+        names = [container.name or "another program" for container in others]
+        shown = names[:1]
+        while len(shown) < len(names) and sum(map(len, shown)) + len(names[len(shown)]) <= _NAMES:
+            shown.append(names[len(shown)])
+        more = len(names) - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _unmovable_bytes(client: Client) -> int:

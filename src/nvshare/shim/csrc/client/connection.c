@@ -31,6 +31,7 @@ void nvs_connection_close(struct nvs_connection *connection)
 	nvs_file_close(&connection->socket);
 	nvs_files_unlock();
 	connection->received = 0;
+	connection->text_length = 0;
 	connection->broken = false;
 	atomic_store(&connection->listener, 0);
 }
@@ -233,7 +234,33 @@ static ssize_t receive(struct nvs_connection *connection, bool *wrong)
 	return got;
 }
 
-enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
+/* What is too long is cut: no scheduler says so much. */
+static void append_text(struct nvs_connection *connection)
+{
+	const char *piece = connection->input.text;
+	size_t left = sizeof(connection->text) - 1 - connection->text_length;
+	size_t length = strnlen(piece, sizeof(connection->input.text));
+
+	for (size_t i = 0; i < length && i < left; i++)
+		connection->text[connection->text_length++] =
+			(unsigned char)piece[i] < ' ' || piece[i] == 0x7f ? '?' : piece[i];
+	connection->text[connection->text_length] = '\0';
+}
+
+/* Whether what has come is only the beginning of the next frame's text. */
+static bool is_piece(const struct nvs_frame *frame)
+{
+	return frame->magic == NVS_WIRE_MAGIC && frame->version == NVS_WIRE_VERSION &&
+	       frame->type == NVS_TEXT;
+}
+
+static bool has_text(const struct nvs_frame *frame)
+{
+	return frame->type == NVS_REFUSED || frame->type == NVS_REASON ||
+	       frame->type == NVS_REFUSE_GROWTH || frame->type == NVS_NOT_SHARED;
+}
+
+static enum nvs_received receive_frame(struct nvs_connection *connection)
 {
 	const struct nvs_frame *frame = &connection->input;
 	bool wrong;
@@ -255,4 +282,22 @@ enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
 	}
 	connection->received = 0;
 	return NVS_RECEIVED_FRAME;
+}
+
+enum nvs_received nvs_connection_receive(struct nvs_connection *connection)
+{
+	const struct nvs_frame *frame = &connection->input;
+	enum nvs_received received = receive_frame(connection);
+
+	while (received == NVS_RECEIVED_FRAME && is_piece(frame) &&
+	       connection->descriptor.number < 0) {
+		append_text(connection);
+		received = receive_frame(connection);
+	}
+	if (received != NVS_RECEIVED_FRAME)
+		return received;
+	if (has_text(frame))
+		append_text(connection);
+	connection->text_length = 0;
+	return received;
 }

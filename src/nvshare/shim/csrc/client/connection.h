@@ -24,6 +24,9 @@ struct nvs_connection {
 	bool taken;		    /* the program closed it; known until the next one is opened */
 	size_t received;	    /* bytes in `input` */
 	struct nvs_frame input;
+	size_t text_length;
+	/* of `input`, whole, if it has one; no orders to a terminal, which shows it */
+	char text[NVS_WIRE_WHOLE_TEXT_BYTES];
 };
 
 struct nvs_owner {

@@ -155,7 +155,6 @@ void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_l
 enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_connection *connection)
 {
 	const struct nvs_frame *frame = &connection->input;
-	char reason[NVS_WIRE_TEXT_BYTES];
 	bool right;
 
 	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
@@ -169,15 +168,14 @@ enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_con
 		break;
 	case NVS_REFUSE_GROWTH:
 		if (!frame->request && connection->descriptor.number < 0) {
-			nvs_copy_reason(reason, frame);
-			nvs_limit_withhold(memory->device->ordinal, reason);
+			nvs_limit_withhold(memory->device->ordinal, connection->text);
 			return NVS_HEARD_MEMORY;
 		}
 		/* fall through */
 	case NVS_ALLOT:
 	case NVS_EVICT:
 		right = connection->descriptor.number < 0 && memory->link == NVS_ROOM_LINK_UP &&
-			nvs_room_heard(memory->device, frame);
+			nvs_room_heard(memory->device, frame, connection->text);
 		break;
 	case NVS_LIMIT:
 		right = connection->descriptor.number < 0;
@@ -188,8 +186,7 @@ enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_con
 		if (frame->request != OF_MEMORY || connection->descriptor.number >= 0)
 			return NVS_HEARD_OTHER;
 		right = true;
-		nvs_copy_reason(reason, frame);
-		say_why(memory->device, reason);
+		say_why(memory->device, connection->text);
 		break;
 	default:
 		return connection->descriptor.number < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;

@@ -179,30 +179,17 @@ static void warn_bad_frame(const struct nvs_frame *frame, const char *path)
 			path, frame->type);
 }
 
-void nvs_copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
+static void warn_refused(const struct nvs_connection *connection,
+			 const struct nvs_lock_state *state)
 {
-	size_t length = strnlen(frame->text, sizeof(frame->text) - 1);
-
-	for (size_t i = 0; i < length; i++)
-		reason[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f
-				    ? '?'
-				    : frame->text[i];
-	reason[length] = '\0';
-}
-
-static void warn_refused(const struct nvs_frame *frame, const struct nvs_lock_state *state,
-			 const char *path)
-{
-	char reason[NVS_WIRE_TEXT_BYTES];
-
-	nvs_copy_reason(reason, frame);
 	if (state->sent_away)
 		nvs_log("the scheduler at %s refuses this process for good: %s; its calls answer "
 			"CUDA_ERROR_NOT_PERMITTED, and its memory that swaps leaves the GPU; let "
 			"the pod not set NVIDIA_VISIBLE_DEVICES, nor be privileged",
-			path, reason);
+			connection->path, connection->text);
 	else
-		nvs_log("the scheduler at %s refuses this process: %s", path, reason);
+		nvs_log("the scheduler at %s refuses this process: %s", connection->path,
+			connection->text);
 }
 
 static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_state *state,
@@ -210,12 +197,10 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 {
 	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
 	const char *first = nvs_config()->sockets[0], *own = own_place();
-	char reason[NVS_WIRE_TEXT_BYTES];
 
 	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
 	if (!atomic_load(&device->gate.waiting))
 		return;
-	nvs_copy_reason(reason, &connection->input);
 	if (state->lock == NVS_LOCK_DRAINING)
 		nvs_log("device %d: threads have waited for %llu s: the lock is to be given back, "
 			"and what they submitted has not completed%s",
@@ -237,9 +222,9 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 	else if (connection->input.type != NVS_REASON)
 		nvs_log("device %d: threads have waited for %llu s for the lock", device->ordinal,
 			seconds);
-	else if (reason[0])
+	else if (connection->text[0])
 		nvs_log("device %d: threads have waited for %llu s for the lock: %s",
-			device->ordinal, seconds, reason);
+			device->ordinal, seconds, connection->text);
 }
 
 void nvs_message_warn(int action, const struct nvs_device *device,
@@ -259,5 +244,5 @@ void nvs_message_warn(int action, const struct nvs_device *device,
 	else if (action == NVS_ACTION_WARN_WAITING)
 		warn_waiting(device, state, connection);
 	else
-		warn_refused(&connection->input, state, connection->path);
+		warn_refused(connection, state);
 }

@@ -33,11 +33,6 @@ bool nvs_message_lost(struct nvs_frame *frame, const struct nvs_device *device,
  */
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
 			uint32_t *known);
-/*
- * Why something is so, as a frame says it. A terminal shows that, so nothing in it may be an order
- * to the terminal.
- */
-void nvs_copy_reason(char reason[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame);
 /* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
 		      const struct nvs_lock_state *state, const struct nvs_connection *connection);

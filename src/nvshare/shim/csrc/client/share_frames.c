@@ -82,7 +82,8 @@ enum nvs_heard nvs_share_heard(struct nvs_share_frames *share, struct nvs_connec
 		right = (connection->descriptor.number >= 0) == (frame->type == NVS_SHARED);
 		/* A thread may have given up meanwhile. */
 		if (right)
-			nvs_parts_heard(share->device, frame, &connection->descriptor);
+			nvs_parts_heard(share->device, frame, connection->text,
+					&connection->descriptor);
 		nvs_connection_close_descriptor(connection);
 		break;
 	default:

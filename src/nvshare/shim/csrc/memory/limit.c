@@ -32,7 +32,7 @@ static struct {
 	enum expected expected;
 	bool heard, withheld;
 	struct nvs_limit limit;
-	char reason[NVS_WIRE_TEXT_BYTES]; /* why it is withheld; empty once that is logged */
+	char reason[NVS_WIRE_WHOLE_TEXT_BYTES]; /* why it is withheld; empty once that is logged */
 } known[NVS_MAX_DEVICES];
 
 static _Atomic uint32_t news; /* futex word; changes after what is known */
@@ -95,7 +95,7 @@ void nvs_limit_withhold(int ordinal, const char *reason)
 /* What there is to wait for. What was said once counts, whatever becomes of the scheduler. */
 struct lack {
 	bool waits, unsure, withheld;
-	char reason[NVS_WIRE_TEXT_BYTES];
+	char reason[NVS_WIRE_WHOLE_TEXT_BYTES];
 };
 
 static struct lack lack_of(int ordinal)

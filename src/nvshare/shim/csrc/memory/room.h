@@ -99,8 +99,8 @@ uint64_t nvs_room_fixed(struct nvs_device *device);
 void nvs_room_lose(struct nvs_device *device);
 /* The link has become so. UP: everything is said again. */
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link);
-/* ALLOT, EVICT or REFUSE_GROWTH came. False: it says what no scheduler would. */
-bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame);
+/* ALLOT, EVICT or REFUSE_GROWTH came, this with a text. False: it says what no scheduler would. */
+bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text);
 /*
  * What is to be said to the scheduler now, with the numbers in the frame, whose head is the
  * client's; false: nothing. `before_request`: all that it does not know yet, since REQ_LOCK

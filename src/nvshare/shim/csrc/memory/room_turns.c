@@ -34,7 +34,7 @@ void nvs_room_lose(struct nvs_device *device)
 	nvs_room_unlock_look(device, room);
 }
 
-static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
+static void refuse(struct nvs_device *device, const struct nvs_frame *frame, const char *reason)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
 	struct nvs_room_state *state = &room->state;
@@ -53,24 +53,24 @@ static void refuse(struct nvs_device *device, const struct nvs_frame *frame)
 	nvs_room_unlock(device, room);
 	/* Programs that try again with less would fill the screen. */
 	if (first && context)
-		nvs_log("no room for a context on device %d: %s", device->ordinal, frame->text);
+		nvs_log("no room for a context on device %d: %s", device->ordinal, reason);
 	else if (first && asked > nvs_limit_left(&limit, used))
 		nvs_limit_say(device->ordinal, limit.bytes, used + limit.others_bytes, asked,
-			      frame->text);
+			      reason);
 	else if (first)
-		nvs_limit_say(device->ordinal, most, used, asked, frame->text);
+		nvs_limit_say(device->ordinal, most, used, asked, reason);
 	/* Not before: a program may end because of it, and nobody would read why. */
 	if (refused)
 		nvs_room_answer(&refused, NVS_ROOM_REFUSED);
 }
 
-bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame)
+bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text)
 {
 	struct nvs_room_record *room;
 	bool right;
 
 	if (frame->type == NVS_REFUSE_GROWTH) {
-		refuse(device, frame);
+		refuse(device, frame, text);
 		return true;
 	}
 	room = nvs_room_lock(device);

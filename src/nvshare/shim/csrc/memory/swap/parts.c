@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ struct request {
 	uint32_t number;
 	const uint8_t *key;
 	struct nvs_part *part;
-	char text[NVS_WIRE_TEXT_BYTES];
+	char text[NVS_WIRE_WHOLE_TEXT_BYTES];
 	struct request *next;
 };
 
@@ -169,19 +170,7 @@ bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)
 	return request;
 }
 
-/* A terminal shows it, so nothing in it may be an order to the terminal. */
-static void copy_text(char text[NVS_WIRE_TEXT_BYTES], const struct nvs_frame *frame)
-{
-	size_t length = strnlen(frame->text, NVS_WIRE_TEXT_BYTES - 1);
-
-	for (size_t i = 0; i < length; i++)
-		text[i] = (unsigned char)frame->text[i] < ' ' || frame->text[i] == 0x7f
-				  ? '?'
-				  : frame->text[i];
-	text[length] = '\0';
-}
-
-void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame,
+void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text,
 		     struct nvs_file *descriptor)
 {
 	struct request *request;
@@ -199,7 +188,7 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame,
 		nvs_files_unlock();
 		finish(request, ANSWERED);
 	} else if (request) {
-		copy_text(request->text, frame);
+		snprintf(request->text, sizeof(request->text), "%s", text);
 		finish(request, REFUSED);
 	}
 	give();

@@ -40,7 +40,7 @@ void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link);
 /* The next frame that is to be said; false: there is none. */
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame);
 /* SHARED or NOT_SHARED came: takes the descriptor, unless nobody waits for it any more. */
-void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame,
+void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text,
 		     struct nvs_file *descriptor);
 
 /* In a forked child, with nvs_files_lock held. */
