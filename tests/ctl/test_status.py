@@ -53,6 +53,7 @@ DOCUMENT = {
                     "pinned_bytes": 536870912,
                     "pinned_measured": False,
                     "swap": None,
+                    "name": None,
                     "member_of": None,
                     "terms": None,
                     "memory_kept_bytes": 0,
@@ -83,6 +84,7 @@ DOCUMENT = {
                     "pinned_bytes": 734003200,
                     "pinned_measured": True,
                     "swap": None,
+                    "name": None,
                     "member_of": None,
                     "terms": None,
                     "memory_kept_bytes": 0,
@@ -150,6 +152,7 @@ DOCUMENT = {
                     "pinned_bytes": 671088640,
                     "pinned_measured": False,
                     "swap": None,
+                    "name": None,
                     "member_of": None,
                     "terms": None,
                     "memory_kept_bytes": 0,
@@ -195,7 +198,7 @@ def test_yaml(run_dir: RunDir, answers: Answers) -> None:
 
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) -> None:
-    """In the narrowest usual terminal every number, state and UUID is there in full; only commands are shortened."""
+    """In the narrowest usual terminal every state, UUID and size is there in full; only commands and names are cut."""
     done = ctl(run_dir, "status", COLUMNS=columns)
     assert done.returncode == 0
     for text in (
@@ -205,38 +208,70 @@ def test_table_keeps_numbers(run_dir: RunDir, answers: Answers, columns: str) ->
         "clients 0.6+? + others ? of 140.4 GiB",
         "~512 MiB",
         " 700 MiB",
-        "stepping",
+        "notice  72  drain: stepping",
+        "notice  72  a context that nvshare did not see",
         "1 leaving",
         "policy auto, quantum 30 s (12.2 s left), 1 holding, 1 waiting",
         "4194301",
         "99.0 GiB",
         "115.0 GiB",
-        "1h 02m",
-        "20m 34s",
-        "17.8 s",
         "recovering: waits for pid 4194303 (python3)",
         "allocated, no client: vision/own-preload/c, 1 virtual device",
         "given by nvidia.com/gpu, too: vision/whole/c",
         "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
+        *(("1h 02m", "20m 34s", "17.8 s", "python3 …/train.py", "-x2x7") if columns == "120" else ()),
     ):
         assert text in done.stdout
     assert "vision/detector" in done.stdout
     assert all(len(line) <= int(columns) for line in done.stdout.splitlines())
-    assert any("python3 …/train.py" in line for line in done.stdout.splitlines())
-    words = " ".join(done.stdout.split())
-    assert "waits 1m 02s, 1 of 1, for 72" in words
-    assert "a context that nvshare did not see" in words
 
 
-@pytest.mark.parametrize(("columns", "figures"), [("80", 4), ("60", 2), ("44", 1), ("40", 0), ("30", 0)])
-def test_narrow_terminal(run_dir: RunDir, answers: Answers, columns: str, figures: int) -> None:
-    """PID, STATE and the beginning of COMMAND are there at every width; figures go, the last ones first."""
-    done = ctl(run_dir, "status", COLUMNS=columns)
-    heads = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["PID"]]
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 200])
+def test_a_client_is_one_line(run_dir: RunDir, answers: Answers, columns: int) -> None:
+    """Whatever it waits for, and whatever it is called: of a wait as much is said as there is room for."""
+    waiting = answers.status.devices[0].clients[0]
+    waiting.member_of, waiting.command = "train@1000", "python train.py " + "--flag " * 40
+    busy = [answers.status.devices[0].clients.add(id=10 + each, pid=5000 + each, state="holding") for each in range(30)]
+    waiting.behind.extend(client.id for client in busy)
+    lines = ctl(run_dir, "status", COLUMNS=str(columns)).stdout.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["PID"])
+    rows = lines[start + 1 : start + 33]
+    assert [row.split()[0] for row in rows] == ["72", *(str(client.pid) for client in busy), "4194301"]
+    assert "for 31 others" in rows[-1]
+    assert "train " in rows[-1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "figures", "waits"), [(140, 4, "1m 02s, 1 of 1, for 72"), (80, 3, "1m 02s for 72")]
+)
+def test_words_on_a_wait(run_dir: RunDir, answers: Answers, columns: int, figures: int, waits: str) -> None:
+    """A wide terminal has room for the place in the line, too."""
+    del answers.status.devices[0].clients[1].notices[:]
+    answers.status.devices[0].clients[1].ClearField("identity")
+    lines = ctl(run_dir, "status", COLUMNS=str(columns)).stdout.splitlines()
+    [head] = [line.split() for line in lines if line.split()[:1] == ["PID"] and "WAITS" in line]
     all_figures = ["FOOTPRINT", "PINNED", "HELD", "WAITED"]
-    assert heads[0] == ["PID", "STATE", *all_figures[:figures], "COMMAND"]
-    assert any("4194301  waiting" in line and "pyth" in line for line in done.stdout.splitlines())
-    assert all(len(line) <= int(columns) for line in done.stdout.splitlines())
+    assert head == ["PID", "STATE", *all_figures[:figures], "WAITS", "COMMAND"]
+    assert any(f" {waits}  python" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (80, ["NAME", "STATE", "FOOTPRINT", "PINNED", "WAITS"]),
+        (60, ["NAME", "STATE", "WAITS"]),
+        (44, ["STATE", "WAITS"]),
+        (30, ["STATE"]),
+    ],
+)
+def test_narrow_terminal(run_dir: RunDir, answers: Answers, columns: int, shown: list[str]) -> None:
+    """PID, STATE and the beginning of COMMAND are there at every width; what matters less goes before."""
+    done = ctl(run_dir, "status", COLUMNS=str(columns))
+    heads = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["PID"]]
+    assert heads[0] == ["PID", *shown, "COMMAND"]
+    assert any("4194301" in line and "waiting" in line and "pyt" in line for line in done.stdout.splitlines())
+    assert all(len(line) <= columns for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -262,8 +297,8 @@ def test_memory_adds_up(total: int, foreign: int | None, clients: list[tuple[int
 def test_holders_first(run_dir: RunDir, answers: Answers) -> None:
     """Those who hold the device stand above those who wait."""
     lines = ctl(run_dir, "status").stdout.splitlines()
-    states = [line.split()[1] for line in lines if line.strip().startswith(("72 ", "4194301 "))]
-    assert states == ["holding", "waiting"]
+    rows = [line.split() for line in lines if line.strip().startswith(("72 ", "4194301 "))]
+    assert [("holding" in row, "waiting" in row) for row in rows] == [(True, False), (False, True)]
 
 
 def test_no_device_yet(run_dir: RunDir, answers: Answers) -> None:

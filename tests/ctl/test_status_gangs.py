@@ -16,26 +16,27 @@ from tests.ctl.program import ctl
 @pytest.mark.parametrize(
     ("number", "gang", "lines"),
     [
-        (0, admin_pb2.Gang(name="job", members=2, size=2), {"job: 2 clients"}),
-        (0, admin_pb2.Gang(name="gang 1", members=2, size=8), {"gang 1: 2 of 8 clients"}),
+        (0, admin_pb2.Gang(name="job", members=2, size=2), {"gang    job: 2 clients (PID)"}),
+        (0, admin_pb2.Gang(name="gang 1", members=2, size=8), {"gang    gang 1: 2 of 8 clients (PID)"}),
         (
             0,
             admin_pb2.Gang(name="job", members=3, size=3, come=2, expected=4),
-            {"waits for its gang: 2 of 4 have come", "job: 3 clients"},
+            {"gang    job: 3 clients; 2 of 4 have come (PID)", "its gang: 2 of 4 have come"},
         ),
         (
             1,
             admin_pb2.Gang(name="job", members=3, size=3, come=2, expected=4),
-            {"its gang is not complete: 2 of 4 have come", "job: 3 clients"},
+            {"gang    job: 3 clients; 2 of 4 have come (PID)"},
         ),
     ],
 )
 def test_lines(run_dir: RunDir, answers: Answers, number: int, gang: admin_pb2.Gang, lines: set[str]) -> None:
-    """Below the command: the gang, and what its member waits for if not all have come. Only the first one waits."""
-    before = {line.strip() for line in ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()}
-    answers.status.devices[0].clients[number].gang.CopyFrom(gang)
-    after = {line.strip() for line in ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()}
-    assert after - before == lines
+    """Below the table: the gang, and whether all have come; who waits for them says that in its line."""
+    client = answers.status.devices[0].clients[number]
+    client.gang.CopyFrom(gang)
+    shown = ctl(run_dir, "status", COLUMNS="240").stdout
+    assert all(line.replace("PID", str(client.pid)) in shown for line in lines)
+    assert shown.count("have come") == sum("have come" in line for line in lines)
 
 
 def test_json(run_dir: RunDir, answers: Answers) -> None:

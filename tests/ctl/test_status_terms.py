@@ -41,7 +41,7 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
     ("number", "member_of", "terms", "line"),
     [
         (0, "train@1000", ALL, f"train@1000: {SAID}, when full wait"),
-        (0, "train@1000", DEFAULT, "train@1000"),
+        (0, "train@1000", DEFAULT, ""),
         (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}, when full wait"),
         (0, "pid:77@1000", DEFAULT, ""),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, SAID),
@@ -53,12 +53,30 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
 def test_line(
     run_dir: RunDir, answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms, line: str
 ) -> None:
-    """One line below the command: the container's name, unless it is there already, and what is no default."""
-    before = ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()
+    """One line below the table: the container's name, unless it is a pod's, and what is no default."""
     client(answers, number, member_of, terms)
-    after = ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()
-    added = [each.strip() for each in after if each.strip() not in {other.strip() for other in before}]
-    assert added == ([line] if line else [])
+    shown = ctl(run_dir, "status", COLUMNS="240").stdout.splitlines()
+    pid = answers.status.devices[0].clients[number].pid
+    assert [each.rstrip() for each in shown if each.startswith("terms")] == ([f"terms   {pid}  {line}"] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("member_of", "name", "columns"),
+    [
+        ("train@1000", "train", 80),
+        ("python-0a1b2c3d@1000", "", 80),
+        ("python-0a1b2c3d@1000", "python-0a1b2c3d", 120),
+        ("pid:77@1000", "", 120),
+    ],
+)
+def test_name(run_dir: RunDir, answers: Answers, member_of: str, name: str, columns: int) -> None:
+    """The one that somebody gave has a column; one that was made up is there where there is room, for ``set``."""
+    client(answers, 0, member_of, DEFAULT)
+    answers.status.devices[0].clients[1].ClearField("identity")
+    shown = ctl(run_dir, "status", COLUMNS=str(columns)).stdout
+    [row] = [line.split() for line in shown.splitlines() if line.startswith("4194301 ")]
+    assert row[1] == (name or "waiting")
+    assert ("NAME" in shown) is bool(name)
 
 
 def test_nothing_of_them_is_left_out(run_dir: RunDir, answers: Answers) -> None:
@@ -75,6 +93,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
     document = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
     first, second = document["devices"][0]["clients"]
     assert (first["member_of"], second["member_of"]) == ("train@1000", "pid:72@0")
+    assert (first["name"], second["name"]) == ("train", None)
     assert (first["memory_kept_bytes"], second["memory_kept_bytes"]) == (GIB, 0)
     assert first["terms"] == {
         "weight": 2.5,

@@ -133,6 +133,35 @@ def test_document(run_dir: RunDir, answers: Answers) -> None:
     assert document["clients"][0]["spans"][1] == {"what": "out", "begin": 5, "end": 6, "bytes": 4 << 30}
 
 
+def test_names(run_dir: RunDir, answers: Answers) -> None:
+    """The name that somebody gave, or the pod and the container, stands for the command, in every form."""
+    answers.timeline = seen()
+    first, second = answers.timeline.clients
+    first.member_of, second.member_of = "train@1000", "vision/detector-1/main"
+    shown = ctl(run_dir, "timeline", COLUMNS="100").stdout
+    assert "\n4711 train " in shown
+    assert "\n4712 detector-1/m" in shown
+    page = ctl(run_dir, "timeline", "-o", "html").stdout
+    assert 'title="4711 train"' in page
+    assert "pid 4711, train, python /home/somebody/train.py --epochs 3: holding" in page
+    assert 'title="4712 detector-1/main"' in page
+    events = json.loads(ctl(run_dir, "timeline", "-o", "perfetto").stdout)["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"4711 train: lock", "4711 train: memory", "4712 detector-1/main: lock"} <= tracks
+    clients = json.loads(ctl(run_dir, "timeline", "-o", "json").stdout)["clients"]
+    assert [client["name"] for client in clients] == ["train", None]
+    assert [client["member_of"] for client in clients] == ["train@1000", "vision/detector-1/main"]
+
+
+@pytest.mark.parametrize("member_of", ["", "pid:4711@1000", "python-0a1b2c3d@1000"])
+def test_without_a_name(run_dir: RunDir, answers: Answers, member_of: str) -> None:
+    """A name that nobody gave says less than the command."""
+    answers.timeline = seen()
+    answers.timeline.clients[0].member_of = member_of
+    assert "\n4711 python train" in ctl(run_dir, "timeline", COLUMNS="100").stdout
+    assert json.loads(ctl(run_dir, "timeline", "-o", "json").stdout)["clients"][0]["name"] is None
+
+
 def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers) -> None:
     """Nobody is asked."""
     refused = ctl(run_dir, "timeline", "--seconds", "soon")

@@ -66,6 +66,19 @@ def test_how_it_is_shared() -> None:
     assert "for holders of the scheduler before: 4194303" in text(quiet)
 
 
+@pytest.mark.parametrize("width", [80, 160])
+def test_names(width: int) -> None:
+    """The name that somebody gave has a column; who they are is left out of a narrow terminal where all are one's."""
+    device = crowded(3)
+    for client, member_of in zip(device.clients, ("train@0", "pid:101@0", "python-0a1b2c3d@0"), strict=True):
+        client.member_of = member_of
+    head, *rows = [line.split() for line in text(device, width=width).splitlines()[-4:]]
+    assert head[:3] == (["PID", "NAME", "WHO"] if width == 160 else ["PID", "NAME", "STATE"])
+    assert [row[2] for row in rows] == ["train", *["root" if width == 160 else "idle"] * 2]
+    device.clients[1].member_of = "pid:101@1"
+    assert "WHO" in text(device, width=width)
+
+
 def test_the_bar_adds_up() -> None:
     """As many signs as there are cells, in the proportions of the memory; none is free where too much is used."""
     device = swapping().devices[0]

@@ -141,10 +141,13 @@ class TimelineClient(_message.Message):
     COMMAND_FIELD_NUMBER: _builtins.int
     DEVICE_UUID_FIELD_NUMBER: _builtins.int
     SPANS_FIELD_NUMBER: _builtins.int
+    MEMBER_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
     device_uuid: _builtins.str
+    member_of: _builtins.str
+    """As Client.member_of has it."""
     @_builtins.property
     def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimelineSpan]: ...
     def __init__(
@@ -155,10 +158,11 @@ class TimelineClient(_message.Message):
         command: _builtins.str = ...,
         device_uuid: _builtins.str = ...,
         spans: _abc.Iterable[Global___TimelineSpan] | None = ...,
+        member_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "device_uuid", b"device_uuid", "id", b"id", "pid", b"pid", "spans", b"spans"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "device_uuid", b"device_uuid", "id", b"id", "member_of", b"member_of", "pid", b"pid", "spans", b"spans"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

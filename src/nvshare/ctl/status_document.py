@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from nvshare.admin import admin_pb2
+from nvshare.container_names import given
 from nvshare.ctl import memory
 
 Document = dict[str, Any]
@@ -143,6 +144,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "pinned_bytes": client.pinned_bytes,
         "pinned_measured": client.pinned_measured,
         "swap": _of_numbers(client.swap) if client.HasField("swap") else None,
+        "name": given(client.member_of) or None,
         "member_of": client.member_of or None,
         "terms": _of_terms(client.terms) if client.HasField("terms") else None,
         "memory_kept_bytes": client.memory_kept_bytes,

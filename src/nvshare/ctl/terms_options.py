@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nvshare import paths, terms_texts
+from nvshare import container_names, paths, terms_texts
 
 
 def _option(flag: str, metavar: str, check: Callable[[str], Any], text: str) -> Any:
@@ -88,8 +85,8 @@ NameOption = Annotated[
         "--name",
         "NAME",
         terms_texts.container_of,
-        "All processes of yours with the same name count as one. Default: $NVSHARE_CONTAINER, else a new name, so "
-        "that all that this command starts count together.",
+        "All processes of yours with the same name count as one, and are shown by it. Default: $NVSHARE_CONTAINER, "
+        "else a new name, so that all that this command starts count together.",
     ),
 ]
 GangOption = Annotated[
@@ -108,8 +105,7 @@ def container(name: str | None, environment: Mapping[str, str], command: str) ->
     """What the processes of a command are called: as the option or the environment says, else a name of their own."""
     if found := name or environment.get(paths.CONTAINER):
         return found
-    stem = re.sub(r"[^A-Za-z0-9._-]", "-", Path(command).name)[:32] or "command"
-    return f"{stem}-{secrets.token_hex(4)}"
+    return container_names.made_up(command)
 
 
 def fault(environment: Mapping[str, str]) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from google.protobuf.json_format import ParseDict
 
 from nvshare.admin import admin_pb2
+from nvshare.container_names import given
 from nvshare.ctl.status_document import Document
 
 
@@ -25,6 +26,8 @@ def from_timeline(seen: admin_pb2.Timeline) -> Document:
             {
                 "id": client.id,
                 "pid": client.pid,
+                "name": given(client.member_of) or None,
+                "member_of": client.member_of or None,
                 "command": client.command,
                 "device_uuid": client.device_uuid,
                 "spans": [

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
+from nvshare.container_names import given
 from nvshare.timeline import page as timeline_page
 from nvshare.timeline import strips
 from nvshare.timeline.chart import Bar, Chart, Row, Shape
@@ -46,7 +47,7 @@ def page(nodes: Mapping[str, admin_pb2.Timeline]) -> str:
 
 
 def _bars(client: admin_pb2.TimelineClient) -> Iterator[Bar]:
-    who = f"pid {client.pid}, {client.command}"
+    who = ", ".join(filter(None, (f"pid {client.pid}", _name(client), client.command)))
     for span in client.spans:
         text = f"{who}: {_said(span)}, {span.begin:.3f} s to {span.end:.3f} s"
         yield Bar(span.begin, span.end, _SHAPES.get(span.what, Shape.PALE), text)
@@ -77,7 +78,7 @@ def _add_client(made: Trace, process: str, client: admin_pb2.TimelineClient) -> 
         track = "memory" if _SHAPES.get(span.what) is Shape.THIN else "lock"
         made.add_slice(
             process,
-            f"{client.pid} {client.command}: {track}",
+            f"{client.pid} {_name(client) or client.command}: {track}",
             f"{span.what} {display.size(span.bytes)}" if span.bytes else span.what,
             span.begin * 1e6,
             (span.end - span.begin) * 1e6,
@@ -130,7 +131,15 @@ def _device_name(device: admin_pb2.TimelineDevice, node: str = "") -> str:
     )
 
 
+def _name(client: admin_pb2.TimelineClient) -> str:
+    """The pod and the container, or the name that somebody gave; empty: neither."""
+    _namespace, _, in_pod = client.member_of.partition("/")
+    return given(client.member_of) if "@" in client.member_of else in_pod
+
+
 def _label(client: admin_pb2.TimelineClient) -> str:
-    """The pid and what is telling of the command: the program, and what it runs."""
+    """The pid, and the name; else what is telling of the command: the program, and what it runs."""
+    if name := _name(client):
+        return f"{client.pid} {name}"
     words = [word.rsplit("/", 1)[-1] for word in client.command.split() if not word.startswith("-")][:2]
     return f"{client.pid} {' '.join(words)}"

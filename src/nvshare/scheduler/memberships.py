@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare import display
+from nvshare.container_names import PROCESS
 from nvshare.log import Log
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
 from nvshare.scheduler.core.terms import SomeTerms, Terms, WhenFull
@@ -24,8 +25,6 @@ from nvshare.scheduler.pods.identity import Source
 from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
 
-_PROCESS = "pid:"
-"""The name of a container that is only one process begins with this; no other can."""
 _MOST_CHOICES: Final = 1024
 """Containers for which something may be set."""
 _MOST_NAMED: Final = 20
@@ -206,7 +205,7 @@ class Memberships:
             return
         del self._containers[name]
         # Another process will have its number.
-        if name.startswith(_PROCESS) and name in self._choices.terms:
+        if name.startswith(PROCESS) and name in self._choices.terms:
             self._choices.terms_set(name, SomeTerms())
             self._choices.save()
 
@@ -235,7 +234,7 @@ class Memberships:
         if not client.pid:
             return ""
         # Nothing that a pod is called has an @ in it, and what a process says is followed by the last one.
-        return f"{member.name or f'{_PROCESS}{client.pid}'}@{client.description.uid}"
+        return f"{member.name or f'{PROCESS}{client.pid}'}@{client.description.uid}"
 
 
 def _owner(container: str) -> str:

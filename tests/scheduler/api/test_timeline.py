@@ -11,18 +11,20 @@ import pytest
 
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
-from nvshare.scheduler.api.timeline import Span, Timeline, What
+from nvshare.scheduler.api.timeline import Person, Span, Timeline, What
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    ContainerFound,
     Event,
     LockReleased,
     LockRequested,
     ResidencyReported,
 )
+from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.wire_client import Scheduler
 
 A, B = 1, 2
@@ -48,6 +50,24 @@ def come(client: int, claimed: ClaimedState = ClaimedState.IDLE, grant: int = 0)
 
 def report(client: int, footprint: int, out: int) -> ResidencyReported:
     return ResidencyReported(client, 0, footprint * MIB, (footprint - out) * MIB, out_bytes=out * MIB)
+
+
+def test_who_they_are() -> None:
+    """A client is called what the container is called where it was last, also when it is gone."""
+    timeline = Timeline(lambda: registered(A, B))
+    follow(
+        timeline,
+        (0.0, come(A), []),
+        (0.0, come(B), []),
+        (0.5, ContainerFound(A, "pid:101@0", Terms()), []),
+        (0.6, ContainerFound(A, "train@0", Terms()), []),
+        (1.0, LockRequested(A), [Grant(A, 1)]),
+        (2.0, ClientGone(A), []),
+    )
+    assert timeline.people({A, B}) == [
+        Person(A, "GPU-a", 101, "job 1", "train@0"),
+        Person(B, "GPU-a", 102, "job 2", ""),
+    ]
 
 
 def test_turns_and_waits() -> None:

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
+from nvshare.container_names import given
 from nvshare.ctl import memory, timeline_views
-from nvshare.ctl.status_table import in_order, memory_wait, mix_text, terms_words
+from nvshare.ctl.status_words import in_order, memory_wait, mix_text, terms_words
 from nvshare.ctl.top import memory_bar
 from nvshare.ctl.top.columns import Column, table
 from nvshare.ctl.top.figures import Colors, command, signs, who
@@ -189,17 +190,22 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
         return [Text("no clients", "dim")]
     swaps = any(client.HasField("swap") for client in shown)
     terms = {client.id: ", ".join(terms_words(client)) for client in shown}
+    names = {client.id: given(client.member_of) for client in shown}
+    named, wide = any(names.values()), look.width >= _WIDE
     people = {client.id: who(client) for client in shown}
+    # Where names tell them apart, one user of all is known and takes room.
+    peopled = len(set(people.values())) > 1 if named and not wide else any(people.values())
     columns = [
         Column(""),
         Column("PID", right=True),
-        *([Column("WHO", most=40 if look.width >= _WIDE else 16)] if any(people.values()) else []),
+        *([Column("NAME", most=40 if wide else 16)] if named else []),
+        *([Column("WHO", most=40 if wide else 16)] if peopled else []),
         Column("STATE"),
         Column("RESIDENT" if swaps else "MEMORY", right=True),
         *([Column("SWAPPED", right=True)] if swaps else []),
         Column("TIME", right=True),
         Column("WAIT", right=True),
-        *([Column("TERMS", most=40 if look.width >= _WIDE else 12)] if any(terms.values()) else []),
+        *([Column("TERMS", most=40 if wide else 12)] if any(terms.values()) else []),
         Column("COMMAND"),
     ]
     marked = "MEMORY" if look.sorting == "RESIDENT" and not swaps else look.sorting
@@ -209,7 +215,8 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
         [
             Text(sign_of[client.id], look.colors.of(client.pid)),
             Text(str(client.pid or "?")),
-            *([Text(people[client.id])] if any(people.values()) else []),
+            *([Text(names[client.id])] if named else []),
+            *([Text(people[client.id])] if peopled else []),
             Text(client.state, display.STATE_STYLES.get(client.state, "")),
             Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
             *([Text(display.size(client.swap.swapped_bytes))] if swaps else []),

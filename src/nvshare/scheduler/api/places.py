@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nvshare.container_names import PROCESS
 from nvshare.scheduler.pods.identity import Identity, Source
 
 LABELS = ("gpu", "namespace", "pod", "container")
@@ -15,7 +16,6 @@ _MOST_PLACES = 500
 """Containers with series of their own, counted on each GPU; what more of them do is counted without their names."""
 _MOST_OUTSIDE = _MOST_PLACES // 2
 """With more than so many, one that is in no pod gets none: what processes say is to take no pod's place."""
-_PROCESS = "pid:"
 
 
 def in_pod(device: str, identity: Identity) -> Labels:
@@ -31,7 +31,7 @@ def outside(device: str, member_of: str) -> Labels:
     There are as many pids as processes, so of those that say no name all of a user count as one: ``@UID``.
     """
     name, at, uid = member_of.rpartition("@")
-    return device, "", "", f"@{uid}" if at and name.startswith(_PROCESS) else member_of
+    return device, "", "", f"@{uid}" if at and name.startswith(PROCESS) else member_of
 
 
 def is_one(labels: Labels) -> bool:

@@ -13,6 +13,7 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    ContainerFound,
     Event,
     LockReleased,
     LockRequested,
@@ -47,6 +48,8 @@ class Person:
     device: str
     pid: int
     command: str
+    container: str
+    """As the core calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class _Client:
     """The last one, which may go on."""
     kept: bool = False
     """There are spans of it."""
+    container: str = ""
 
 
 class Timeline:
@@ -96,6 +100,8 @@ class Timeline:
         match event:
             case ClientRegistered(number, claimed=claimed, grant=grant):
                 self._clients[number] = _Client(_CLAIMED.get(claimed), now, grant)
+            case ContainerFound(number, container):
+                self._clients[number].container = container
             case LockRequested(number):
                 self._begin(number, What.WAITING, now)
             case LockReleased(number, grant):
@@ -106,8 +112,9 @@ class Timeline:
             case ClientGone(number):
                 self._begin(number, None, now)
                 self._close_move(number)
-                if self._clients.pop(number).kept:
+                if self._clients[number].kept:
                     self._gone.append(self._person(number))
+                del self._clients[number]
             case _:
                 pass
         for action in actions:
@@ -172,4 +179,5 @@ class Timeline:
 
     def _person(self, number: int) -> Person:
         client = self._registered()[number]
-        return Person(number, client.device, client.description.pid, client.description.command)
+        shown = client.description
+        return Person(number, client.device, shown.pid, shown.command, self._clients[number].container)

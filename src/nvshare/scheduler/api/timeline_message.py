@@ -40,6 +40,7 @@ def _client(person: Person, spans: Iterable[Span], begin: float) -> admin_pb2.Ti
         pid=person.pid,
         command=person.command,
         device_uuid=person.device,
+        member_of=person.container,
         spans=[
             admin_pb2.TimelineSpan(
                 what=span.what.value, begin=max(0.0, span.begin - begin), end=span.end - begin, bytes=span.bytes
