@@ -75,7 +75,9 @@ def test_names(width: int) -> None:
     head, *rows = [line.split() for line in text(device, width=width).splitlines()[-4:]]
     assert head[:3] == (["PID", "NAME", "WHO"] if width == 160 else ["PID", "NAME", "STATE"])
     assert [row[2] for row in rows] == ["train", *["root" if width == 160 else "idle"] * 2]
-    device.clients[1].member_of = "pid:101@1"
+    device.clients[1].identity.pod = "a-pod"
+    assert text(device, width=width).count("a-pod") == 1
+    device.clients[2].member_of = "pid:102@1"
     assert "WHO" in text(device, width=width)
 
 

@@ -17,11 +17,11 @@ from nvshare.ctl.client_table import ClientTable, Row
 from nvshare.ctl.status_words import (
     LABEL,
     NOT_KNOWN,
+    client_name,
     container_of,
     figures,
     in_order,
     mix_text,
-    name_of,
     notes,
     place,
     short_paths,
@@ -110,7 +110,7 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
         [
             Row(
                 str(client.pid or NOT_KNOWN),
-                name_of(client),
+                client_name(client),
                 container_of(client),
                 client.state,
                 tuple(figures(client)[name] for name in names),

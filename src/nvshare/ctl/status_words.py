@@ -143,7 +143,7 @@ def place(identity: admin_pb2.Identity) -> str:
     return f"{found} (as it says)" if found and identity.source == "hint" else found
 
 
-def name_of(client: admin_pb2.Client) -> str:
+def client_name(client: admin_pb2.Client) -> str:
     """Of its pod and container, else what somebody called it; empty: neither."""
     return place(client.identity) or given(client.member_of)
 

@@ -11,7 +11,7 @@ from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
 from nvshare.ctl import memory, timeline_views
-from nvshare.ctl.status_words import in_order, memory_wait, mix_text, terms_words
+from nvshare.ctl.status_words import client_name, in_order, memory_wait, mix_text, place, terms_words
 from nvshare.ctl.top import memory_bar
 from nvshare.ctl.top.columns import Column, table
 from nvshare.ctl.top.figures import Colors, command, signs, who
@@ -193,8 +193,12 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
     names = {client.id: given(client.member_of) for client in shown}
     named, wide = any(names.values()), look.width >= _WIDE
     people = {client.id: who(client) for client in shown}
-    # Where names tell them apart, one user of all is known and takes room.
-    peopled = len(set(people.values())) > 1 if named and not wide else any(people.values())
+    peopled = any(people.values())
+    if named and not wide:
+        # There is room for one column: pods have their places in it, and one user of all others is known.
+        names = {client.id: client_name(client) for client in shown}
+        people = {client.id: "" if place(client.identity) else who(client) for client in shown}
+        peopled = len({user for user in people.values() if user}) > 1
     columns = [
         Column(""),
         Column("PID", right=True),
