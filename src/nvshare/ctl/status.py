@@ -17,6 +17,8 @@ FOOTPRINT is the memory that a client allocated, PINNED what the driver takes fo
 The memory of all clients together may exceed the GPU's: then they take turns. \
 Where memory swaps, RESIDENT is what of the footprint is on the GPU, SWAPPED what is in host memory, \
 ALLOTTED what may be on the GPU now. \
+NAME is the pod and container, or what run was told by --name; WAITS is for how long it has waited, \
+and for whom. What else there is to say of a client is below the table. A narrow terminal has fewer columns. \
 What is not known is shown as ?, and in JSON and YAML as null.
 
 [bold]Examples:[/bold]

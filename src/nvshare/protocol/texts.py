@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from nvshare._core import ffi
-
 
 def field_of(text: str, size: int) -> bytes:
     """What fits a field of so many bytes, whole characters of it."""
@@ -13,7 +9,7 @@ def field_of(text: str, size: int) -> bytes:
     return cut.decode("utf-8", "ignore").encode("utf-8")
 
 
-def text_in(field: Any) -> str:
+def text_in(field: bytes) -> str:
     """Up to the first NUL; what a terminal would obey rather than show is replaced."""
-    text = bytes(ffi.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "replace")
+    text = field.split(b"\0", 1)[0].decode("utf-8", "replace")
     return "".join(character if character.isprintable() else "�" for character in text)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvshare._core import lib
 from nvshare.protocol import wire
 from nvshare.protocol.texts import field_of
 
 LEVEL: int = 5
 """From which on a peer puts pieces together."""
-MOST_BYTES: int = lib.NVS_WIRE_WHOLE_TEXT_BYTES - 1
+MOST_BYTES: int = wire.WHOLE_TEXT_BYTES - 1
 """Of UTF-8 that a text may have."""
 _CUT = "..."
 

@@ -65,6 +65,7 @@ __all__ = [
     "TEXT_BYTES",
     "UUID_BYTES",
     "VERSION",
+    "WHOLE_TEXT_BYTES",
     "Allot",
     "Arena",
     "AskReason",
@@ -137,6 +138,7 @@ VERSION: int = lib.NVS_WIRE_VERSION
 LEVEL: int = lib.NVS_WIRE_LEVEL
 UUID_BYTES: int = lib.NVS_WIRE_UUID_BYTES
 TEXT_BYTES: int = lib.NVS_WIRE_TEXT_BYTES
+WHOLE_TEXT_BYTES: int = lib.NVS_WIRE_WHOLE_TEXT_BYTES
 NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
 CONTAINER_BYTES: int = lib.NVS_WIRE_CONTAINER_BYTES
 KEY_BYTES: int = lib.NVS_WIRE_KEY_BYTES
@@ -219,21 +221,21 @@ def decode(data: bytes | bytearray | memoryview) -> Frame:
         case FrameType.WAITERS:
             return Waiters(raw.waiters, raw.idle_microseconds)
         case FrameType.REFUSED:
-            return Refused(text_in(raw.text), bool(raw.state))
+            return Refused(_text(raw.text), bool(raw.state))
         case FrameType.DRAIN_REPORT:
             return _decode_drain_report(raw)
         case FrameType.NOTICE:
-            return Notice(text_in(raw.text))
+            return Notice(_text(raw.text))
         case FrameType.TEXT:
-            return Text(text_in(raw.text))
+            return Text(_text(raw.text))
         case FrameType.ASK_REASON:
             return AskReason(raw.request)
         case FrameType.REASON:
-            return Reason(text_in(raw.text), raw.request)
+            return Reason(_text(raw.text), raw.request)
         case FrameType.REFUSE_GROWTH:
-            return RefuseGrowth(raw.request, text_in(raw.text))
+            return RefuseGrowth(raw.request, _text(raw.text))
         case FrameType.NOT_SHARED:
-            return NotShared(raw.request, text_in(raw.text))
+            return NotShared(raw.request, _text(raw.text))
         case FrameType.IDLE:
             return Idle()
         case known if known in _PLAIN_FRAMES:
@@ -278,8 +280,8 @@ def _decode_register(raw: Any) -> Register:
         epoch=raw.epoch,
         grant=raw.grant,
         footprint_bytes=raw.footprint_bytes,
-        command=text_in(raw.text),
-        name_hint=text_in(raw.name_hint),
+        command=_text(raw.text),
+        name_hint=_text(raw.name_hint),
         swaps=bool(raw.swaps),
         level=raw.level,
     )
@@ -382,12 +384,16 @@ def _decode_drain_report(raw: Any) -> DrainReport:
         raise WireError(f"state {raw.drain} of a drain is unknown") from None
 
 
+def _text(field: Any) -> str:
+    return text_in(bytes(ffi.buffer(field)))
+
+
 _DECODED: dict[str, Callable[[Any], Any]] = {
     "key": lambda field: bytes(ffi.buffer(field)),
     "tie": _decode_tie,
     "priority": _decode_priority,
     "when_full": _decode_when_full,
-    "container": text_in,
+    "container": _text,
     "was_complete": bool,
 }
 """What becomes of fields that are no plain numbers."""
