@@ -149,6 +149,17 @@ def test_wrong_format(run_dir: RunDir, tmp_path: Path) -> None:
         assert f"cannot execute {path}" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "simulate"])
+def test_script_without_an_interpreter(run_dir: RunDir, tmp_path: Path, command: str) -> None:
+    """It runs as under env, and finds its own path and its arguments."""
+    path = tmp_path / "script"
+    path.write_text('echo "$0: $*"; exit 3\n')
+    path.chmod(0o755)
+    under_env = subprocess.run(["env", str(path), "a", "b c"], capture_output=True, text=True, check=False)
+    done = ctl(run_dir, command, "--", str(path), "a", "b c")
+    assert (done.returncode, done.stdout, done.stderr) == (3, under_env.stdout, "")
+
+
 def test_quantum(run_dir: RunDir) -> None:
     """--quantum is set before the command begins, and said."""
     with serving(run_dir, Answers(example())) as answers:

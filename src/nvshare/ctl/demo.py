@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare import interrupts
 from nvshare.ctl.errors import CommandError
 from nvshare.demo.errors import DemoError
 
@@ -43,6 +44,7 @@ def demo(
     from nvshare.demo import runner
 
     try:
-        runner.run(real, output, context.obj, watching_clients)
+        with interrupts.Raised():
+            runner.run(real, output, context.obj, watching_clients)
     except DemoError as error:
         raise CommandError(str(error)) from error

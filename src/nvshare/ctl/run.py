@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -50,6 +51,8 @@ it ends by itself a while after the last command has ended.
 """
 
 _HOLD_DESCRIPTOR = 100
+_SHELL = "/bin/sh"
+_FIRST_BYTES = 128
 
 
 def run(
@@ -158,9 +161,30 @@ def execute(executable: str, command: list[str], environment: Mapping[str, str])
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execve(executable, command, environment)
+        _become(executable, command, environment)
     except FileNotFoundError as error:
         message = f"cannot execute {executable}: the interpreter that it names does not exist"
         raise CommandError(message, ExitCode.NOT_FOUND) from error
     except OSError as error:
         raise CommandError(f"cannot execute {executable}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error
+
+
+def _become(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
+    """As env and execvp(3) do: a text without an interpreter is a script of /bin/sh. OSError: it can't be executed."""
+    try:
+        os.execve(executable, command, environment)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC or _is_binary(executable):
+            raise
+        # What begins with a hyphen is no option: find answers a path, which has a slash, or a name in this folder.
+        script = executable if "/" in executable else f"./{executable}"
+        os.execve(_SHELL, [_SHELL, script, *command[1:]], environment)
+
+
+def _is_binary(path: str) -> bool:
+    """Whether the first line has a NUL, which no script has: shells look at that, too."""
+    try:
+        with Path(path).open("rb") as file:
+            return b"\0" in file.read(_FIRST_BYTES).partition(b"\n")[0]
+    except OSError:
+        return False

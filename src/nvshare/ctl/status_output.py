@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from nvshare import interrupts
 from nvshare.admin import admin_pb2
 from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 from nvshare.ctl.status_document import from_status
@@ -41,7 +42,7 @@ def follow(run_dirs: Sequence[RunDir], output: str) -> None:
     """Prints the present state and every change of it until it is interrupted."""
     _ask(run_dirs)  # A scheduler that was never there is an error; one that goes away later is waited for.
     console = Console()
-    with watching(run_dirs, _MIN_INTERVAL_SECONDS) as updates:
+    with interrupts.Raised(), watching(run_dirs, _MIN_INTERVAL_SECONDS) as updates:
         if output == "table" and console.is_terminal:
             _live(updates, console)
         else:

@@ -11,6 +11,7 @@ from typing import IO, Annotated
 
 import typer
 
+from nvshare import interrupts
 from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, run_dirs
@@ -129,7 +130,8 @@ def _of_program(context: typer.Context, command: Sequence[str], run_dir: Path | 
     from nvshare.cuda import entrypoints
 
     executable, environment = prepare(context, command, run_dir)
-    done = watch.run(executable, list(command), environment)
+    with interrupts.Raised():
+        done = watch.run(executable, list(command), environment)
     entries = entry_classes.by_name(entrypoints.parse(entrypoints.LIST.read_text(encoding="utf-8")))
     said = [(one, tuple(entry_classes.use_of(name, entries) for name in one.names)) for one in done.reports]
     members = verdict.members(done.seen, said)

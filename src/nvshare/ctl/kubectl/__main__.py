@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from nvshare.ctl.errors import ending
-from nvshare.ctl.kubectl.command_line import build
-from nvshare.program import run_program
+from nvshare import interrupts
 
 NAME = "kubectl nvshare"
 
 
 def main() -> None:
     """Runs the command that the arguments name and ends the process with its exit code."""
+    interrupts.end_silently()
+    # Imported after that: it takes longer than a person who presses Ctrl-C.
+    from nvshare.ctl.errors import ending
+    from nvshare.ctl.kubectl.command_line import build
+    from nvshare.program import run_program
+
     run_program(NAME, ending(NAME, lambda: build()(prog_name=NAME)))
 
 
