@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nvshare.mounts import is_dead
+from nvshare.mounts import is_dead, is_in_memory
 
 
 def test_dead_and_alive(tmp_path: Path) -> None:
@@ -22,3 +22,10 @@ def test_dead_and_alive(tmp_path: Path) -> None:
     assert is_dead(mount)
     assert not is_dead(folder)
     os.close(descriptor)
+
+
+def test_in_memory(tmp_path: Path) -> None:
+    """The kernel's own file systems of devices are; a folder that does not exist is nothing."""
+    assert is_in_memory(Path("/dev/shm"))
+    assert not is_in_memory(Path("/proc"))
+    assert not is_in_memory(tmp_path / "none")

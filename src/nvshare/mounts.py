@@ -1,8 +1,12 @@
-"""Folders that are mounts of others, as a container's are of the node's."""
+"""Folders that are mounts of others, as a container's are of the node's, or file systems of their own."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_IN_MEMORY = ("tmpfs", "ramfs")
 
 
 def is_dead(folder: Path) -> bool:
@@ -14,3 +18,22 @@ def is_dead(folder: Path) -> bool:
         return folder.stat().st_nlink == 0
     except OSError:
         return False
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Whether what is in the folder is gone when the machine restarts; False where that can't be found out."""
+    try:
+        device = folder.stat().st_dev
+        mounts = _MOUNTS.read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(_device(mount) == number and _kind(mount) in _IN_MEMORY for mount in mounts)
+
+
+def _device(mount: str) -> str:
+    return mount.split()[2]
+
+
+def _kind(mount: str) -> str:
+    return mount.partition(" - ")[2].split()[0]

@@ -78,5 +78,20 @@ def wait_until_accepting(run_dir: RunDir, alive: Callable[[], bool], log: Path, 
 def _not_started(ended: bool, log: Path, written: int) -> SchedulerStartError:
     what = "ended at once" if ended else f"accepts no clients after {START_DEADLINE_SECONDS:g} s"
     lines = log.read_bytes()[written:].decode(errors="replace").splitlines()[-_LOG_LINES:]
+    if not lines and (reason := _unwritable(log)):
+        return SchedulerStartError(
+            f"the scheduler that was started {what}, and its log {log} can't be written: {reason}; "
+            "make room there or choose another --run-dir"
+        )
     tail = "\n".join(f"  {line}" for line in lines) or "  (empty)"
     return SchedulerStartError(f"the scheduler that was started {what}; the end of its log {log}:\n{tail}")
+
+
+def _unwritable(log: Path) -> str:
+    """Why nothing can be added to a file; empty: it can. Only an attempt tells: a quota may be full, too."""
+    try:
+        with log.open("ab", buffering=0) as file:
+            file.write(b"\n")
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -45,7 +45,9 @@ def test_while_modules_are_imported(run_dir: RunDir, tmp_path: Path, module: str
 
 def test_an_ignored_signal_stays_ignored(run_dir: RunDir, tmp_path: Path) -> None:
     """As for a program in the background of a script, or one that nohup started."""
-    (tmp_path / "yaml.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('on')\n")
+    (tmp_path / "yaml.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('on')\n"
+    )
     variables = environment(run_dir)
     done = subprocess.run(
         [*COMMAND, "status"],

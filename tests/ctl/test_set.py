@@ -74,3 +74,37 @@ def test_usage(run_dir: RunDir, arguments: list[str], said: str) -> None:
     done = ctl(run_dir, "set", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_what_is_lost_with_the_scheduler(run_dir: RunDir, answers: Answers) -> None:
+    """A choice that could not be written is taken, and it is said how it is kept."""
+    answers.status.lost_with_scheduler = "/run/x/choices.json can't be written: No space left on device"
+    answers.status.lost_with_machine = "/run/x is in memory"
+    done = ctl(run_dir, "set", "quantum", "2.5")
+    assert (done.returncode, done.stdout) == (0, "quantum of all devices: 2.5 s\n")
+    assert done.stderr == (
+        "nvshare-ctl: this is lost when the scheduler ends (/run/x/choices.json can't be written: No space left on "
+        "device): make room there and set it again, or start nvshare-scheduler with --quantum 2.5, for all devices\n"
+    )
+
+
+def test_what_is_lost_with_the_machine(run_dir: RunDir, answers: Answers) -> None:
+    """As in /run. That nothing is set any more is what a machine begins with."""
+    answers.status.lost_with_machine = "/run/x is in memory"
+    policy = ctl(run_dir, "set", "policy", "exclusive")
+    assert policy.stderr == (
+        "nvshare-ctl: this is lost when the machine restarts (/run/x is in memory): to keep it, "
+        "start nvshare-scheduler with --policy exclusive, for all devices\n"
+    )
+    weight = ctl(run_dir, "set", "weight", "2.5", "train")
+    assert "NVSHARE_WEIGHT=2.5, or annotate its pod with nvshare.com/weight=2.5" in weight.stderr
+    assert ctl(run_dir, "set", "weight", "none", "train").stderr == ""
+
+
+def test_what_is_lost_with_a_process(run_dir: RunDir, answers: Answers) -> None:
+    """Another process will have its number."""
+    done = ctl(run_dir, "set", "priority", "high", "pid:4711")
+    assert done.stderr.startswith(
+        "nvshare-ctl: this is lost when process 4711 ends: to keep it, start its programs with"
+    )
+    assert ctl(run_dir, "set", "priority", "high", "train").stderr == ""

@@ -461,6 +461,8 @@ class Status(_message.Message):
     HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     HOST_MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     KNOWS_ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    LOST_WITH_SCHEDULER_FIELD_NUMBER: _builtins.int
+    LOST_WITH_MACHINE_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     scheduler_pid: _builtins.int
     uptime_seconds: _builtins.float
@@ -469,6 +471,9 @@ class Status(_message.Message):
     host_memory_used_bytes: _builtins.int
     knows_allocations: _builtins.bool
     """kubelet has said which containers hold virtual devices."""
+    lost_with_scheduler: _builtins.str
+    """Of what was just set: why it is lost when this scheduler ends, or when the machine restarts. Empty: it is not."""
+    lost_with_machine: _builtins.str
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]: ...
     def __init__(
@@ -481,10 +486,12 @@ class Status(_message.Message):
         host_memory_bytes: _builtins.int = ...,
         host_memory_used_bytes: _builtins.int = ...,
         knows_allocations: _builtins.bool = ...,
+        lost_with_scheduler: _builtins.str = ...,
+        lost_with_machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "lost_with_machine", b"lost_with_machine", "lost_with_scheduler", b"lost_with_scheduler", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

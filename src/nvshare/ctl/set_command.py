@@ -10,6 +10,7 @@ import typer
 from nvshare.command_classes import Command
 from nvshare.ctl import set_terms
 from nvshare.ctl.options import RunDirOption, run_dirs, seconds
+from nvshare.program import complain
 
 _HELP = "Set how the clients of a running scheduler share their devices, or what a container may have."
 
@@ -81,11 +82,15 @@ def set_quantum(
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
     from nvshare.ctl.device_choice import uuid_of
+    from nvshare.ctl.lasting import warning
 
     with admin(run_dirs(context, run_dir)) as scheduler:
         uuid = uuid_of(device, scheduler)
-        scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=uuid), timeout=RPC_TIMEOUT)
+        request = admin_pb2.SetQuantumRequest(seconds=quantum, device_uuid=uuid)
+        after = scheduler.SetQuantum(request, timeout=RPC_TIMEOUT)
     print(f"quantum of {_scope(uuid)}: {quantum:g} s")
+    if lost := warning(after, f"start nvshare-scheduler with --quantum {quantum:g}, for all devices"):
+        complain("nvshare-ctl", lost)
 
 
 def set_policy(
@@ -98,11 +103,15 @@ def set_policy(
     from nvshare.admin import admin_pb2
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
     from nvshare.ctl.device_choice import uuid_of
+    from nvshare.ctl.lasting import warning
 
     with admin(run_dirs(context, run_dir)) as scheduler:
         uuid = uuid_of(device, scheduler)
-        scheduler.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=uuid), timeout=RPC_TIMEOUT)
+        request = admin_pb2.SetPolicyRequest(policy=policy.value, device_uuid=uuid)
+        after = scheduler.SetPolicy(request, timeout=RPC_TIMEOUT)
     print(f"policy of {_scope(uuid)}: {policy.value}")
+    if lost := warning(after, f"start nvshare-scheduler with --policy {policy.value}, for all devices"):
+        complain("nvshare-ctl", lost)
 
 
 def _scope(uuid: str) -> str:

@@ -10,8 +10,11 @@ import typer
 
 from nvshare import paths, terms_texts
 from nvshare.ctl.options import RunDirOption, run_dirs
+from nvshare.program import complain
 
 _TAKES_BACK = ("none", "default")
+_PROCESS = "pid:"
+"""How the name of a process begins that says none."""
 _Value = Annotated[str, typer.Argument(metavar="VALUE", show_default=False, help="What to set, or none.")]
 _Container = Annotated[
     str,
@@ -37,13 +40,18 @@ class _Term:
     example: str
 
     @property
+    def annotation(self) -> str:
+        """Of a pod, which says the same."""
+        return f"nvshare.com/{self.command}"
+
+    @property
     def help(self) -> str:
         """What the command says of itself."""
         return f"""
 {self.what}
 
 It counts at once, for all processes of the container together, and outlives the scheduler. \
-[bold]none[/bold] or [bold]default[/bold] takes it back: what the annotation nvshare.com/{self.command} of the pod \
+[bold]none[/bold] or [bold]default[/bold] takes it back: what the annotation {self.annotation} of the pod \
 says counts again, else ${self.variable} in them.
 
 [bold]Examples:[/bold]
@@ -133,6 +141,7 @@ def _command(term: _Term) -> Callable[..., None]:
         # Imported where it is used: gRPC takes a fifth of a second to load.
         from nvshare.admin import admin_pb2
         from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+        from nvshare.ctl.lasting import warning
 
         request = admin_pb2.SetTermsRequest(container=container)
         if chosen is None:
@@ -140,7 +149,16 @@ def _command(term: _Term) -> Callable[..., None]:
         else:
             setattr(request, term.field, chosen)
         with admin(run_dirs(context, run_dir)) as scheduler:
-            scheduler.SetTerms(request, timeout=RPC_TIMEOUT)
+            after = scheduler.SetTerms(request, timeout=RPC_TIMEOUT)
         print(f"{term.command} of {container}: {'taken back' if chosen is None else text}")
+        if chosen is None:
+            # That nothing is set is what a machine begins with.
+            after.lost_with_machine = ""
+        keep = f"start its programs with {term.variable}={text}, or annotate its pod with {term.annotation}={text}"
+        if lost := warning(after, keep):
+            complain("nvshare-ctl", lost)
+        elif chosen is not None and container.startswith(_PROCESS):
+            process = container.removeprefix(_PROCESS)
+            complain("nvshare-ctl", f"this is lost when process {process} ends: to keep it, {keep}")
 
     return set_term

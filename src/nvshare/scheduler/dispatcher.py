@@ -90,7 +90,7 @@ class Dispatcher:
         self._loop = loop
         self._log = log
         self._record = record
-        self._choices = choices
+        self.choices = choices
         self._clients_changed = clients_changed
         self._see_to_memory = see_to_memory
         self.observers: list[Observe] = []
@@ -147,10 +147,10 @@ class Dispatcher:
         if measured is None or (not measured and total_bytes):
             self.feed(DeviceSeen(device, total_bytes))
         if measured is None:
-            if device in self._choices.policies:
-                self.feed(PolicySet(self._choices.policies[device], device))
-            if device in self._choices.quanta:
-                self.feed(QuantumSet(self._choices.quanta[device], device))
+            if device in self.choices.policies:
+                self.feed(PolicySet(self.choices.policies[device], device))
+            if device in self.choices.quanta:
+                self.feed(QuantumSet(self.choices.quanta[device], device))
 
     def knows(self, device: str) -> bool:
         """Whether a device was made known."""
@@ -241,8 +241,8 @@ class Dispatcher:
         check_quantum(seconds)
         self._check_device(device)
         self.feed(QuantumSet(seconds, device))
-        self._choices.quantum_set(seconds, device)
-        self._choices.save()
+        self.choices.quantum_set(seconds, device)
+        self.choices.save()
         self._log.info("quantum set", seconds=seconds, device=device or "all")
 
     def set_policy(self, policy: Policy, device: str | None) -> None:
@@ -256,14 +256,14 @@ class Dispatcher:
         elif self._switched_off:
             self._switched_off[device] = policy
         self._apply(policy, device)
-        self._choices.save()
+        self.choices.save()
 
     def switch_off(self) -> None:
         """Sets the policy of all to ``off``, until ``switch_on``."""
         if not self._switched_off:
             self._switched_off.update(self._core.policies())
         self._apply(Policy.OFF, None)
-        self._choices.save()
+        self.choices.save()
 
     def switch_on(self) -> None:
         """Sets the policies as they were before ``switch_off``; nothing if that was not called."""
@@ -273,8 +273,8 @@ class Dispatcher:
             if device is None or device in self._core.devices():
                 self._apply(policy, device)
             else:
-                self._choices.policy_set(policy, device)
-        self._choices.save()
+                self.choices.policy_set(policy, device)
+        self.choices.save()
 
     def announce(self) -> None:
         """Wakes the watchers: something changed."""
@@ -296,7 +296,7 @@ class Dispatcher:
         if policy is Policy.OFF:
             for receiver in receivers:
                 receiver.set_scheduling(on=False)
-        self._choices.policy_set(policy, device)
+        self.choices.policy_set(policy, device)
         self._log.info("policy set", policy=policy.value, device=device or "all")
 
     def _check_device(self, device: str | None) -> None:

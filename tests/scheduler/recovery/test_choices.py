@@ -118,3 +118,7 @@ def test_what_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     choices.save()
     assert choices.settings.policy is Policy.OFF
     assert [call.method_name for call in lines.calls] == ["warning"]
+    assert choices.unwritten.endswith("choices.json can't be written: No such file or directory")
+    (tmp_path / "no-folder").mkdir()
+    choices.save()
+    assert choices.unwritten == ""

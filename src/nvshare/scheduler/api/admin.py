@@ -197,7 +197,7 @@ class AdminService(StatusService):
             self._dispatcher.set_quantum(request.seconds, self._device(request.device_uuid))
         except InvalidCommandError as error:
             await _refuse(context, error)
-        return self._status()
+        return self._done()
 
     async def SetPolicy(  # noqa: N802
         self, request: admin_pb2.SetPolicyRequest, context: Context
@@ -207,7 +207,7 @@ class AdminService(StatusService):
             self._dispatcher.set_policy(_policy(request.policy), self._device(request.device_uuid))
         except InvalidCommandError as error:
             await _refuse(context, error)
-        return self._status()
+        return self._done()
 
     async def SetScheduling(  # noqa: N802
         self, request: admin_pb2.SetSchedulingRequest, context: Context
@@ -217,7 +217,7 @@ class AdminService(StatusService):
             self._dispatcher.switch_on()
         else:
             self._dispatcher.switch_off()
-        return self._status()
+        return self._done()
 
     async def SetTerms(  # noqa: N802
         self, request: admin_pb2.SetTermsRequest, context: Context
@@ -227,7 +227,7 @@ class AdminService(StatusService):
             self._memberships.set_terms(request.container, _terms(request), _taken_back(request))
         except InvalidCommandError as error:
             await _refuse(context, error)
-        return self._status()
+        return self._done()
 
     async def SetAnnotatedTerms(  # noqa: N802
         self, request: admin_pb2.SetAnnotatedTermsRequest, context: Context
@@ -241,6 +241,13 @@ class AdminService(StatusService):
         except InvalidCommandError as error:
             await _refuse(context, error)
         return admin_pb2.SetAnnotatedTermsResponse()
+
+    def _done(self) -> admin_pb2.Status:
+        """The state after something was set."""
+        after = self._status()
+        choices = self._dispatcher.choices
+        after.lost_with_scheduler, after.lost_with_machine = choices.unwritten, choices.lost_with_machine
+        return after
 
     def _device(self, text: str) -> str | None:
         """The device that is meant, whatever the case of its letters; None: all."""

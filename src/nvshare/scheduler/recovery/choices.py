@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nvshare import mounts
 from nvshare.log import Log
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM, Settings
@@ -37,6 +38,8 @@ class Choices:
         """Those to go back to when version 1's SCHED_OFF is taken back; empty: it was not given."""
         self.terms: dict[str, SomeTerms] = {}
         """By the containers' names."""
+        self.unwritten = ""
+        """Why the last choice could not be written; empty: it was."""
         try:
             document = json.loads(path.read_text())
             self._read(document)
@@ -58,6 +61,12 @@ class Choices:
             policy=self.policies.get(None, self._options.policy),
             quantum_seconds=self.quanta.get(None, self._options.quantum_seconds),
         )
+
+    @property
+    def lost_with_machine(self) -> str:
+        """Why nothing of this outlasts a restart of the machine; empty: all does."""
+        folder = self._path.parent
+        return f"{folder} is in memory" if mounts.is_in_memory(folder) else ""
 
     def policy_set(self, policy: Policy, device: str | None) -> None:
         """Remembers a choice; ``save`` writes it."""
@@ -85,7 +94,9 @@ class Choices:
         }
         try:
             documents.write(self._path, document)
+            self.unwritten = ""
         except OSError as error:
+            self.unwritten = f"{self._path} can't be written: {error.strerror}"
             self._log.warning(
                 "what was set lasts only until this scheduler ends: it can't be written down",
                 path=str(self._path),
