@@ -11,7 +11,7 @@ from types import TracebackType
 
 
 def end_silently() -> None:
-    """From now on Ctrl-C ends the process as the signal itself does, which shells show as 130; an ignored one stays so."""
+    """From now on Ctrl-C ends the process as the signal by itself does: shells show 130. Where ignored, it stays so."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

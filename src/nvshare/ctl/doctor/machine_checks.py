@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nvshare import display, paths
 from nvshare.ctl.advice import FOR_ALL
+from nvshare.ctl.doctor import program_checks
 from nvshare.ctl.doctor.findings import Finding, Level
 from nvshare.ctl.doctor.machine_facts import Machine
 from nvshare.nvml_state import NvmlState, advice
@@ -23,7 +24,8 @@ def check(machine: Machine) -> tuple[Finding, ...]:
         *_scheduler(machine),
         *_sockets(machine),
         *_gpus(machine),
-        *_others(machine),
+        *program_checks.others(machine),
+        *program_checks.stopped(machine),
         *_modes(machine),
         *_kernel(machine),
         *_memory(machine),
@@ -85,6 +87,10 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
     elif scheduler.only_for_clients:
         what = f"one answers at {scheduler.run_dir}, which has only what its clients need, as in a container"
         yield Finding(_OK, "scheduler", what)
+    elif scheduler.left:
+        what = f"none answers at {scheduler.run_dir}: {scheduler.left}"
+        advice = "nvshare-ctl run or nvshare-scheduler starts the next one; why it ended is in its log"
+        yield Finding(_PROBLEM, "scheduler", what, advice)
     elif not scheduler.answers:
         what = f"none runs at {scheduler.run_dir}"
         yield Finding(_NOTE, "scheduler", what, "nvshare-ctl run starts one; or start nvshare-scheduler")
@@ -125,20 +131,6 @@ def _gpus(machine: Machine) -> Iterator[Finding]:
     if strange := sorted(uuid for uuid in known - shown if not uuid.startswith("MIG-")):
         what = f"the scheduler knows {', '.join(strange)}, which NVML does not show here"
         yield Finding(_NOTE, "GPUs", what, "look whether NVIDIA_VISIBLE_DEVICES hides them")
-
-
-def _others(machine: Machine) -> Iterator[Finding]:
-    if machine.own_pid_namespace:
-        return  # NVML's pids are of another one: here they name somebody else, or nobody.
-    for gpu in machine.nvml.gpus:
-        for user in gpu.users:
-            if user.pid in machine.scheduler.client_pids or user.pid in machine.mps_pids:
-                continue
-            size = "?" if user.used_bytes is None else display.size(user.used_bytes)
-            what = f"GPU {gpu.index}: pid {user.pid} ({user.name or '?'}) uses {size}, and is no client"
-            yield Finding(
-                _NOTE, "others", what, "start it by nvshare-ctl run, or expect it to run beside whose turn it is"
-            )
 
 
 def _modes(machine: Machine) -> Iterator[Finding]:

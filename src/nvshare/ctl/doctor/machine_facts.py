@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvshare.ctl.doctor.program_facts import Program, Stopped
 from nvshare.nvml_state import NvmlState
 
 
@@ -95,6 +96,8 @@ class Scheduler:
     client_pids: frozenset[int]
     host_bytes: int
     sockets: tuple[Socket, ...]
+    left: str = ""
+    """What one that died left behind; empty: nothing, it ended in order or never was."""
     only_for_clients: bool = False
     """Of its run directory only the clients' folder is here, as in a container that uses a GPU."""
 
@@ -124,5 +127,8 @@ class Machine:
     mps_variable: bool
     preload: str
     library_path: str
+    programs: tuple[Program, ...] = ()
+    """Those that have a context on a GPU, or the driver and nvshare's library in memory."""
+    stopped: tuple[Stopped, ...] = ()
     others: tuple[str, ...] = ()
     """Schedulers that have GPUs beside the one that answers, each as people call it."""

@@ -18,14 +18,16 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths, shim
+from nvshare.admin import admin_pb2
 from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
 from nvshare.ctl.doctor.proc import in_first_pid_namespace
+from nvshare.ctl.doctor.program_look import left_behind, programs, stopped
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.other_schedulers import others
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
-from nvshare.scheduler_process import answers, only_for_clients
+from nvshare.scheduler_process import SchedulerStartError, accepts, answers, only_for_clients
 from nvshare.unix_sockets import distrust, listening_pid
 from nvshare.version import version
 
@@ -58,7 +60,10 @@ print(json.dumps(answer))
 
 def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
     """Everything. Takes as long as a driver takes to begin."""
-    nvml, scheduler = _nvml(), _scheduler(run_dirs)
+    nvml = _nvml()
+    scheduler, status = _scheduler(run_dirs)
+    own_pids = paths.SIMGPU_DIR in environment or in_first_pid_namespace()
+    users = [user.pid for gpu in nvml.gpus for user in gpu.users]
     return Machine(
         nvml=nvml,
         cuda=_cuda(environment),
@@ -69,13 +74,15 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         cgroup_version=_cgroup_version(),
         pods_known=paths.KUBELET_DIR.is_dir(),
         hidden_pids=_hides_pids(),
-        own_pid_namespace=not in_first_pid_namespace(),
+        own_pid_namespace=not own_pids,
         memory_available_bytes=_memory_available(),
         locked_limit_bytes=_locked_limit(),
         mps_pids=_processes_named(_MPS),
         mps_variable="CUDA_MPS_PIPE_DIRECTORY" in environment,
         preload=environment.get(paths.LD_PRELOAD, ""),
         library_path=environment.get("LD_LIBRARY_PATH", ""),
+        programs=programs(users if own_pids else (), environment.get(paths.SIMGPU_DIR, "")),
+        stopped=stopped(status) if _has_our_pids(scheduler) else (),
         others=_others(scheduler) if nvml.state is NvmlState.OK else (),
     )
 
@@ -168,15 +175,17 @@ def _library(environment: Mapping[str, str]) -> Library:
     return Library(path, wrong[0] if wrong else "")
 
 
-def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
-    run_dir = next((one for one in run_dirs if answers(one)), run_dirs[-1])
+def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]:
+    """The one that answers, else one that died, with what it says."""
+    died = next(filter(left_behind, run_dirs), run_dirs[-1])
+    run_dir = next(filter(answers, run_dirs), died)
     nobody = Scheduler(str(run_dir.root), False, distrust(run_dir.root), "", 0, (), (), frozenset(), 0, ())
+    nothing = admin_pb2.Status()
     if not answers(run_dir):
-        return nobody
+        return replace(nobody, error=nobody.error or _unusable(run_dir), left=left_behind(run_dir)), nothing
     if only_for_clients(run_dir):
         only = (_socket(run_dir.client_socket, 0o666),)
-        return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True)
-    from nvshare.admin import admin_pb2
+        return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True), nothing
     from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 
     sockets = (
@@ -188,8 +197,8 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
         with admin([run_dir], only_to_read=True) as stub:
             status = stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=RPC_TIMEOUT)
     except CommandError as error:
-        return Scheduler(str(run_dir.root), True, str(error), "", 0, (), (), frozenset(), 0, sockets)
-    return Scheduler(
+        return Scheduler(str(run_dir.root), True, str(error), "", 0, (), (), frozenset(), 0, sockets), nothing
+    scheduler = Scheduler(
         str(run_dir.root),
         True,
         "",
@@ -201,6 +210,23 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> Scheduler:
         status.host_memory_bytes,
         sockets,
     )
+    return scheduler, status
+
+
+def _unusable(run_dir: RunDir) -> str:
+    """Why this user can't come to a scheduler's socket; empty: there is none."""
+    try:
+        accepts(run_dir.client_socket)
+    except SchedulerStartError as error:
+        return str(error)
+    return ""
+
+
+def _has_our_pids(scheduler: Scheduler) -> bool:
+    """Whether the pids that the scheduler says are those of this process's pid namespace."""
+    with suppress(OSError):
+        return bool(scheduler.pid) and listening_pid(RunDir(Path(scheduler.run_dir)).client_socket) == scheduler.pid
+    return False
 
 
 def _others(scheduler: Scheduler) -> tuple[str, ...]:
