@@ -123,13 +123,20 @@ def add_to(group: typer.Typer) -> None:
         group.command(term.command, help=term.help)(_command(term))
 
 
-def _command(term: _Term) -> Callable[..., None]:
-    def value(text: str) -> Any:
-        try:
-            return None if text in _TAKES_BACK else term.value_of(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+def commands() -> tuple[str, ...]:
+    """What can be set of a container."""
+    return tuple(term.command for term in _TERMS)
 
+
+def meant(command: str, text: str) -> tuple[str, Any]:
+    """The field of the request, and its value, None to take it back; ValueError: no such command, or no such value."""
+    term = next((term for term in _TERMS if term.command == command), None)
+    if term is None:
+        raise ValueError(f"{command!r} is none of {', '.join(commands())}")
+    return term.field, None if text in _TAKES_BACK else term.value_of(text)
+
+
+def _command(term: _Term) -> Callable[..., None]:
     def set_term(
         context: typer.Context,
         text: _Value,
@@ -137,27 +144,27 @@ def _command(term: _Term) -> Callable[..., None]:
         run_dir: RunDirOption = None,
     ) -> None:
         """Commands the scheduler and says what is now set."""
-        chosen = value(text)
+        try:
+            meant(term.command, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
         # Imported where it is used: gRPC takes a fifth of a second to load.
-        from nvshare.admin import admin_pb2
         from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
         from nvshare.ctl.lasting import warning
+        from nvshare.ctl.terms_request import request
 
-        request = admin_pb2.SetTermsRequest(container=container)
-        if chosen is None:
-            request.taken_back.append(term.field)
-        else:
-            setattr(request, term.field, chosen)
+        asked = request(term.command, text, container)
         with admin(run_dirs(context, run_dir)) as scheduler:
-            after = scheduler.SetTerms(request, timeout=RPC_TIMEOUT)
-        print(f"{term.command} of {container}: {'taken back' if chosen is None else text}")
-        if chosen is None:
+            after = scheduler.SetTerms(asked, timeout=RPC_TIMEOUT)
+        taken_back = bool(asked.taken_back)
+        print(f"{term.command} of {container}: {'taken back' if taken_back else text}")
+        if taken_back:
             # That nothing is set is what a machine begins with.
             after.lost_with_machine = ""
         keep = f"start its programs with {term.variable}={text}, or annotate its pod with {term.annotation}={text}"
         if lost := warning(after, keep):
             complain("nvshare-ctl", lost)
-        elif chosen is not None and container.startswith(_PROCESS):
+        elif not taken_back and container.startswith(_PROCESS):
             process = container.removeprefix(_PROCESS)
             complain("nvshare-ctl", f"this is lost when process {process} ends: to keep it, {keep}")
 

@@ -24,7 +24,8 @@ Find out what keeps GPUs from being shared: on this machine, or by a program.
 Without a command it looks at the machine: the driver and its virtual memory management, \
 nvshare's library, the scheduler and its sockets, who else uses the GPUs, compute modes and MPS, cgroups, \
 host memory, LD_PRELOAD. It looks into the processes that use a GPU: whether they have nvshare's library, \
-and where they look for a scheduler; and it names those that others wait for while they are stopped. Each finding is ok, a note or a problem, with what to do. \
+and where they look for a scheduler; and it names those that others wait for while they are stopped. \
+Each finding is ok, a note or a problem, with what to do. \
 It needs neither a GPU nor a driver nor a scheduler, and says which of them is missing.
 
 With a command it runs that as [bold]nvshare-ctl run[/bold] does, \

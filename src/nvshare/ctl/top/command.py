@@ -11,7 +11,8 @@ from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 HELP = """
 Show live who holds which GPU, who waits, what is where in memory, and the turns of late.
 
-Keys choose a GPU, set its policy and its quantum, and sort the clients; ? shows them all. \
+Keys choose a GPU, set its policy and its quantum, choose a program of it, set its priority and whatever \
+[bold]nvshare-ctl set[/bold] sets, and sort the clients; ? shows them all. \
 To set anything takes the scheduler's own user; everybody may look.
 
 [bold]Examples:[/bold]

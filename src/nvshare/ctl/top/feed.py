@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import pynvml  # type: ignore[import-untyped]
+
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.status_stream import RETRY_SECONDS, Lost, Updates, aged, watching
+from nvshare.ctl.top.use import Use
 from nvshare.paths import RunDir
 
 _QUANTA = 4
+_USE_SECONDS = 1.0
 _SHORTEST_SECONDS = 60.0
 _NOT_PERMITTED = "not permitted: only the scheduler's own user sets anything (sudo nvshare-ctl top)"
 
@@ -31,6 +35,8 @@ class Feed:
         self.timeline = admin_pb2.Timeline()
         self.said = ""
         """What became of the last command."""
+        self.use = Use()
+        self._busy: queue.SimpleQueue[dict[str, float]] = queue.SimpleQueue()
         self._status = admin_pb2.Status()
         self._since = time.monotonic()
         self._run_dirs = run_dirs
@@ -49,7 +55,7 @@ class Feed:
 
     def start(self) -> None:
         """Starts the threads."""
-        for work in (self._read_timeline, self._send):
+        for work in (self._read_timeline, self._send, self._read_use):
             threading.Thread(target=work, daemon=True).start()
 
     def stop(self) -> None:
@@ -65,6 +71,9 @@ class Feed:
         with suppress(queue.Empty):
             while True:
                 self._hear(self._updates.get_nowait())
+        with suppress(queue.Empty):
+            while True:
+                self.use.add(self._status, self._busy.get_nowait())
 
     def status(self) -> admin_pb2.Status:
         """The status of now; while the scheduler is away, its last one."""
@@ -79,6 +88,10 @@ class Feed:
         """Of the device that people know by this name."""
         request = admin_pb2.SetQuantumRequest(seconds=seconds, device_uuid=uuid)
         self._command(f"quantum of {name}: {seconds:g} s", lambda stub: stub.SetQuantum(request, timeout=RPC_TIMEOUT))
+
+    def set_terms(self, asked: admin_pb2.SetTermsRequest, text: str) -> None:
+        """Of a container; ``text`` says what is set of whom."""
+        self._command(text, lambda stub: stub.SetTerms(asked, timeout=RPC_TIMEOUT))
 
     def _hear(self, update: admin_pb2.Status | Lost) -> None:
         if isinstance(update, Lost):
@@ -114,11 +127,30 @@ class Feed:
             except CommandError:
                 self._stop.wait(RETRY_SECONDS)
 
+    def _read_use(self) -> None:
+        """As often as NVML measures it anew. A thread of its own: a sick driver may not answer."""
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            return
+        while not self._stop.wait(_USE_SECONDS):
+            self._busy.put(_busy([device.uuid for device in self._status.devices]))
+
     def _length(self) -> float:
         """Seconds: some turns, but not from before the scheduler was there."""
         status = self._status
         quanta = [_QUANTA * device.quantum_seconds for device in status.devices]
         return max([_SHORTEST_SECONDS, *quanta])
+
+
+def _busy(uuids: Sequence[str]) -> dict[str, float]:
+    """By the devices' UUIDs; those of which NVML does not say it, as MIG devices, are missing."""
+    found = {}
+    for uuid in uuids:
+        with suppress(pynvml.NVMLError):
+            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            found[uuid] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+    return found
 
 
 def _lost(update: Lost) -> str:

@@ -10,17 +10,22 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
+from nvshare.ctl.terms_request import request
 from nvshare.ctl.top.feed import Feed
 from nvshare.ctl.top.figures import Colors, shares
-from nvshare.ctl.top.sections import SORTINGS, Look, name_of, overview, section
+from nvshare.ctl.top.sections import SORTINGS, Look, in_sorting, name_of, overview, section
 
-KEYS = "q quit  ? help  up/down GPU  p policy  +/- quantum  o i m t w sort  space pause"
+KEYS = "q quit  ? help  up/down GPU, p policy, +/- quantum  left/right program, s set"
 _HELP = """\
 Keys
 
   up, down, tab    choose a GPU
   p                its policy: then a auto, e exclusive, o off
   + -              its quantum, the next longer or shorter one
+  left, right      choose a program of that GPU; with it goes all that counts as one container with it
+  r                its priority: then l low, n normal, h high, d takes back what was set
+  s                set anything of it: weight 2.5, compute-limit 30%, memory-limit 4G, memory-request 2G,
+                   when-full wait, priority high; none takes it back. Enter sets it, Escape leaves it
   space            pause: the screen stays as it is, and goes on with the next space
   q, Ctrl-C        quit;  Ctrl-Z sleep
   ?                this
@@ -29,7 +34,8 @@ Clients in the order of
   o  what they do (and those that wait in their line)      i  pid
   m  memory on the GPU      t  time of late      w  how long they wait
 
-TIME is a client's share of the GPU's time in the history that is shown.
+TIME is for which share of the history that is shown a client held the GPU.
+USED is in which share of that the GPU executed something, as NVML says, while it held alone.
 In the history a bar is a turn, shaded where memory moved.
 In the memory bar every client has the sign and color of its row.
 To set anything takes the scheduler's own user. What is set outlives the scheduler.
@@ -37,6 +43,8 @@ To set anything takes the scheduler's own user. What is set outlives the schedul
 _QUANTA = (0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 _POLICIES = {"a": "auto", "e": "exclusive", "o": "off"}
 _ASK_POLICY = "policy of {}: a auto, e exclusive, o off; any other key leaves it"
+_PRIORITIES = {"l": "low", "n": "normal", "h": "high", "d": "default"}
+_ASK_PRIORITY = "priority of {}: l low, n normal, h high, d as it was before it was set; any other key leaves it"
 
 
 @dataclass(slots=True)
@@ -54,8 +62,12 @@ class Screen:
     sorting: str = "STATE"
     paused: bool = False
     helping: bool = False
-    asking: bool = False
-    """The next key is a policy."""
+    program: int = 0
+    """The id of the chosen client, of the chosen device; 0: none."""
+    asking: str = ""
+    """What the next key answers: policy or priority; empty: nothing."""
+    typed: str | None = None
+    """What was typed so far of what is to be set of the program; None: nothing is being typed."""
     quanta: dict[str, float] = field(default_factory=dict)
     """By device: what was asked for of late. Keys that are pressed quickly go on from there."""
 
@@ -71,7 +83,9 @@ class Screen:
 
     def press(self, key: str) -> bool:
         """Does what the key means; False: to quit."""
-        if self.asking:
+        if self.typed is not None:
+            self._type(key)
+        elif self.asking:
             self._answer(key)
         elif self.helping:
             self.helping = False
@@ -85,7 +99,15 @@ class Screen:
         """So many lines at the most."""
         if self.helping:
             return Text(_HELP, no_wrap=True, overflow="ellipsis")
-        look = Look(width, self.colors, shares(self.seen, self.status.uptime_seconds), self.sorting)
+        chosen = self._program()
+        look = Look(
+            width,
+            self.colors,
+            self._shares(),
+            self.sorting,
+            0 if chosen is None else chosen.id,
+            self.feed.use.shares(),
+        )
         devices = self._devices()
         lines = [self._heading(width)]
         if devices:
@@ -100,8 +122,15 @@ class Screen:
     def _devices(self) -> list[admin_pb2.Device]:
         return [device for device in self.status.devices if self.only in ("", device.uuid)]
 
+    def _shares(self) -> dict[int, float]:
+        return shares(self.seen, self.status.uptime_seconds)
+
     def _chosen(self) -> admin_pb2.Device | None:
         return next((device for device in self._devices() if device.uuid == self.chosen), None)
+
+    def _program(self) -> admin_pb2.Client | None:
+        device = self._chosen()
+        return None if device is None else next((one for one in device.clients if one.id == self.program), None)
 
     def _heading(self, width: int) -> Text:
         if self.feed.lost:
@@ -127,19 +156,34 @@ class Screen:
         return [] if chosen is None else [Text(), *section(chosen, self.seen, look, height - 1)]
 
     def _bottom(self) -> Text:
-        if self.asking and (device := self._chosen()) is not None:
-            return Text(_ASK_POLICY.format(name_of(device)), "bold", no_wrap=True, overflow="ellipsis")
-        if self.feed.said:
-            return Text(self.feed.said, "bold", no_wrap=True, overflow="ellipsis")
+        if text := self._question() or self.feed.said:
+            return Text(text, "bold", no_wrap=True, overflow="ellipsis")
         return Text(KEYS, "dim", no_wrap=True, overflow="ellipsis")
+
+    def _question(self) -> str:
+        """What is asked for now; empty: nothing."""
+        device, program = self._chosen(), self._program()
+        if self.asking == "policy" and device is not None:
+            return _ASK_POLICY.format(name_of(device))
+        if self.asking == "priority" and program is not None:
+            return _ASK_PRIORITY.format(program.member_of)
+        if self.typed is not None and program is not None:
+            return f"set of {program.member_of}: {self.typed}_"
+        return ""
 
     def _do(self, key: str) -> None:
         self.feed.said = ""
         match key:
             case "up" | "down":
                 self._choose(-1 if key == "up" else 1)
+            case "left" | "right":
+                self._choose_program(-1 if key == "left" else 1)
             case "p":
-                self.asking = self._chosen() is not None
+                self.asking = "policy" if self._chosen() is not None else ""
+            case "r" if self._can_be_set():
+                self.asking = "priority"
+            case "s" if self._can_be_set():
+                self.typed = ""
             case "+" | "=" | "-":
                 self._change_quantum(longer=key != "-")
             case " ":
@@ -155,12 +199,61 @@ class Screen:
         uuids = [device.uuid for device in self._devices()]
         if self.chosen in uuids:
             self.chosen = uuids[(uuids.index(self.chosen) + step) % len(uuids)]
+            self.program = 0
+
+    def _choose_program(self, step: int) -> None:
+        device = self._chosen()
+        ids = [] if device is None else [each.id for each in in_sorting(device, self.sorting, self._shares())]
+        if self.program in ids:
+            self.program = ids[(ids.index(self.program) + step) % len(ids)]
+        elif ids:
+            self.program = ids[0 if step > 0 else -1]
+
+    def _can_be_set(self) -> bool:
+        """Whether a program is chosen that belongs to a container; says what is missing."""
+        program = self._program()
+        if program is None:
+            self.feed.said = "no program is chosen: left and right choose one"
+        elif not program.member_of:
+            self.feed.said = f"pid {program.pid or '?'} is not known well enough yet to set anything of it"
+        return program is not None and bool(program.member_of)
 
     def _answer(self, key: str) -> None:
-        self.asking = False
+        asked, self.asking = self.asking, ""
         device = self._chosen()
-        if device is not None and key in _POLICIES:
+        if asked == "policy" and device is not None and key in _POLICIES:
             self.feed.set_policy(device.uuid, _POLICIES[key], name_of(device))
+        elif asked == "priority" and key in _PRIORITIES:
+            self._set(f"priority {_PRIORITIES[key]}")
+
+    def _type(self, key: str) -> None:
+        """One more key of what is typed."""
+        assert self.typed is not None
+        match key:
+            case "enter":
+                text, self.typed = self.typed, None
+                self._set(text)
+            case "escape":
+                self.typed = None
+            case "backspace":
+                self.typed = self.typed[:-1]
+            case _ if len(key) == 1 and key.isprintable():
+                self.typed += key
+            case _:
+                pass
+
+    def _set(self, text: str) -> None:
+        """As nvshare-ctl set does with these words, of the program that is chosen."""
+        program = self._program()
+        if program is None or not text.strip():
+            return
+        command, _, value = text.strip().partition(" ")
+        try:
+            asked = request(command, value.strip(), program.member_of)
+        except ValueError as error:
+            self.feed.said = str(error)
+            return
+        self.feed.set_terms(asked, f"{command} of {program.member_of}: {value.strip()}")
 
     def _change_quantum(self, *, longer: bool) -> None:
         device = self._chosen()

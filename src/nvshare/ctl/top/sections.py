@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rich.text import Text
 
@@ -33,6 +33,10 @@ class Look:
     shares: dict[int, float]
     """Of the devices' time of late, by the clients' ids."""
     sorting: str = "STATE"
+    chosen: int = 0
+    """The id of the client that is marked; 0: none."""
+    used: Mapping[int, float] = field(default_factory=dict)
+    """Of the time that they held, by the clients' ids, in which share their device executed something."""
 
 
 def name_of(device: admin_pb2.Device) -> str:
@@ -73,22 +77,29 @@ def section(device: admin_pb2.Device, seen: admin_pb2.Timeline, look: Look, heig
     """At most so many lines; of clients and turns those that come first are shown."""
     head = list(_head(device, look))
     rows = clients(device, look)
-    place = {client.id: number for number, client in enumerate(_sorted(device, look))}
+    place = {client.id: number for number, client in enumerate(in_sorting(device, look.sorting, look.shares))}
     turns = [client for client in seen.clients if client.device_uuid == device.uuid]
     turns.sort(key=lambda client: place.get(client.id, len(place)))
     left = max(height - len(head), 0)
     count = len(rows)
     if count + len(turns) + 1 > left:
         count = min(count, max(left - min(len(turns) + 1, 4), min(left, 3)))
-    shown = rows[:count]
-    if count and count < len(rows):
-        shown[-1] = Text(f"and {display.count(len(rows) - count + 1, 'client')} more", "dim")
+    shown = _some(rows, count, place.get(look.chosen, -1) + 1)
     strips = left - count
     lines = [
         timeline_views.client_bar(seen, client, look.width, look.colors.of(client.pid))
         for client in turns[: max(strips - 1, 0)]
     ]
     return [*head, *shown, *lines, *([timeline_views.axis(seen, look.width)] if lines else [])]
+
+
+def _some(rows: list[Text], count: int, chosen: int) -> list[Text]:
+    """So many lines of a table, its names and the chosen line among them; the last one says how many more there are."""
+    if not count or count >= len(rows):
+        return rows[:count]
+    begin = max(1, min(chosen - count + 3, len(rows) - count + 2))
+    more = Text(f"and {display.count(len(rows) - count + 1, 'client')} more", "dim")
+    return [*[rows[0], *rows[begin : begin + count - 2]][: count - 1], more]
 
 
 def _head(device: admin_pb2.Device, look: Look) -> Iterator[Text]:
@@ -185,7 +196,7 @@ def _gangs(device: admin_pb2.Device) -> str:
 
 def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
     """A line for each, under a line of names."""
-    shown = _sorted(device, look)
+    shown = in_sorting(device, look.sorting, look.shares)
     if not shown:
         return [Text("no clients", "dim")]
     swaps = any(client.HasField("swap") for client in shown)
@@ -208,6 +219,7 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
         Column("RESIDENT" if swaps else "MEMORY", right=True),
         *([Column("SWAPPED", right=True)] if swaps else []),
         Column("TIME", right=True),
+        *([Column("USED", right=True)] if look.used else []),
         Column("WAIT", right=True),
         *([Column("TERMS", most=40 if wide else 12)] if any(terms.values()) else []),
         Column("COMMAND"),
@@ -217,7 +229,7 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
     sign_of = signs(device)
     rows = [
         [
-            Text(sign_of[client.id], look.colors.of(client.pid)),
+            Text.assemble((sign_of[client.id], look.colors.of(client.pid)), (_marker(client, look), "bold")),
             Text(str(client.pid or "?")),
             *([Text(names[client.id])] if named else []),
             *([Text(people[client.id])] if peopled else []),
@@ -225,6 +237,7 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
             Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
             *([Text(display.size(client.swap.swapped_bytes))] if swaps else []),
             Text(f"{look.shares[client.id]:.0%}" if client.id in look.shares else ""),
+            *([Text(f"{look.used[client.id]:.0%}" if client.id in look.used else "")] if look.used else []),
             Text(display.duration(client.waiting_seconds) if client.position else "", "yellow"),
             *([Text(terms[client.id])] if any(terms.values()) else []),
             Text(command(client)),
@@ -234,15 +247,22 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
     return table(columns, rows, look.width)
 
 
-def _sorted(device: admin_pb2.Device, look: Look) -> list[admin_pb2.Client]:
+def _marker(client: admin_pb2.Client, look: Look) -> str:
+    if not look.chosen:
+        return ""
+    return ">" if client.id == look.chosen else " "
+
+
+def in_sorting(device: admin_pb2.Device, sorting: str, shares: Mapping[int, float]) -> list[admin_pb2.Client]:
+    """The clients of a device in the order of their lines."""
     clients = in_order(device.clients)
-    match look.sorting:
+    match sorting:
         case "PID":
             return sorted(clients, key=lambda each: each.pid)
         case "RESIDENT":
             return sorted(clients, key=memory.on_device, reverse=True)
         case "TIME":
-            return sorted(clients, key=lambda each: look.shares.get(each.id, 0.0), reverse=True)
+            return sorted(clients, key=lambda each: shares.get(each.id, 0.0), reverse=True)
         case "WAIT":
             return sorted(clients, key=lambda each: each.waiting_seconds if each.position else 0.0, reverse=True)
         case _:

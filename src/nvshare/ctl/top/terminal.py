@@ -36,11 +36,17 @@ _NAMES: Final = {
     "\x1bOA": "up",
     "\x1b[B": "down",
     "\x1bOB": "down",
+    "\x1b[C": "right",
+    "\x1bOC": "right",
+    "\x1b[D": "left",
+    "\x1bOD": "left",
     "\x1b[Z": "up",
     "\t": "down",
     "\x1b": "escape",
     "\r": "enter",
     "\n": "enter",
+    "\x7f": "backspace",
+    "\b": "backspace",
 }
 
 
