@@ -121,7 +121,7 @@ def test_keys_set_policy_and_quantum(scheduler: Scheduler) -> None:
         shows(terminal, "q quit")
         terminal.press(b"pe")
         shows(terminal, ": exclusive")
-        assert scheduler.status().devices[0].policy == "exclusive"
+        poll_until(lambda: scheduler.status().devices[0].policy == "exclusive", "the scheduler has it")
         terminal.press(b"+")
         shows(terminal, "exclusive, 30 s", ": 30 s")
         terminal.press(b"---")

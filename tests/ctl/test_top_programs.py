@@ -42,6 +42,11 @@ def _line(terminal: Terminal) -> str:
     return next((line for line in terminal.lines() if f"{os.getpid()} " in line and "idle" in line), "")
 
 
+def _terms(scheduler: Scheduler) -> admin_pb2.Terms:
+    """Of the client."""
+    return scheduler.status().devices[0].clients[0].terms
+
+
 def test_priority(scheduler: Scheduler) -> None:
     """``r`` and a letter, of the program that the arrows chose; d takes it back."""
     with top(scheduler.run_dir) as terminal:
@@ -54,10 +59,10 @@ def test_priority(scheduler: Scheduler) -> None:
         shows(terminal, f"priority of pid:{os.getpid()}@", "l low, n normal, h high")
         terminal.press(b"h")
         shows(terminal, ": high")
-        assert scheduler.status().devices[0].clients[0].terms.priority == "high"
+        poll_until(lambda: _terms(scheduler).priority == "high", "the scheduler has it")
         terminal.press(b"rd")
         shows(terminal, ": default")
-        assert scheduler.status().devices[0].clients[0].terms.priority == "normal"
+        poll_until(lambda: _terms(scheduler).priority == "normal", "the scheduler has it")
 
 
 def test_anything_else(scheduler: Scheduler) -> None:
@@ -70,18 +75,18 @@ def test_anything_else(scheduler: Scheduler) -> None:
         shows(terminal, "weight 2.5_")
         terminal.press(b"\r")
         shows(terminal, ": 2.5", "weight 2.5")
-        assert scheduler.status().devices[0].clients[0].terms.weight == 2.5
+        poll_until(lambda: _terms(scheduler).weight == 2.5, "the scheduler has it")
         terminal.press(b"sheight 2\r")
         shows(terminal, "'height' is none of weight, priority, compute-limit")
         terminal.press(b"spriority urgent\r")
         shows(terminal, "urgent")
         terminal.press(b"smemory-request 2G\r")
-        shows(terminal, "memory-request of")
+        poll_until(lambda: _terms(scheduler).memory_request_bytes == 2 << 30, "the scheduler has it")
         terminal.press(b"smemory-limit 1G\r")
         shows(terminal, "is above the memory limit of")
         terminal.press(b"sweight 9\x1b")
         shows(terminal, "q quit")
-        assert scheduler.status().devices[0].clients[0].terms.weight == 2.5
+        assert _terms(scheduler).weight == 2.5
 
 
 @pytest.mark.parametrize("chosen", [1, 7, 19])

@@ -78,6 +78,20 @@ def test_live_in_a_terminal(run_dir: RunDir) -> None:
         assert "Traceback" not in terminal.output()
 
 
+def test_a_terminal_that_cannot_draw_over_what_is_there(run_dir: RunDir) -> None:
+    """It gets the state once more after each change, as a file does."""
+    answers = Answers(example())
+    with (
+        serving(run_dir, answers),
+        in_terminal([*COMMAND, "status", "--watch"], environment(run_dir, TERM="dumb")) as terminal,
+    ):
+        poll_until(lambda: "quantum" in terminal.output(), "the state")
+        answers.status.devices[0].quantum_seconds = 77
+        answers.changed.set()
+        poll_until(lambda: "quantum 77 s" in terminal.output(), "the state after a change")
+        assert "\x1b" not in terminal.output()
+
+
 def test_scheduler_that_does_not_answer(run_dir: RunDir) -> None:
     """A stopped scheduler is said, with since when; no clock goes on meanwhile, and when it is back it is shown."""
     with Scheduler(run_dir.root / "run") as scheduler:

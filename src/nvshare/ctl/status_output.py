@@ -43,7 +43,7 @@ def follow(run_dirs: Sequence[RunDir], output: str) -> None:
     _ask(run_dirs)  # A scheduler that was never there is an error; one that goes away later is waited for.
     console = Console()
     with interrupts.Raised(), watching(run_dirs, _MIN_INTERVAL_SECONDS) as updates:
-        if output == "table" and console.is_terminal:
+        if output == "table" and console.is_terminal and not console.is_dumb_terminal:
             _live(updates, console)
         else:
             _lines(updates, output, console)

@@ -113,7 +113,7 @@ class ProgressDisplay:
 
     @contextmanager
     def _live(self) -> Iterator[Live | None]:
-        if not self._console.is_terminal:
+        if not self._console.is_terminal or self._console.is_dumb_terminal:
             yield None
             return
         with Live(console=self._console, auto_refresh=False, transient=True) as live:

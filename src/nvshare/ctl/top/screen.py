@@ -19,26 +19,26 @@ KEYS = "q quit  ? help  up/down GPU, p policy, +/- quantum  left/right program, 
 _HELP = """\
 Keys
 
-  up, down, tab    choose a GPU
-  p                its policy: then a auto, e exclusive, o off
-  + -              its quantum, the next longer or shorter one
-  left, right      choose a program of that GPU; with it goes all that counts as one container with it
-  r                its priority: then l low, n normal, h high, d takes back what was set
-  s                set anything of it: weight 2.5, compute-limit 30%, memory-limit 4G, memory-request 2G,
-                   when-full wait, priority high; none takes it back. Enter sets it, Escape leaves it
-  space            pause: the screen stays as it is, and goes on with the next space
-  q, Ctrl-C        quit;  Ctrl-Z sleep
-  ?                this
+  up, down, tab   choose a GPU
+  p               its policy: then a auto, e exclusive, o off
+  + -             its quantum, the next longer or shorter one
+  left, right     choose a program of that GPU
+  r               its priority: then l low, n normal, h high, d as it was before
+  s               set anything of it, as nvshare-ctl set does: weight 2.5,
+                  memory-limit 4G, ...; Enter sets it, Escape leaves it
+  space           pause: the screen stays as it is until the next space
+  q, Ctrl-C       quit;  Ctrl-Z sleep
 
 Clients in the order of
   o  what they do (and those that wait in their line)      i  pid
   m  memory on the GPU      t  time of late      w  how long they wait
 
 TIME is for which share of the history that is shown a client held the GPU.
-USED is in which share of that the GPU executed something, as NVML says, while it held alone.
+USED is in which share of that the GPU worked, by NVML, while it held alone.
 In the history a bar is a turn, shaded where memory moved.
 In the memory bar every client has the sign and color of its row.
-To set anything takes the scheduler's own user. What is set outlives the scheduler.
+To set anything takes the scheduler's own user. What is set of a program is set
+of all that counts as one container with it.
 """
 _QUANTA = (0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 _POLICIES = {"a": "auto", "e": "exclusive", "o": "off"}

@@ -178,8 +178,10 @@ def whole_terminal(instead: str) -> Iterator[Terminal]:
 
     A signal that ends the program does so after the block, as if it had not been taken.
     """
-    if not (os.isatty(_IN) and os.isatty(_OUT)) or Console().is_dumb_terminal:
+    if not (os.isatty(_IN) and os.isatty(_OUT)):
         raise CommandError(f"top needs a terminal; for scripts and files there is: {instead}")
+    if Console().is_dumb_terminal:
+        raise CommandError(f"top needs a terminal that draws over what is there, unlike TERM=dumb; there is: {instead}")
     terminal, ended = Terminal(), 0
     before = {number: signal.getsignal(number) for number in _ENDING + _OTHERS}
     try:
