@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from nvshare.admin import admin_pb2
 from nvshare.paths import RunDir
+from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
 
 COMMANDS = [
@@ -67,3 +69,38 @@ def test_completion(run_dir: RunDir, typed: str, offered: list[str]) -> None:
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
     done = ctl(run_dir, _NVSHARE_CTL_COMPLETE="complete_bash", **words)
     assert sorted(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("nvshare-ctl set priority h", ["high"]),
+        ("nvshare-ctl set when-full ", ["none", "refuse", "wait"]),
+        ("nvshare-ctl set weight n", ["none"]),
+        ("nvshare-ctl run --priority l", ["low"]),
+        ("nvshare-ctl run --when-full w", ["wait"]),
+        ("nvshare-ctl set policy --device 0", ["0", "00000000-0000-0000-0000-000000000000"]),
+        ("nvshare-ctl top --device GPU-6", ["GPU-6ec4f5a1-0000-0000-0000-000000000000"]),
+        ("nvshare-ctl set weight 2 t", ["train"]),
+        ("nvshare-ctl set weight 2 e", ["eval@0", "eval@1000"]),
+        ("nvshare-ctl run --name t", ["train"]),
+    ],
+)
+def test_completion_of_values(run_dir: RunDir, answers: Answers, typed: str, offered: list[str]) -> None:
+    """Of GPUs and containers those that the scheduler knows; a name that two users have with whose it is."""
+    names = ["train@0", "train@0", "eval@0", "eval@1000", ""]
+    first, second = answers.status.devices
+    first.index, first.uuid = "0", "GPU-6ec4f5a1-0000-0000-0000-000000000000"
+    second.index, second.uuid = "", "00000000-0000-0000-0000-000000000000"
+    del first.clients[:]
+    first.clients.extend(admin_pb2.Client(id=number, member_of=name) for number, name in enumerate(names, 1))
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = ctl(run_dir, _NVSHARE_CTL_COMPLETE="complete_bash", **words)
+    assert (sorted(done.stdout.split()), done.stderr) == (offered, "")
+
+
+def test_completion_without_a_scheduler(run_dir: RunDir) -> None:
+    """Nothing is offered, and nothing is said into the line that a person types."""
+    words = {"COMP_WORDS": "nvshare-ctl set weight 2 ", "COMP_CWORD": "4"}
+    done = ctl(run_dir, _NVSHARE_CTL_COMPLETE="complete_bash", **words)
+    assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import set_terms
+from nvshare.ctl import completion, set_terms
 from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 from nvshare.program import complain
 
@@ -45,6 +45,7 @@ _DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="GPU",
+        autocompletion=completion.devices,
         show_default=False,
         help="This GPU only: its index, its UUID or the beginning of that, as status shows them. "
         "Default: all GPUs, also later ones.",

@@ -9,17 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from nvshare import paths, terms_texts
+from nvshare.ctl import completion
 from nvshare.ctl.options import RunDirOption, run_dirs
 from nvshare.program import complain
 
 _TAKES_BACK = ("none", "default")
 _PROCESS = "pid:"
 """How the name of a process begins that says none."""
-_Value = Annotated[str, typer.Argument(metavar="VALUE", show_default=False, help="What to set, or none.")]
+_Value = Annotated[
+    str,
+    typer.Argument(
+        metavar="VALUE", show_default=False, autocompletion=completion.term_values, help="What to set, or none."
+    ),
+]
 _Container = Annotated[
     str,
     typer.Argument(
         metavar="CONTAINER",
+        autocompletion=completion.containers,
         show_default=False,
         help="As status shows it: NAMESPACE/POD/CONTAINER, or the name that run was given.",
     ),

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from nvshare import container_names, paths, terms_texts
+from nvshare.ctl import completion
 
 
-def _option(flag: str, metavar: str, check: Callable[[str], Any], text: str) -> Any:
-    """One whose value is the text itself, if that means something."""
+def _option(
+    flag: str, metavar: str, check: Callable[[str], Any], text: str, offered: Callable[..., list[str]] | None = None
+) -> Any:
+    """One whose value is the text itself, if that means something. ``offered``: to a shell that completes it."""
 
     def parse(given: str) -> str:
         try:
@@ -20,7 +23,7 @@ def _option(flag: str, metavar: str, check: Callable[[str], Any], text: str) -> 
             raise typer.BadParameter(str(error)) from None
         return given
 
-    return typer.Option(flag, metavar=metavar, parser=parse, show_default=False, help=text)
+    return typer.Option(flag, metavar=metavar, parser=parse, autocompletion=offered, show_default=False, help=text)
 
 
 WeightOption = Annotated[
@@ -39,6 +42,7 @@ PriorityOption = Annotated[
         "low|normal|high",
         terms_texts.priority_of,
         "Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
+        completion.priorities,
     ),
 ]
 ComputeLimitOption = Annotated[
@@ -77,6 +81,7 @@ WhenFullOption = Annotated[
         terms_texts.when_full_of,
         "What becomes of memory that it asks for and that only others' ends could free. Default: $NVSHARE_WHEN_FULL, "
         "else refuse.",
+        completion.when_full,
     ),
 ]
 NameOption = Annotated[
@@ -87,6 +92,7 @@ NameOption = Annotated[
         terms_texts.container_of,
         "All processes of yours with the same name count as one, and are shown by it. Default: $NVSHARE_CONTAINER, "
         "else a new name, so that all that this command starts count together.",
+        completion.containers,
     ),
 ]
 GangOption = Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.ctl import completion
 from nvshare.ctl.options import RunDirOption, run_dirs, seconds
 
 HELP = """
@@ -41,6 +42,7 @@ def top(
             "-d",
             "--device",
             metavar="GPU",
+            autocompletion=completion.devices,
             show_default=False,
             help="This GPU only: its index, its UUID or the beginning of that. Default: all.",
         ),
