@@ -60,6 +60,7 @@ class Instance:
             Rules(RESOURCE),
             injection,
             lambda: None,
+            frozenset,
             AllocationPolicy.SPREAD,
             self.metrics,
             self.logged,

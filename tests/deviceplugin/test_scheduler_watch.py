@@ -14,7 +14,7 @@ from structlog.testing import CapturingLogger
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminServicer, add_AdminServicer_to_server
 from nvshare.deviceplugin.answers.preference import Load
-from nvshare.deviceplugin.scheduler_watch import SchedulerWatch, loads_of
+from nvshare.deviceplugin.scheduler_watch import SchedulerWatch, ending_of, loads_of
 from tests.polling import until
 
 Context = grpc.aio.ServicerContext[object, object]
@@ -42,9 +42,10 @@ STATUS = admin_pb2.Status(
 
 
 class FakeAdmin(AdminServicer):
-    """A scheduler that answers the same status, while it is told to."""
+    """A scheduler that answers this status, while it is told to."""
 
     def __init__(self) -> None:
+        self.status = STATUS
         self.asked = 0
         self.silent = False
 
@@ -52,7 +53,7 @@ class FakeAdmin(AdminServicer):
         self.asked += 1
         if self.silent:
             await asyncio.Event().wait()
-        return STATUS
+        return self.status
 
     async def WatchStatus(  # noqa: N802
         self, request: admin_pb2.WatchStatusRequest, context: Context
@@ -85,11 +86,29 @@ def test_what_counts() -> None:
     assert loads_of(STATUS) == {"GPU-a": Load(busy=3, containers=4), "GPU-b": Load(0, 0)}
 
 
+def allocation(pod: str, *device_ids: str, ending: bool) -> admin_pb2.Allocation:
+    return admin_pb2.Allocation(
+        identity=admin_pb2.Identity(pod=pod, container="main"), virtual_device_ids=device_ids, ending=ending
+    )
+
+
+def test_who_ends_is_no_load() -> None:
+    """Neither by its clients, whatever they do still, nor by what it holds; the pods beside it are."""
+    status = admin_pb2.Status()
+    status.CopyFrom(STATUS)
+    status.devices[0].allocations.extend(
+        [allocation("p", "GPU-a__1", "GPU-a__2", ending=True), allocation("q", "GPU-a__3", ending=False)]
+    )
+    assert loads_of(status)["GPU-a"] == Load(busy=1, containers=3)
+    assert ending_of(status) == {"GPU-a__1", "GPU-a__2"}
+
+
 async def test_read_in_the_background(socket: Path) -> None:
     """Nothing is known at first, then what the scheduler says, and nothing again some seconds after it went silent."""
     server, admin = await serve(socket)
     watch = SchedulerWatch(socket, CapturingLogger(), poll_seconds=0.02)
     assert watch.fresh() is None
+    assert watch.ending() == frozenset()
     task = asyncio.create_task(watch.run())
     await until(lambda: watch.loads() == loads_of(STATUS), "the status is known")
     await until(lambda: admin.asked > 3, "it is read again")

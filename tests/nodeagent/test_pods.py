@@ -81,6 +81,17 @@ def test_the_scheduler_is_told_of_every_pod() -> None:
     assert list(request.containers) == [admin_pb2.AnnotatedTerms(pod_uid=plain.kernel_uid)]
 
 
+def test_the_scheduler_is_told_who_ends() -> None:
+    """Who was deleted, though its containers run still, and who has ended; its annotations count while it runs."""
+    stays, deleted, ended = pod("stays"), pod("deleted"), pod("ended")
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    ended["status"] = {"phase": "Failed"}
+    request = request_of(map(read, (stays, deleted, ended)))
+    assert {each.pod for each in request.ending} == {"deleted", "ended"}
+    assert {each.namespace for each in request.ending} == {deleted["metadata"]["namespace"]}
+    assert {each.pod_uid for each in request.containers} == {read(stays).uid, read(deleted).uid}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

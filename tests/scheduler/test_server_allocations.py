@@ -149,3 +149,25 @@ def listening(path: str) -> Iterator[socket.socket]:
         server.listen()
         server.settimeout(TIMEOUT_SECONDS)
         yield server
+
+
+def test_pods_that_end(serve: Serve, address: Path) -> None:
+    """What they hold is marked while the node agent says so, and watchers hear of it."""
+    kubelet = Kubelet()
+    kubelet.held["n", "p", "c"] = [f"{GPU}__1"]
+    kubelet.held["other", "p", "c"] = [f"{GPU}__2"]
+
+    def ending(status: admin_pb2.Status) -> dict[str, bool]:
+        return {each.identity.namespace: each.ending for device in status.devices for each in device.allocations}
+
+    with answering(kubelet, address):
+        scheduler = serve("--pod-resources", str(address))
+        poll_until(lambda: scheduler.status().knows_allocations, "kubelet was heard", TIMEOUT_SECONDS)
+        stream = scheduler.admin.WatchStatus(admin_pb2.WatchStatusRequest())
+        assert ending(next(stream)) == {"n": False, "other": False}
+        told = admin_pb2.SetAnnotatedTermsRequest(ending=[admin_pb2.PodName(namespace="n", pod="p")])
+        scheduler.admin.SetAnnotatedTerms(told, timeout=TIMEOUT_SECONDS)
+        assert ending(next(stream)) == {"n": True, "other": False}
+        stream.cancel()
+        scheduler.admin.SetAnnotatedTerms(admin_pb2.SetAnnotatedTermsRequest(), timeout=TIMEOUT_SECONDS)
+        assert ending(scheduler.status()) == {"n": False, "other": False}

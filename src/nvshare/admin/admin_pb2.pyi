@@ -346,25 +346,53 @@ class SetAnnotatedTermsRequest(_message.Message):
 
     CONTAINERS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    ENDING_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
     """Every pod of the node is named here, those without annotations by an entry that says nothing. False: a node agent of
     an older version names only pods with annotations.
     """
     @_builtins.property
     def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnotatedTerms]: ...
+    @_builtins.property
+    def ending(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodName]:
+        """The pods of this node that are to end, or have ended, and may still hold devices."""
+
     def __init__(
         self,
         *,
         containers: _abc.Iterable[Global___AnnotatedTerms] | None = ...,
         complete: _builtins.bool = ...,
+        ending: _abc.Iterable[Global___PodName] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "containers", b"containers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "containers", b"containers", "ending", b"ending"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetAnnotatedTermsRequest: _TypeAlias = SetAnnotatedTermsRequest  # noqa: Y015
+
+@_typing.final
+class PodName(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    pod: _builtins.str
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        pod: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace", b"namespace", "pod", b"pod"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodName: _TypeAlias = PodName  # noqa: Y015
 
 @_typing.final
 class SetAnnotatedTermsResponse(_message.Message):
@@ -1045,8 +1073,11 @@ class Allocation(_message.Message):
     IDENTITY_FIELD_NUMBER: _builtins.int
     VIRTUAL_DEVICE_IDS_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    ENDING_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     """As another device plugin calls what it gave, such as nvidia.com/gpu. Empty: virtual devices of nvshare's."""
+    ending: _builtins.bool
+    """The node agent says that the pod is to end, or has ended: what it holds is free soon."""
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -1057,10 +1088,11 @@ class Allocation(_message.Message):
         identity: Global___Identity | None = ...,
         virtual_device_ids: _abc.Iterable[_builtins.str] | None = ...,
         resource: _builtins.str = ...,
+        ending: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "resource", b"resource", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending", b"ending", "identity", b"identity", "resource", b"resource", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

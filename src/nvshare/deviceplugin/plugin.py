@@ -125,7 +125,8 @@ class Plugin:
             # Before kubelet can hand out names that no runtime knows.
             await self._describe()
             loads = self._scheduler.loads if settings.weigh_by_load else _no_loads
-            return Servicer(part, rules, self._injection, loads, settings.allocation_policy, self.metrics, log)
+            ending, policy = self._scheduler.ending, settings.allocation_policy
+            return Servicer(part, rules, self._injection, loads, ending, policy, self.metrics, log)
 
         return Lifecycle(settings.kubelet_dir, resource_name, self._owner, new_servicer, self.metrics, log)
 

@@ -16,7 +16,11 @@ from nvshare.log import Log
 from nvshare.unix_sockets import grpc_address
 
 FRESH_SECONDS = 5.0
-_POLL_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+"""A pod is often made a moment after another was deleted, as when a Job is run again."""
+_PAUSE_PER_ANSWER = 20.0
+"""It waits so many times what an answer took, so that a scheduler with many clients is not kept from its work."""
+_LONGEST_PAUSE = 2.0
 _ANSWER_SECONDS = 1.0
 _BUSY_STATES = frozenset({"holding", "leaving", "waiting", "unresponsive"})
 
@@ -46,18 +50,25 @@ class SchedulerWatch:
         status = self.fresh()
         return None if status is None else loads_of(status)
 
+    def ending(self) -> frozenset[str]:
+        """The virtual devices of pods that are to end, or have ended; none while that is not known."""
+        status = self.fresh()
+        return frozenset() if status is None else ending_of(status)
+
     async def run(self) -> None:
         """Asks the scheduler again and again, until cancelled."""
         async with grpc.aio.insecure_channel(grpc_address(self._socket), admin_channel.OPTIONS) as channel:
             stub = AdminStub(channel)
             while True:
+                asked_at = time.monotonic()
                 try:
                     status = await stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=_ANSWER_SECONDS)
                 except grpc.aio.AioRpcError as error:
                     self._failed(error)
                 else:
                     self._succeeded(status)
-                await asyncio.sleep(self._poll_seconds)
+                took = time.monotonic() - asked_at
+                await asyncio.sleep(max(self._poll_seconds, min(took * _PAUSE_PER_ANSWER, _LONGEST_PAUSE)))
 
     def _succeeded(self, status: admin_pb2.Status) -> None:
         self._status = status
@@ -77,14 +88,27 @@ class SchedulerWatch:
 
 
 def loads_of(status: admin_pb2.Status) -> dict[str, Load]:
-    """The load of each GPU in a scheduler's status."""
-    return {
-        device.uuid: Load(
-            busy=sum(client.state in _BUSY_STATES for client in device.clients),
-            containers=len({_container(client) for client in device.clients}),
+    """The load of each GPU in a scheduler's status, without that of pods that end."""
+    loads: dict[str, Load] = {}
+    for device in status.devices:
+        ending = {(each.identity.namespace, each.identity.pod) for each in device.allocations if each.ending}
+        staying = [each for each in device.clients if (each.identity.namespace, each.identity.pod) not in ending]
+        loads[device.uuid] = Load(
+            busy=sum(client.state in _BUSY_STATES for client in staying),
+            containers=len({_container(client) for client in staying}),
         )
+    return loads
+
+
+def ending_of(status: admin_pb2.Status) -> frozenset[str]:
+    """The virtual devices that pods hold which are to end, or have ended."""
+    return frozenset(
+        device_id
         for device in status.devices
-    }
+        for allocation in device.allocations
+        if allocation.ending
+        for device_id in allocation.virtual_device_ids
+    )
 
 
 def _container(client: admin_pb2.Client) -> tuple[str, ...]:

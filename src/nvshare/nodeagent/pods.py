@@ -39,6 +39,8 @@ class Pod:
     name: str
     ended: bool
     """None of its containers runs, or will run."""
+    ending: bool
+    """It has ended, or is to end: somebody deleted it."""
     wishes: Wishes
     plugin: PluginPod | None = None
 
@@ -61,13 +63,14 @@ def _pod(document: dict[str, Any], plugin_namespace: str) -> Pod:
         for kind in ("containers", "initContainers", "ephemeralContainers")
         for container in spec.get(kind) or ()
     ]
-    namespace = str(metadata["namespace"])
+    namespace, ended = str(metadata["namespace"]), status.get("phase") in _ENDED
     return Pod(
         uid=str(metadata["uid"]),
         kernel_uid=annotations.get(_STATIC_POD) or str(metadata["uid"]),
         namespace=namespace,
         name=str(metadata["name"]),
-        ended=status.get("phase") in _ENDED,
+        ended=ended,
+        ending=ended or bool(metadata.get("deletionTimestamp")),
         wishes=wishes_of(annotations, names),
         plugin=_plugin(spec, status) if namespace == plugin_namespace else None,
     )

@@ -80,18 +80,20 @@ class SchedulerLink:
 
 
 def request_of(pods: Iterable[Pod]) -> admin_pb2.SetAnnotatedTermsRequest:
-    """All that annotations of these pods say; the same for the same pods in any order.
+    """All that annotations of these pods say, and which of them end; the same for the same pods in any order.
 
     A pod without any is named as well: else it would look like one that is not known here yet.
     """
+    in_order = sorted(pods, key=lambda pod: pod.kernel_uid)
     return admin_pb2.SetAnnotatedTermsRequest(
         containers=[
             admin_pb2.AnnotatedTerms(pod_uid=pod.kernel_uid, container=container, **terms.said())
-            for pod in sorted(pods, key=lambda pod: pod.kernel_uid)
+            for pod in in_order
             if not pod.ended
             for container, terms in (pod.wishes.terms or {"": Terms()}).items()
         ],
         complete=True,
+        ending=[admin_pb2.PodName(namespace=pod.namespace, pod=pod.name) for pod in in_order if pod.ending],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from nvshare.scheduler.pods.pod_resources import KubeletError, read_containers
 from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 3.0
+_ENDING_SECONDS = 20.0
+"""For which the word on which pods end counts: another pod may come with the name of one that has gone."""
 _SHORTEST_SECONDS = 0.5
 """Between an answer and the next question when a client came of which nothing is known."""
 
@@ -46,7 +48,8 @@ class AllocationWatch:
         self._containers: tuple[Listed, ...] = ()
         self._told: set[tuple[str, str, str]] = set()
         """The devices, with the pods to which another plugin gave them, that were logged."""
-        self._answered_at = float("-inf")
+        self._ending: Set[tuple[str, str]] = frozenset()
+        self._ending_until = self._answered_at = float("-inf")
         self._asking = self._wanted = False
         self._timer = loop.call_later(0, self._ask)
         strangers.ask_soon = self._ask_soon
@@ -66,9 +69,18 @@ class AllocationWatch:
         if not self._heard:
             return None
         found: dict[str, list[Holding]] = {}
+        ending = self._ending if self._loop.time() < self._ending_until else frozenset()
         for holding in (held for each in self._containers for held in each.holdings):
-            found.setdefault(holding.device, []).append(holding)
+            is_ending = (holding.namespace, holding.pod) in ending
+            found.setdefault(holding.device, []).append(replace(holding, ending=is_ending))
         return found
+
+    def pods_end(self, pods: Set[tuple[str, str]]) -> None:
+        """These pods, by namespace and name, are to end or have ended, and no others; it has to be said again."""
+        self._ending_until = self._loop.time() + _ENDING_SECONDS
+        if pods != self._ending:
+            self._ending = pods
+            self._dispatcher.announce()
 
     def given_twice(self) -> dict[str, list[Holding]]:
         """What another plugin gave of the devices of which containers hold virtual devices, by device."""

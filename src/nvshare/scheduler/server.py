@@ -20,7 +20,7 @@ from nvshare.nvml_state import InitErrors
 from nvshare.protocol import legacy, wire
 from nvshare.scheduler import descriptors, event_loop
 from nvshare.scheduler.allocation_watch import AllocationWatch
-from nvshare.scheduler.api.admin import AdminService, PublicStatusService
+from nvshare.scheduler.api.admin import AdminService, Allocations, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.arenas.budget import budget_of
@@ -246,12 +246,12 @@ class _Running:
             self._dispatcher.make_known(gpu.uuid, gpu.total_bytes)
             if 0 < gpu.total_bytes <= (options.settings.reserve_bytes or 0):
                 log.warning("--reserve leaves programs whose memory swaps nothing of a GPU", device=gpu.uuid)
+        watch = self._allocations
+        allocations = Allocations(watch.without_client, watch.given_twice, watch.held, watch.pods_end)
         admin, public = (
             service(
                 self._dispatcher,
-                self._allocations.without_client,
-                self._allocations.given_twice,
-                self._allocations.held,
+                allocations,
                 known.by_uuid,
                 self._memory.measured,
                 self._awaited.on,

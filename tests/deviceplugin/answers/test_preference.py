@@ -210,3 +210,38 @@ def test_who_has_not_begun_counts_as_load() -> None:
         available.remove(chosen)
         taken[parse(chosen).uuid] += 1
     assert taken == {"GPU-a": 3, "GPU-b": 3}
+
+
+@pytest.mark.parametrize("policy", AllocationPolicy)
+def test_what_ends_is_not_counted(policy: AllocationPolicy) -> None:
+    """One that stays beside three that end is as much as one alone: four that come instead of four are spread."""
+    available = set(ids("GPU-a", *range(2, 11)) + ids("GPU-b", *range(4, 11)))
+    gone = frozenset(ids("GPU-b", 2, 3))
+    assert prefer(TWO, RULES, sorted(available), [], 1, None, policy, gone)[0].startswith("GPU-a")
+    everything_ends = frozenset(ids("GPU-a", 1) + ids("GPU-b", 1, 2, 3))
+    taken: Counter[str] = Counter()
+    for _ in range(4):
+        (chosen,) = prefer(TWO, RULES, sorted(available), [], 1, None, policy, everything_ends)
+        available.remove(chosen)
+        taken[parse(chosen).uuid] += 1
+    assert taken == ({"GPU-a": 2, "GPU-b": 2} if policy is SPREAD else {"GPU-a": 4})
+
+
+def test_what_ends_is_not_counted_as_not_begun() -> None:
+    """With the scheduler's loads, too: what an ending pod holds will get no client."""
+    loads = {"GPU-a": Load(busy=1, containers=1), "GPU-b": Load(busy=0, containers=0)}
+    available = ids("GPU-a", *range(2, 11)) + ids("GPU-b", *range(4, 11))
+    assert prefer(TWO, RULES, available, [], 1, loads) == ("GPU-a__2",)
+    assert prefer(TWO, RULES, available, [], 1, loads, SPREAD, frozenset(ids("GPU-b", 1, 2, 3))) == ("GPU-b__4",)
+
+
+def test_who_follows_at_once_is_counted() -> None:
+    """What is free already is nobody's; who gets another one than an ended pod had counts, though that is not heard."""
+    stale = frozenset(ids("GPU-a", 1) + ids("GPU-b", 1))
+    everything = set(ids("GPU-a", 1, 2) + ids("GPU-b", 1, 2))
+    given_out = []
+    for _ in range(2):
+        (chosen,) = prefer(TWO, RULES, sorted(everything), [], 1, ending=stale)
+        everything.remove(chosen)
+        given_out.append(chosen)
+    assert given_out == ["GPU-a__2", "GPU-b__2"]

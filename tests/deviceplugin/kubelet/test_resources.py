@@ -32,7 +32,8 @@ async def test_a_profile_that_comes_later(folder: Path) -> None:
         async def new_servicer() -> Servicer:
             injection = Injection(Path("/lib"), Path("/client"))
             part = Part(inventory, name)
-            return Servicer(part, Rules(name), injection, lambda: None, AllocationPolicy.SPREAD, metrics, log)
+            policy = AllocationPolicy.SPREAD
+            return Servicer(part, Rules(name), injection, lambda: None, frozenset, policy, metrics, log)
 
         return Lifecycle(folder, name, "one", new_servicer, metrics, log, QUICK)
 

@@ -3,14 +3,14 @@ Pure.
 
 kubelet gives the ids in a new random order at every call and keeps no order of its own, so ties are broken by the order
 of the GPUs and then by ordinal. Virtual devices that are offered and not free are allocated: nothing is remembered
-between calls.
+between calls. Those of pods that end are free soon, so they count only where all else is equal.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -44,19 +44,22 @@ def prefer(
     size: int,
     loads: Mapping[str, Load] | None = None,
     policy: AllocationPolicy = AllocationPolicy.SPREAD,
+    ending: Set[str] = frozenset(),
 ) -> tuple[str, ...]:
     """``size`` ids: those that must be included, then free ones; fewer when fewer are free.
 
+    ``ending``: the ids that pods hold, or held just now, which are to end or have ended.
     Raises RequestError only when the operator's rules forbid the request: kubelet fails the pod for good then.
     """
     rules.check_size(size)
-    free = _by_gpu(available, snapshot)
+    free = _by_gpu(available, snapshot, ending)
+    leaving = Counter(_gpu_of(device_id, snapshot) for device_id in ending - set(available))
     rules.check_distinct(size, len(free), f"only {len(free)} of its {len(snapshot.offers)} GPUs have a free one")
     chosen = list(dict.fromkeys(must_include))[: max(size, 0)]
     picked = Counter(_gpu_of(device_id, snapshot) for device_id in chosen)
-    heap: list[tuple[bool, int, tuple[int, int], int, str]] = []
+    heap: list[tuple[bool, int, tuple[int, int, int], int, str]] = []
     for uuid, ids in free.items():
-        cost = _cost(snapshot, uuid, len(ids), loads, policy)
+        cost = _cost(snapshot, uuid, len(ids), leaving[uuid], loads, policy)
         ids[:] = [device_id for device_id in ids if device_id not in chosen]
         if ids:
             heap.append((snapshot.total(uuid) == 0, picked[uuid], cost, snapshot.position(uuid), uuid))
@@ -70,20 +73,20 @@ def prefer(
 
 
 def _cost(
-    snapshot: Snapshot, uuid: str, free: int, loads: Mapping[str, Load] | None, policy: AllocationPolicy
-) -> tuple[int, int]:
+    snapshot: Snapshot, uuid: str, free: int, leaving: int, loads: Mapping[str, Load] | None, policy: AllocationPolicy
+) -> tuple[int, int, int]:
     """The less it is, the sooner the GPU's turn comes.
 
     PACKED goes by what is allocated, because a GPU is free of containers only when nothing of it is. Of GPUs with
     equally much the one with less to do comes first.
     """
-    allocated = max(snapshot.offered(uuid) - free, 0)
+    allocated = max(snapshot.offered(uuid) - free - leaving, 0)
     to_do = _to_do(allocated, uuid, loads)
     match policy:
         case AllocationPolicy.SPREAD:
-            return to_do, 0
+            return to_do, leaving, 0
         case AllocationPolicy.PACKED:
-            return -allocated, to_do
+            return -allocated, to_do, leaving
     assert_never(policy)
 
 
@@ -99,13 +102,16 @@ def _to_do(allocated: int, uuid: str, loads: Mapping[str, Load] | None) -> int:
     return load.busy + max(allocated - load.containers, 0)
 
 
-def _by_gpu(ids: Iterable[str], snapshot: Snapshot) -> dict[str, list[str]]:
-    """The ids of each GPU, highest ordinal first, so that ``pop`` gives the lowest."""
+def _by_gpu(ids: Iterable[str], snapshot: Snapshot, ending: Set[str]) -> dict[str, list[str]]:
+    """The ids of each GPU, highest ordinal first, so that ``pop`` gives the lowest.
+
+    Those that were an ending pod's just now come last: until that is known to be over, who gets one counts as ending.
+    """
     groups: dict[str, list[str]] = defaultdict(list)
     for device_id in set(ids):
         groups[_gpu_of(device_id, snapshot)].append(device_id)
     for group in groups.values():
-        group.sort(key=lambda device_id: (len(device_id), device_id), reverse=True)
+        group.sort(key=lambda device_id: (device_id in ending, len(device_id), device_id), reverse=True)
     return groups
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import NoReturn, assert_never
 
@@ -65,6 +65,7 @@ class Servicer(DevicePluginServicer):
         rules: Rules,
         injection: Injection,
         loads: Callable[[], Mapping[str, Load] | None],
+        ending: Callable[[], Set[str]],
         policy: AllocationPolicy,
         metrics: Metrics,
         log: Log,
@@ -73,6 +74,7 @@ class Servicer(DevicePluginServicer):
         self._rules = rules
         self._injection = injection
         self._loads = loads
+        self._ending = ending
         self._policy = policy
         self._metrics = metrics
         self._log = log
@@ -115,7 +117,7 @@ class Servicer(DevicePluginServicer):
     ) -> api.PreferredAllocationResponse:
         with self._metrics.requests.labels("GetPreferredAllocation").time():
             response = api.PreferredAllocationResponse()
-            loads = self._loads()
+            loads, ending = self._loads(), self._ending()
             for container in request.container_requests:
                 try:
                     ids = prefer(
@@ -126,6 +128,7 @@ class Servicer(DevicePluginServicer):
                         container.allocation_size,
                         loads,
                         self._policy,
+                        ending,
                     )
                 except RequestError as error:
                     await self._refuse("GetPreferredAllocation", error, context)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 import grpc
@@ -36,6 +36,20 @@ _TERMS = {field.name for field in fields(SomeTerms)}
 _ONLY_SHOWN = "this socket only shows the status"
 
 
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """What kubelet gave to containers, by device, and where the node agent's word on their pods goes."""
+
+    unused: Callable[[], Mapping[str, Sequence[Holding]]]
+    """The holdings that have no client."""
+    given_twice: Callable[[], Mapping[str, Sequence[Holding]]]
+    """What other plugins gave of the devices that nvshare shares."""
+    held: Callable[[], Mapping[str, Sequence[Holding]] | None]
+    """None while it is not known."""
+    pods_end: Callable[[Set[tuple[str, str]]], None]
+    """Takes the namespaces and names of the pods that end."""
+
+
 class StatusService(admin_pb2_grpc.AdminServicer):
     """What is only shown; the calls that set something are refused.
 
@@ -45,9 +59,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
     def __init__(
         self,
         dispatcher: Dispatcher,
-        unused: Callable[[], Mapping[str, Sequence[Holding]]],
-        given_twice: Callable[[], Mapping[str, Sequence[Holding]]],
-        held: Callable[[], Mapping[str, Sequence[Holding]] | None],
+        allocations: Allocations,
         gpus: Mapping[str, Gpu],
         measured: Set[str],
         awaited: Callable[[str], Sequence[Recorded]],
@@ -56,17 +68,13 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         version: str,
         started_at: float,
     ) -> None:
-        """``unused``: the holdings that have no client, by device; ``gpus``: what NVML shows, by UUID.
+        """``gpus``: what NVML shows, by UUID.
 
-        ``given_twice``: what other plugins gave of the devices that nvshare shares, by device.
-        ``held``: what containers hold of them, None while that is not known.
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
         device waits for. ``started_at`` is in the event loop's time.
         """
         self._dispatcher = dispatcher
-        self._unused = unused
-        self._given_twice = given_twice
-        self._held = held
+        self._allocations = allocations
         self._gpus = gpus
         self._measured = measured
         self._awaited = awaited
@@ -155,7 +163,8 @@ class StatusService(admin_pb2_grpc.AdminServicer):
 
     def _status(self) -> admin_pb2.Status:
         clients = self._dispatcher.clients
-        unused, given_twice, held = self._unused(), self._given_twice(), self._held()
+        allocations = self._allocations
+        unused, given_twice, held = allocations.unused(), allocations.given_twice(), allocations.held()
         host_memory = self._dispatcher.host_memory()
         return admin_pb2.Status(
             version=self._version,
@@ -232,7 +241,7 @@ class AdminService(StatusService):
     async def SetAnnotatedTerms(  # noqa: N802
         self, request: admin_pb2.SetAnnotatedTermsRequest, context: Context
     ) -> admin_pb2.SetAnnotatedTermsResponse:
-        """Takes what annotations of the node's pods say now."""
+        """Takes what annotations of the node's pods say now, and which of the pods end."""
         try:
             self._memberships.annotate(
                 {PodContainer(each.pod_uid, each.container): _terms(each) for each in request.containers},
@@ -240,6 +249,7 @@ class AdminService(StatusService):
             )
         except InvalidCommandError as error:
             await _refuse(context, error)
+        self._allocations.pods_end({(each.namespace, each.pod) for each in request.ending})
         return admin_pb2.SetAnnotatedTermsResponse()
 
     def _done(self) -> admin_pb2.Status:

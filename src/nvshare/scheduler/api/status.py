@@ -170,7 +170,10 @@ def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
 def _allocation_message(holding: Holding) -> admin_pb2.Allocation:
     holder = Identity(holding.namespace, holding.pod, holding.container, Source.KUBELET)
     return admin_pb2.Allocation(
-        identity=_identity_message(holder), virtual_device_ids=holding.virtual_device_ids, resource=holding.resource
+        identity=_identity_message(holder),
+        virtual_device_ids=holding.virtual_device_ids,
+        resource=holding.resource,
+        ending=holding.ending,
     )
 
 

@@ -28,6 +28,8 @@ class Holding:
     virtual_device_ids: tuple[str, ...]
     resource: str = ""
     """As another plugin calls it; empty: virtual devices of nvshare's."""
+    ending: bool = False
+    """Its pod is to end, or has ended: it is free soon."""
 
 
 @dataclass(frozen=True, slots=True)
