@@ -23,6 +23,8 @@ VALUES: Mapping[Path, tuple[str, ...]] = {
     DEPLOY: ("namespace.create=true",),
     DEPLOY / "simulated": ("namespace.create=true", "simulated.enabled=true"),
 }
+_HELMS_OWN = re.compile(r"^ +(?:app[.]kubernetes[.]io/managed-by|helm[.]sh/chart): .*\n", re.MULTILINE)
+"""Labels that are true only of what helm installs."""
 _DOCUMENT = re.compile(r"^---\n# Source: nvshare/templates/(\S+)\n", re.MULTILINE)
 
 
@@ -44,10 +46,10 @@ def manifests(helm: str) -> dict[Path, str]:
     """The text of every file that is made."""
     files: dict[Path, str] = {}
     for folder, values in VALUES.items():
-        done = render(helm, *(word for value in values for word in ("--set", value)))
+        done = render(helm, "--skip-tests", *(word for value in values for word in ("--set", value)))
         done.check_returncode()
         chart = "../" * len(folder.relative_to(DEPLOY).parts) + "helm/nvshare"
-        _, *parts = _DOCUMENT.split(done.stdout)
+        _, *parts = _DOCUMENT.split(_HELMS_OWN.sub("", done.stdout))
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             path = folder / name
             before = f"{files[path]}---\n" if path in files else HEADER.format(chart=chart)

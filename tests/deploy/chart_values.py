@@ -35,7 +35,10 @@ def _number(part: str, container: str, kind: str, before: str) -> tuple[Effect, 
     path = f"{POD}.containers.{container}.resources.{kind}"
     line = f"DaemonSet/nvshare-{container} spec.{path}"
     name = {"scheduler": "scheduler", "device-plugin": "devicePlugin", "node-agent": "nodeAgent"}[container]
-    return (Effect(f"{name}.resources.{kind}.{part}", "7", (f"-{line}.{part} = {before}", f"+{line}.{part} = 7")),)
+    value = "7" if kind == "requests" else "7Gi"
+    return (
+        Effect(f"{name}.resources.{kind}.{part}", value, (f"-{line}.{part} = {before}", f"+{line}.{part} = {value}")),
+    )
 
 
 def _extra_env(part: str, container: str) -> Effect:
@@ -61,6 +64,13 @@ _DIGEST = "sha256:" + "01234567" * 8
 _GRAFANA = "ConfigMap/nvshare-dashboard"
 
 EFFECTS: tuple[Effect, ...] = (
+    _image("global.imageRegistry", "registry.example:5000", "registry.example:5000/nvshare/nvshare:*"),
+    Effect(
+        "global.imagePullSecrets",
+        [{"name": "ours"}],
+        tuple(f"+{part}.{POD}.imagePullSecrets.ours.name = ours" for part in (SCHEDULER, PLUGIN, AGENT)),
+        {"imagePullSecrets": [{"name": "mine"}]},
+    ),
     _image("image.registry", "registry.example:5000", "registry.example:5000/nvshare/nvshare:*"),
     _image("image.repository", "mirror/nvshare", "docker.io/mirror/nvshare:*"),
     _image("image.tag", "next", "docker.io/nvshare/nvshare:next"),
@@ -277,7 +287,11 @@ EFFECTS: tuple[Effect, ...] = (
         "kill",
         (f"+{SCHEDULER}.*args.- = --unresponsive=kill", f"+{SCHEDULER}.*capabilities.add.- = KILL"),
     ),
-    Effect("scheduler.extraArgs", ["--floor=0.1"], (f"+{SCHEDULER}.*args.- = --floor=0.1",)),
+    Effect("scheduler.grace", 5, (f"+{SCHEDULER}.*args.- = --grace=5",)),
+    Effect("scheduler.floor", 0, (f"+{SCHEDULER}.*args.- = --floor=0",)),
+    Effect("scheduler.burst", 0, (f"+{SCHEDULER}.*args.- = --burst=0",)),
+    Effect("scheduler.reserve", "1Gi", (f"+{SCHEDULER}.*args.- = --reserve=1GiB",)),
+    Effect("scheduler.extraArgs", ["--log-level=debug"], (f"+{SCHEDULER}.*args.- = --log-level=debug",)),
     _extra_env("scheduler", "scheduler"),
     _extra_env("devicePlugin", "device-plugin"),
     _extra_env("nodeAgent", "node-agent"),
@@ -285,8 +299,8 @@ EFFECTS: tuple[Effect, ...] = (
     *_number("memory", "scheduler", "requests", "80Mi"),
     Effect(
         "scheduler.resources.limits",
-        {"memory": "7Gi"},
-        (f"-{SCHEDULER}.*limits.memory = 16784Mi", f"+{SCHEDULER}.*limits.memory = 7Gi"),
+        {"memory": "17Gi"},
+        (f"-{SCHEDULER}.*limits.memory = 16784Mi", f"+{SCHEDULER}.*limits.memory = 17Gi"),
     ),
     *_number("cpu", "device-plugin", "requests", "20m"),
     *_number("memory", "device-plugin", "requests", "80Mi"),

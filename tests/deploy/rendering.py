@@ -18,8 +18,10 @@ CHART: Path = RENDER["CHART"]
 
 
 def helm_template(helm: str, values: Mapping[str, object], *, chart: Path = CHART) -> subprocess.CompletedProcess[str]:
-    """``helm template`` with these values, each by its path."""
-    arguments = [word for path, value in values.items() for word in ("--set-json", f"{path}={json.dumps(value)}")]
+    """``helm template`` with these values, each by its path, without what ``helm test`` runs."""
+    arguments = ["--skip-tests"] + [
+        word for path, value in values.items() for word in ("--set-json", f"{path}={json.dumps(value)}")
+    ]
     done: subprocess.CompletedProcess[str] = RENDER["render"](helm, *arguments, chart=chart)
     return done
 

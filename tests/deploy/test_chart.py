@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 from nvshare.deviceplugin.settings.sources import load
 from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
-from tests.deploy.chart_values import EFFECTS, POD, SCHEDULER, Effect
-from tests.deploy.rendering import CHART, RENDER, helm_template, leaves, lines_of, rendered
+from tests.deploy.chart_values import POD, SCHEDULER, Effect
+from tests.deploy.part_values import ALL_EFFECTS as EFFECTS
+from tests.deploy.rendering import CHART, RENDER, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
 
 CHECKSUM = "spec.template.metadata.annotations.checksum/config"
@@ -116,45 +117,6 @@ def test_the_scheduler_knows_its_options(helm: str) -> None:
         told: list[CommandLine] = []
         CliRunner().invoke(app, [argument], obj=Caller({}, told.append))
         assert told, argument
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"virtualDevice": 4}, "additional properties 'virtualDevice' not allowed"),
-        ({"scheduler.policies": "auto"}, "at '/scheduler': additional properties 'policies' not allowed"),
-        ({"scheduler.policy": "fair"}, "at '/scheduler/policy': value must be one of 'auto', 'exclusive', 'off'"),
-        ({"scheduler.quantum": 0}, "at '/scheduler/quantum': minimum: got 0, want 0.01"),
-        ({"scheduler.longestTurn": 0.5}, "at '/scheduler/longestTurn': minimum: got 0.5, want 1"),
-        ({"scheduler.resources.limit": {}}, "additional properties 'limit' not allowed"),
-        ({"virtualDevices": 1001}, "at '/virtualDevices': maximum: got 1,001, want 1,000"),
-        ({"virtualDevices": "4"}, "at '/virtualDevices': got string, want integer"),
-        ({"image.digest": "1234"}, "at '/image/digest': '1234' does not match pattern"),
-        ({"image.pullPolicy": "Sometimes"}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
-        ({"kubeletDir": "kubelet"}, "at '/kubeletDir': 'kubelet' does not match pattern"),
-        ({"kubeletDir": "/" + 51 * "k"}, "at '/kubeletDir': maxLength: got 52, want 51"),
-        ({"runDir": "/var/../run"}, "at '/runDir': '/var/../run' does not match pattern"),
-        ({"deviceListStrategy": "cdi"}, "value must be one of 'envvar', 'volume-mounts', 'cdi-annotations', 'cdi-cri'"),
-        ({"metrics.port": 65534}, "at '/metrics/port': maximum: got 65,534, want 65,533"),
-        ({"updateStrategy.rollingUpdate.maxUnavailable": 0}, "minimum: got 0, want 1"),
-        ({"simulated.devices": "2x1Gi"}, "at '/simulated/devices': '2x1Gi' does not match pattern"),
-        ({"hostMemory": "16Gi"}, 'hostMemory: "16Gi" is neither a size, as in "16GiB", nor a share of the free memory'),
-        ({"hostMemory": 8}, 'hostMemory: "8" is neither a size, as in "16GiB", nor a share of the free memory'),
-        ({"image.registry": "https://registry.example"}, "at '/image/registry': 'https://registry.example' does not"),
-        ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
-        ({"config.map": {"big": "- 1"}}, "config.map.big is not a mapping in YAML"),
-        ({"config.map": {"config": "a: 1"}}, "config.map.config: that is the name of what the other values say"),
-        ({"config.map": {"big": "a: 1"}, "config.name": "x"}, "config.name and config.map exclude each other"),
-        ({"serviceAccount.create": False}, "serviceAccount.name must name an account that is there"),
-        ({"metrics.enabled": False, "metrics.podMonitor.enabled": True}, "then nothing can be scraped"),
-    ],
-    ids=str,
-)
-def test_what_is_wrong_is_refused(helm: str, values: dict[str, object], message: str) -> None:
-    """With a message that names it and says what is allowed."""
-    done = helm_template(helm, values)
-    assert done.returncode != 0
-    assert message in done.stderr
 
 
 def test_a_share_of_the_memory_needs_no_limit(helm: str) -> None:

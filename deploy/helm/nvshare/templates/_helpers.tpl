@@ -18,7 +18,7 @@
 
 {{- define "nvshare.image" -}}
 {{- $image := .Values.image -}}
-{{- $image.registry }}/{{ $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end -}}
+{{- (.Values.global | default dict).imageRegistry | default $image.registry }}/{{ $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
 {{/* What a DaemonSet selects its pods by can't be changed later: a release called nvshare must have what plain manifests always had. */}}
@@ -30,6 +30,22 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 {{- end }}
 {{- end -}}
 
+{{/* Of every object. Takes (list ROOT PART); PART is empty for what belongs to none or to all of them. */}}
+{{- define "nvshare.labels" -}}
+{{- $root := first . -}}
+{{- with last . -}}
+app.kubernetes.io/name: nvshare-{{ . }}
+app.kubernetes.io/component: {{ . }}
+{{- else -}}
+app.kubernetes.io/name: nvshare
+{{- end }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: nvshare
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{- define "nvshare.serviceAccountObject" -}}
 {{- $root := first . -}}
 apiVersion: v1
@@ -37,8 +53,7 @@ kind: ServiceAccount
 metadata:
   name: {{ include "nvshare.serviceAccount" . }}
   namespace: {{ include "nvshare.namespace" $root }}
-  labels:
-    app.kubernetes.io/part-of: nvshare
+  labels: {{- include "nvshare.labels" (list $root (empty $root.Values.serviceAccount.name | ternary (last .) "")) | nindent 4 }}
   {{- with $root.Values.serviceAccount.annotations }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -48,8 +63,8 @@ automountServiceAccountToken: false
 {{/* The pods. */}}
 
 {{- define "nvshare.podLabels" -}}
-{{ include "nvshare.selector" . }}
-app.kubernetes.io/part-of: nvshare
+{{- /* The first is what the pods are selected by. */ -}}
+{{ include "nvshare.labels" . }}
 {{- with (first .).Values.podLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -66,34 +81,53 @@ rollingUpdate:
 {{- end -}}
 
 {{- define "nvshare.podSecurityContext" -}}
-{{- $context := deepCopy .Values.podSecurityContext -}}
+{{- $context := deepCopy (.Values.podSecurityContext | default dict) -}}
 {{- with .Values.seLinuxOptions }}{{ $_ := set $context "seLinuxOptions" . }}{{ end -}}
 {{- with $context -}}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Where pods are put. */}}
+{{- define "nvshare.imagePullSecrets" -}}
+{{- with concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) | uniq -}}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Takes (list ROOT VALUES-OF-THE-PART). */}}
+{{- define "nvshare.priorityClassName" -}}
+{{- $own := (last .).priorityClassName -}}
+{{- kindIs "invalid" $own | ternary (first .).Values.priorityClassName $own -}}
+{{- end -}}
+
+{{/* Where pods are put. Takes (list ROOT VALUES-OF-THE-PART): what the part does not say is said for all. */}}
 {{- define "nvshare.placement" -}}
-{{- with .Values.nodeSelector }}
+{{- $root := first . -}}
+{{- $said := dict -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
+{{- $own := get (last $) $key -}}
+{{- $_ := set $said $key (kindIs "invalid" $own | ternary (get $root.Values $key) $own) -}}
+{{- end -}}
+{{- $affinity := $said.affinity | default dict -}}
+{{- with $said.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- with $said.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 affinity:
-  {{- with omit .Values.affinity "nodeAffinity" }}
+  {{- with omit $affinity "nodeAffinity" }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
   nodeAffinity:
-    {{- $theirs := .Values.affinity.nodeAffinity | default dict }}
+    {{- $theirs := $affinity.nodeAffinity | default dict }}
     {{- with omit $theirs "requiredDuringSchedulingIgnoredDuringExecution" }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
     requiredDuringSchedulingIgnoredDuringExecution:
       nodeSelectorTerms:
       {{- $found := list dict }}
-      {{- if .Values.nfdAffinity }}
+      {{- if $root.Values.nfdAffinity }}
       {{- $found = list (dict "feature.node.kubernetes.io/pci-10de.present" "true") (dict "feature.node.kubernetes.io/cpu-model.vendor_id" "NVIDIA") (dict "nvidia.com/gpu.present" "true") }}
       {{- end }}
       {{- $required := $theirs.requiredDuringSchedulingIgnoredDuringExecution | default dict }}

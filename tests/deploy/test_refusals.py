@@ -1,0 +1,171 @@
+"""What the chart refuses, and what it takes where Kubernetes takes it: without a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from nvshare.scheduler.arenas.choice import size_of
+from nvshare.scheduler.arenas.limits import MARGIN_BYTES
+from tests.deploy.rendering import CHART, RENDER, helm_template, rendered
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+GIB = 1 << 30
+
+
+@pytest.fixture
+def helm(tool: Callable[[str], str]) -> str:
+    """The helm that ``make helm`` builds."""
+    return tool(RENDER["find_helm"]() or "helm")
+
+
+def everything(value: object, path: str = "") -> Iterator[str]:
+    """The path of every value, and of every mapping of values."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from everything(inner, f"{path}.{key}" if path else key)
+
+
+def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
+    """The size that its option has, and its memory limit."""
+    (found,) = (
+        each
+        for each in rendered(helm, values)
+        if each["metadata"]["name"] == "nvshare-scheduler" and each["kind"] == "DaemonSet"
+    )
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    (option,) = (each for each in container["args"] if each.startswith("--host-memory="))
+    return option.partition("=")[2], container["resources"]["limits"]["memory"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"virtualDevice": 4}, "additional properties 'virtualDevice' not allowed"),
+        ({"scheduler.policies": "auto"}, "at '/scheduler': additional properties 'policies' not allowed"),
+        ({"scheduler.policy": "fair"}, "at '/scheduler/policy': value must be one of 'auto', 'exclusive', 'off'"),
+        ({"scheduler.quantum": 0}, "at '/scheduler/quantum': minimum: got 0, want 0.01"),
+        ({"scheduler.longestTurn": 0.5}, "at '/scheduler/longestTurn': minimum: got 0.5, want 1"),
+        ({"scheduler.resources.limit": {}}, "additional properties 'limit' not allowed"),
+        ({"virtualDevices": 1001}, "at '/virtualDevices': maximum: got 1,001, want 1,000"),
+        ({"virtualDevices": "4"}, "at '/virtualDevices': got string, want integer"),
+        ({"image.digest": "1234"}, "at '/image/digest': '1234' does not match pattern"),
+        ({"image.pullPolicy": "Sometimes"}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+        ({"kubeletDir": "kubelet"}, "at '/kubeletDir': 'kubelet' does not match pattern"),
+        ({"kubeletDir": "/" + 51 * "k"}, "at '/kubeletDir': maxLength: got 52, want 51"),
+        ({"runDir": "/var/../run"}, "at '/runDir': '/var/../run' does not match pattern"),
+        ({"deviceListStrategy": "cdi"}, "value must be one of 'envvar', 'volume-mounts', 'cdi-annotations', 'cdi-cri'"),
+        ({"metrics.port": 65534}, "at '/metrics/port': maximum: got 65,534, want 65,533"),
+        ({"updateStrategy.rollingUpdate.maxUnavailable": 0}, "minimum: got 0, want 1"),
+        ({"simulated.devices": "2x1Gi"}, "at '/simulated/devices': '2x1Gi' does not match pattern"),
+        ({"hostMemory": "16 GiB"}, "at '/hostMemory': '16 GiB' does not match pattern"),
+        ({"hostMemory": "101%"}, "at '/hostMemory': '101%' does not match pattern"),
+        ({"hostMemory": 8}, 'hostMemory: "8" is 8 bytes, which is too little to be meant'),
+        ({"hostMemory": -1}, "at '/hostMemory': minimum: got -1, want 0"),
+        ({"scheduler.reserve": "1Ki"}, 'scheduler.reserve: "1Ki" is 1024 bytes, which is too little to be meant'),
+        ({"scheduler.resources.limits": {"memory": "4Gi"}}, "4Gi is too little for hostMemory, 16GiB"),
+        ({"scheduler.resources.limits": {"memory": "4G"}, "hostMemory": "4G"}, "4G is too little for hostMemory"),
+        ({"scheduler.resources.requests.memory": "20Gi"}, "requests.memory: 20Gi is more than limits.memory, 16784Mi"),
+        ({"devicePlugin.resources.requests.memory": "1G"}, "requests.memory: 1G is more than limits.memory, 200Mi"),
+        ({"nodeAgent.resources.limits.memory": "some"}, "at '/nodeAgent/resources/limits/memory'"),
+        ({"scheduler.extraArgs": ["--run-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
+        (
+            {"podLabels": {"app.kubernetes.io/name": "x"}},
+            "invalid propertyName 'app.kubernetes.io/name'",
+        ),
+        ({"runDir": "/var/lib/nvshare"}, "runDir: /var/lib/nvshare is libraryDir's already"),
+        ({"runDir": "/run/x", "libraryDir": "/var/run/x"}, "runDir: /run/x is libraryDir's already"),
+        ({"cdi.specDir": "/var/run/nvshare"}, "runDir: /var/run/nvshare is cdi.specDir's already"),
+        ({"runDir": "/k/pod-resources", "kubeletDir": "/k"}, "runDir: /k/pod-resources is kubelet's already"),
+        ({"libraryDir": "/etc/nvshare"}, "libraryDir: /etc/nvshare is for the settings already"),
+        ({"libraryDir": "/usr/lib"}, "at '/libraryDir': 'not' failed"),
+        ({"runDir": "/var/run"}, "at '/runDir': 'not' failed"),
+        ({"cdi.ownKind": "nvidia.com/own"}, "at '/cdi/ownKind': 'not' failed"),
+        ({"cdi.kind": "nvshare.com/gpu"}, 'cdi.kind: "nvshare.com/gpu" is cdi.ownKind as well'),
+        ({"global.imageRegistry": "https://x"}, "at '/global/imageRegistry'"),
+        ({"image.registry": "https://registry.example"}, "at '/image/registry': 'https://registry.example' does not"),
+        ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
+        ({"config.map": {"big": "- 1"}}, "config.map.big is not a mapping in YAML"),
+        ({"config.map": {"config": "a: 1"}}, "config.map.config: that is the name of what the other values say"),
+        ({"config.map": {"big": "a: 1"}, "config.name": "x"}, "config.name and config.map exclude each other"),
+        ({"serviceAccount.create": False}, "serviceAccount.name must name an account that is there"),
+        ({"metrics.enabled": False, "metrics.podMonitor.enabled": True}, "then nothing can be scraped"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_refused(helm: str, values: dict[str, object], message: str) -> None:
+    """With a message that names it and says what is allowed."""
+    done = helm_template(helm, values)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("path", list(everything(VALUES)))
+def test_null_is_a_value(helm: str, path: str) -> None:
+    """It leaves out what can be left out, and is refused where something must be said: no template breaks of it."""
+    done = helm_template(helm, {path: None})
+    if done.returncode:
+        name = path.rpartition(".")[2]
+        assert re.search(rf"missing propert(y|ies) .*'{name}'|at '/{path.replace('.', '/')}': |{path} is", done.stderr)
+        assert not re.search("nil pointer|error calling|wrong type|can't evaluate|YAML parse", done.stderr), done.stderr
+        return
+    for each in yaml.safe_load_all(done.stdout):
+        if each and each["kind"] == "DaemonSet":
+            assert "<nil>" not in str(each)
+            assert {"name", "image"} <= each["spec"]["template"]["spec"]["containers"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("size", "size_bytes"),
+    [
+        ("16Gi", 16 * GIB),
+        ("16GiB", 16 * GIB),
+        ("16G", 16 * 10**9),
+        ("1.5Gi", 3 * GIB // 2),
+        ("+2Gi", 2 * GIB),
+        (".5Ti", 512 * GIB),
+        ("5.G", 5 * 10**9),
+        ("0.01P", 10**13),
+        ("1Ti", 1024 * GIB),
+        ("4000000k", 4 * 10**9),
+        ("4194304Ki", 4 * GIB),
+        ("16e9", 16 * 10**9),
+        ("16E9", 16 * 10**9),
+        ("128974848000m", 128974848),
+        ("17179869184", 16 * GIB),
+        (17179869184, 16 * GIB),
+    ],
+)
+def test_sizes_are_what_kubernetes_takes(helm: str, size: object, size_bytes: int) -> None:
+    """Each means to the scheduler what it means to Kubernetes, and its limit pays for it."""
+    option, limit = scheduler_of(helm, {"hostMemory": size})
+    assert size_bytes - 1024 < size_of(option) <= size_bytes
+    assert limit.endswith("Mi")
+    assert 0 <= (int(limit[:-2]) << 20) - size_bytes - (400 << 20) < 2 << 20
+
+
+@pytest.mark.parametrize("limit", ["17Gi", "17179869184", 18253611008, "18253.7M", "0.02T"])
+def test_a_limit_that_suffices(helm: str, limit: object) -> None:
+    """It is taken as it is, and with less than the scheduler needs beside the memory it is refused."""
+    host_memory = "15.5GiB"
+    assert scheduler_of(helm, {"hostMemory": host_memory, "scheduler.resources.limits": {"memory": limit}})[1] == limit
+
+
+def test_the_least_limit_is_the_schedulers(helm: str) -> None:
+    """With less it would not start, as its own message says."""
+    least = (16 * GIB + MARGIN_BYTES) >> 20
+    limits = "scheduler.resources.limits"
+    assert scheduler_of(helm, {limits: {"memory": f"{least}Mi"}})[1] == f"{least}Mi"
+    assert helm_template(helm, {limits: {"memory": f"{least - 1}Mi"}}).returncode != 0
+
+
+def test_no_priority_is_a_choice(helm: str) -> None:
+    """Then there is no quota either, which is for classes."""
+    found = rendered(helm, {"priorityClassName": ""})
+    assert "priorityClassName" not in str(found)
+    assert "ResourceQuota" not in {each["kind"] for each in found}
