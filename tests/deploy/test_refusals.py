@@ -58,6 +58,7 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"image.pullPolicy": "Sometimes"}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
         ({"kubeletDir": "kubelet"}, "at '/kubeletDir': 'kubelet' does not match pattern"),
         ({"kubeletDir": "/" + 51 * "k"}, "at '/kubeletDir': maxLength: got 52, want 51"),
+        ({"runDir": "/" + 85 * "r"}, "at '/runDir': maxLength: got 86, want 85"),
         ({"runDir": "/var/../run"}, "at '/runDir': '/var/../run' does not match pattern"),
         ({"deviceListStrategy": "cdi"}, "value must be one of 'envvar', 'volume-mounts', 'cdi-annotations', 'cdi-cri'"),
         ({"metrics.port": 65534}, "at '/metrics/port': maximum: got 65,534, want 65,533"),

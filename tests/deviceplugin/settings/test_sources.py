@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.deviceplugin.settings.sources import ConfigurationError, load, variable
+from nvshare.paths import SYSTEM_RUN_DIR
 
 
 @pytest.fixture
@@ -234,3 +236,28 @@ def test_unreadable_files(file: Path) -> None:
 def test_every_setting_says_what_is_allowed() -> None:
     """The text for a wrong value comes from the model itself."""
     assert all(field.description for field in Configuration.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"library_dir": "/var/run/nvshare"}, "--library-dir: '/var/run/nvshare' is wrong (that is run_dir as well)"),
+        ({"library_dir": "/run/nvshare/"}, "--library-dir: '/run/nvshare/' is wrong (that is run_dir as well)"),
+        ({"run_dir": "/x", "library_dir": "/x"}, "--run-dir: '/x' is wrong (that is library_dir as well)"),
+        ({"cdi_spec_dir": "/var/lib/nvshare"}, "--cdi-spec-dir: '/var/lib/nvshare' is wrong (that is library_dir as"),
+        (
+            {"run_dir": "/var/lib/kubelet/device-plugins"},
+            "is wrong (that is kubelet_dir as well); allowed: a folder of",
+        ),
+    ],
+)
+def test_each_folder_is_one_parts(flags: dict[str, str], message: str) -> None:
+    """kubelet empties its own when it starts, and what is installed must not lie among sockets."""
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        load(flags, {}, None)
+
+
+def test_folders_can_change_places() -> None:
+    """What is compared is where they are in the end."""
+    configuration = load({"library_dir": "/var/run/nvshare", "run_dir": "/var/lib/nvshare"}, {}, None)
+    assert configuration.library_dir == SYSTEM_RUN_DIR

@@ -30,6 +30,7 @@ _SHARED_VARIABLES = {
 _FILE_ONLY = frozenset({"virtual_devices_per_gpu", "extra_mounts", "extra_env"})
 # What the command line says of these, a pod's mounts and probes fit: a file that says otherwise would be a mistake.
 _PLACES = ("kubelet_dir", "library_dir", "run_dir", "metrics_address")
+_FOLDERS = ("kubelet_dir", "library_dir", "run_dir", "cdi_spec_dir")
 _LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"})
 
 
@@ -59,6 +60,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     except ValidationError as error:
         mistakes += [_explain(details, given) for details in error.errors()]
         raise ConfigurationError("\n".join(mistakes)) from error
+    mistakes += _shared(configuration, given)
     if mistakes:
         raise ConfigurationError("\n".join(mistakes))
     return configuration
@@ -73,6 +75,21 @@ def _misplaced(given: Mapping[str, _Given], flags: Mapping[str, Any]) -> Iterato
                 f"{given[key].origin}: {given[key].value!r} is wrong: the command line has {_flag(key)}={flag}, which "
                 "the pod's mounts and probes fit: remove it here, or change all of these in the DaemonSet"
             )
+
+
+def _shared(configuration: Configuration, given: Mapping[str, _Given]) -> Iterator[str]:
+    """A line for each folder that is set to another one's: kubelet, scheduler and runtimes clean theirs up."""
+    taken: dict[Path, str] = {}
+    # Those that are not set come first: what is wrong is what was set.
+    for key in sorted(_FOLDERS, key=lambda key: key in given):
+        # On most machines one is a link to the other.
+        folder = Path(re.sub("^/var/run/", "/run/", str(getattr(configuration, key))))
+        if folder in taken:
+            yield (
+                f"{given[key].origin}: {given[key].value!r} is wrong (that is {taken[folder]} as well); "
+                "allowed: a folder of its own"
+            )
+        taken[folder] = key
 
 
 def variable(key: str) -> str:
