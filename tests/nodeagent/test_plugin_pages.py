@@ -12,6 +12,8 @@ from nvshare.nodeagent.pods import PluginPod
 from nvshare.nodeagent.readiness import PluginReport
 from tests.nodeagent.conftest import PLUGIN_FIGURES, PluginPages, plugin_serving
 
+BOTH = frozenset({"GPU-a", "GPU-b"})
+
 
 async def asked(pages: PluginPages) -> PluginReport | None:
     """Of a plugin with these pages, which kubelet says is ready."""
@@ -21,11 +23,11 @@ async def asked(pages: PluginPages) -> PluginReport | None:
 
 async def test_its_pages() -> None:
     """The figures decide, the words explain."""
-    assert await asked(PluginPages()) == PluginReport(True, "", False, 2, 0, 20)
+    assert await asked(PluginPages()) == PluginReport(True, "", False, 2, 0, 20, gpus=BOTH)
     sick = PluginPages(notes=["GPU-a: lost", "and more"], figures=PLUGIN_FIGURES.format(ok=1, error=0, a=0, b=1))
-    assert await asked(sick) == PluginReport(True, "GPU-a: lost; and more", False, 1, 1, 10)
+    assert await asked(sick) == PluginReport(True, "GPU-a: lost; and more", False, 1, 1, 10, gpus=BOTH)
     broken = PluginPages(unready=["no socket"], figures=PLUGIN_FIGURES.format(ok=0, error=1, a=0, b=0))
-    assert await asked(broken) == PluginReport(False, "no socket", True, 0, 2, 0)
+    assert await asked(broken) == PluginReport(False, "no socket", True, 0, 2, 0, gpus=BOTH)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from nvshare.nodeagent import plugin_pages, pods
 from nvshare.nodeagent.api_server import ApiError, ApiServer
 from nvshare.nodeagent.complaints import Complaints
 from nvshare.nodeagent.config_file import ConfigFile
+from nvshare.nodeagent.gpu_labels import GpuLabels
 from nvshare.nodeagent.metrics import Figures, Metrics
 from nvshare.nodeagent.mirror import Mirror
 from nvshare.nodeagent.node import Node, NodeReport, node_of
@@ -62,6 +63,7 @@ class Agent:
         self._link = SchedulerLink(options.run_dir.admin_socket, log)
         self._complaints = Complaints(self._api, options.node, log, self._metrics.event)
         self._report = NodeReport(self._api, options.node, log, self._metrics.written)
+        self._gpu_labels = GpuLabels(self._api, options.node, options.run_dir.admin_socket, log)
         self._config = ConfigFile(options.run_dir.node_config, log)
         self._steady = Steady(_GRACE_SECONDS)
         self._verdict: Verdict | None = None
@@ -118,10 +120,13 @@ class Agent:
         if known is None:
             return
         plugins = [pod.plugin for pod in known.values() if pod.plugin is not None and not pod.ended]
-        found = verdict(self._link.problem, await plugin_pages.report(plugins))
+        plugin = await plugin_pages.report(plugins)
+        found = verdict(self._link.problem, plugin)
         self._verdict = self._steady.said(found, self._loop.time())
         if node is not None and self._verdict is not None:
             await self._report.bring_up_to_date(node, self._verdict, self._loop.time())
+        if node is not None and plugin is not None and plugin.known:
+            await self._gpu_labels.bring_up_to_date(node, plugin.gpus, self._loop.time())
 
     async def _say_farewell(self) -> None:
         """Nobody is to rely on what nobody looks after. What the scheduler was told counts on, and so does the file."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,6 +17,11 @@ READY: Final = "nvshare.com/Ready"
 """The type of the condition, and the label's key."""
 CONFIG: Final = "nvshare.com/device-plugin.config"
 """The key of the label that names the plugin's settings."""
+PRODUCT: Final = "nvshare.com/gpu.product"
+MEMORY: Final = "nvshare.com/gpu.memory"
+COUNT: Final = "nvshare.com/gpu.count"
+GPU_LABELS: Final = (PRODUCT, MEMORY, COUNT)
+"""The keys of the labels about the node's GPUs."""
 _HEARTBEAT_SECONDS = 300.0
 """As often as kubelet tells of a node of which there is no news."""
 _RETRY_SECONDS = 10.0
@@ -36,6 +41,8 @@ class Node:
     """Status, reason and message; None: it is not there."""
     since: str = ""
     """When the condition's status changed last, as the API writes it."""
+    gpu_labels: Mapping[str, str] = field(default_factory=dict)
+    """Its labels about its GPUs, by their keys."""
 
 
 def node_of(document: Document) -> Node:
@@ -51,6 +58,7 @@ def node_of(document: Document) -> Node:
         str(labels.get(READY, "")),
         (str(own["status"]), str(own.get("reason", "")), str(own.get("message", ""))) if own else None,
         str(own.get("lastTransitionTime") or ""),
+        {key: str(labels[key]) for key in GPU_LABELS if key in labels},
     )
 
 

@@ -57,4 +57,5 @@ def _report(ready: bool, words: str, figures: str) -> PluginReport:
         sum(healthy.values()),
         len(healthy) - sum(healthy.values()),
         sum(devices[gpu] for gpu, well in healthy.items() if well),
+        gpus=frozenset(healthy),
     )

@@ -38,6 +38,8 @@ class PluginReport:
     virtual_devices: int = 0
     known: bool = True
     """False: only whether it is ready is known."""
+    gpus: frozenset[str] = frozenset()
+    """The UUIDs of those that it offers."""
 
 
 @dataclass(frozen=True, slots=True)
