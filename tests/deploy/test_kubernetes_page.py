@@ -22,7 +22,7 @@ def test_values_exist() -> None:
 
 def test_quoted_values_exist() -> None:
     """So is each that a sentence names as `a.b`, or with what it is set to."""
-    quoted = re.findall(r"`((?:config|scheduler|metrics|nodeAgent|cdi)\.[\w.]+)(?:: \w+)?`", PAGE)
+    quoted = re.findall(r"`((?:config|scheduler|metrics|nodeAgent|networkPolicy|cdi)\.[\w.]+)(?:: \w+)?`", PAGE)
     quoted += re.findall(r"`([a-z]+[A-Z]\w+): [\w-]+`", PAGE)
     assert {"config.map", "scheduler.unresponsive", "nfdAffinity"} <= set(quoted)
     assert set(quoted) <= set(leaves(VALUES))
