@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -88,6 +90,7 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"runDir": "/var/run"}, "at '/runDir': 'not' failed"),
         ({"cdi.ownKind": "nvidia.com/own"}, "at '/cdi/ownKind': 'not' failed"),
         ({"cdi.kind": "nvshare.com/gpu"}, 'cdi.kind: "nvshare.com/gpu" is cdi.ownKind as well'),
+        ({"networkPolicy": {"enabled": True, "apiServer": None}}, "at '/networkPolicy': missing property 'apiServer'"),
         ({"global.imageRegistry": "https://x"}, "at '/global/imageRegistry'"),
         ({"image.registry": "https://registry.example"}, "at '/image/registry': 'https://registry.example' does not"),
         ({"config.default": "big"}, 'config.default: "big" is not in config.map; there are: config'),
@@ -170,3 +173,15 @@ def test_no_priority_is_a_choice(helm: str) -> None:
     found = rendered(helm, {"priorityClassName": ""})
     assert "priorityClassName" not in str(found)
     assert "ResourceQuota" not in {each["kind"] for each in found}
+
+
+def test_values_of_the_former_chart_suffice(helm: str, tmp_path: Path) -> None:
+    """``helm upgrade --reuse-values`` knows nothing of what is new since 0.2.0: then it is as its default says."""
+    chart = tmp_path / "nvshare"
+    shutil.copytree(CHART, chart)
+    former = {key: value for key, value in VALUES.items() if key not in ("global", "networkPolicy")}
+    own = ("priorityClassName", "nodeSelector", "affinity", "tolerations", "grace", "floor", "burst", "reserve")
+    for part in ("scheduler", "devicePlugin", "nodeAgent"):
+        former[part] = {key: value for key, value in former[part].items() if key not in own}
+    (chart / "values.yaml").write_text(yaml.safe_dump(former))
+    assert rendered(helm, chart=chart) == rendered(helm)

@@ -105,7 +105,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- $root := first . -}}
 {{- $said := dict -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
-{{- $own := get (last $) $key -}}
+{{- $own := hasKey (last $) $key | ternary (get (last $) $key) nil -}}
 {{- $_ := set $said $key (kindIs "invalid" $own | ternary (get $root.Values $key) $own) -}}
 {{- end -}}
 {{- $affinity := $said.affinity | default dict -}}
