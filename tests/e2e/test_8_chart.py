@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(400)
 
 RELEASE = "nvshare"
 PROGRAMS = [f"chart-{number}" for number in range(2 * GPUS)]
-KINDS = "all,configmaps,serviceaccounts,roles,resourcequotas,clusterroles,clusterrolebindings"
+KINDS = "all,configmaps,serviceaccounts,roles,resourcequotas,networkpolicies,clusterroles,clusterrolebindings"
 OURS = "app.kubernetes.io/part-of=nvshare"
 
 Helm = Callable[..., str]
@@ -97,6 +97,19 @@ def test_installation(emptied: Node, installed: list[Running]) -> None:
     go_on(emptied, installed)
 
 
+def test_a_pod_shows_that_it_works(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """``helm test``: a pod uses a GPU and is taken away; and the node's labels say which GPUs there are."""
+    assert "Phase:          Succeeded" in helm("test")
+    assert not [each for each in get("pods", namespace=SYSTEM)["items"] if each["metadata"]["name"] == "nvshare-test"]
+    labels = get("nodes")["items"][0]["metadata"]["labels"]
+    shown = {key: value for key, value in labels.items() if key.startswith("nvshare.com/gpu.")}
+    assert shown == {
+        "nvshare.com/gpu.count": str(GPUS),
+        "nvshare.com/gpu.product": "NVIDIA-Simulated-GPU",
+        "nvshare.com/gpu.memory": "1024",
+    }
+
+
 def test_upgrade_restarts_what_the_value_concerns(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """A setting of the plugin makes its pods anew, and nobody else's; programs go on."""
     before = {part: uids(part) for part in ("scheduler", "device-plugin", "node-agent")}
@@ -109,7 +122,8 @@ def test_upgrade_restarts_what_the_value_concerns(emptied: Node, installed: list
 
 def test_upgrade_of_the_scheduler(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """Without metrics for others the parts are probed all the same, and the scheduler has its new quantum."""
-    helm("upgrade", str(CHART), "--reuse-values", "--set", "metrics.enabled=false", "--set", "scheduler.quantum=3")
+    values = ("metrics.enabled=false", "scheduler.quantum=3", "networkPolicy.enabled=true")
+    helm("upgrade", str(CHART), "--reuse-values", *(word for value in values for word in ("--set", value)))
     rolled_out()
     eventually("the scheduler has it", lambda: "--quantum=3" in arguments("scheduler"), 30)
     assert "--metrics-address=127.0.0.1:9402" in arguments("scheduler")
