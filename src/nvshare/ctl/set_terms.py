@@ -152,7 +152,7 @@ def _command(term: _Term) -> Callable[..., None]:
     ) -> None:
         """Commands the scheduler and says what is now set."""
         try:
-            meant(term.command, text)
+            field, value = meant(term.command, text)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         # Imported where it is used: gRPC takes a fifth of a second to load.
@@ -160,7 +160,7 @@ def _command(term: _Term) -> Callable[..., None]:
         from nvshare.ctl.lasting import warning
         from nvshare.ctl.terms_request import request
 
-        asked = request(term.command, text, container)
+        asked = request(field, value, container)
         with admin(run_dirs(context, run_dir)) as scheduler:
             after = scheduler.SetTerms(asked, timeout=RPC_TIMEOUT)
         taken_back = bool(asked.taken_back)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nvshare.admin import admin_pb2
-from nvshare.ctl.set_terms import meant
 
 
-def request(command: str, text: str, container: str) -> admin_pb2.SetTermsRequest:
-    """As ``nvshare-ctl set COMMAND TEXT CONTAINER`` means it; ValueError as ``set_terms.meant`` says."""
-    field, value = meant(command, text)
+def request(field: str, value: Any, container: str) -> admin_pb2.SetTermsRequest:
+    """``field`` and ``value`` as ``set_terms.meant`` gives them."""
     asked = admin_pb2.SetTermsRequest(container=container)
     if value is None:
         asked.taken_back.append(field)

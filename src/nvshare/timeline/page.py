@@ -37,7 +37,8 @@ td:first-child, th:first-child, td:last-child, th:last-child { text-align: left 
 .right { color: #2a9d8f } .wrong { color: #d1495b; font-weight: 600 }
 @media (max-width: 700px) {
   body { margin: 1.25rem auto } .chart { grid-template-columns: minmax(0, 1fr) } .axis { grid-column: 1 }
-  .name { margin-top: .4rem } .axis span:nth-child(even) { display: none } td, th { padding-right: .8rem; white-space: nowrap }
+  .name { margin-top: .4rem } .axis span:nth-child(even) { display: none }
+  td, th { padding-right: .8rem; white-space: nowrap }
 }
 """
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
+from nvshare.ctl.set_terms import meant
 from nvshare.ctl.terms_request import request
 from nvshare.ctl.top.feed import Feed
 from nvshare.ctl.top.figures import Colors, shares
@@ -249,7 +250,7 @@ class Screen:
             return
         command, _, value = text.strip().partition(" ")
         try:
-            asked = request(command, value.strip(), program.member_of)
+            asked = request(*meant(command, value.strip()), program.member_of)
         except ValueError as error:
             self.feed.said = str(error)
             return
