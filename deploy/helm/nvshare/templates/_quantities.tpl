@@ -17,16 +17,20 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A size as an option of the programs, for which G is GiB. Takes (list VALUE-NAME TEXT LEAST-BYTES). */}}
+{{/* A size as an option of the programs, which know fewer forms of it. Takes (list VALUE-NAME TEXT LEAST-BYTES). */}}
 {{- define "nvshare.size" -}}
 {{- $text := index . 1 | toString -}}
 {{- $bytes := include "nvshare.bytes" $text | float64 -}}
-{{- if or (regexMatch "^[0-9.]+[KMGT]iB$|%$" $text) (eq $bytes 0.0) -}}
+{{- if hasSuffix "%" $text -}}
 {{- $text -}}
+{{- else if eq $bytes 0.0 -}}
+0
 {{- else if lt $bytes (float64 (last .)) -}}
 {{- fail (printf "%s: %q is %.0f bytes, which is too little to be meant; a unit is written as in 16Gi" (first .) $text $bytes) -}}
-{{- else if regexMatch "^[0-9]+([.][0-9]+)?[KMGT]i$" $text -}}
-{{- $text }}B
+{{- else if gt $bytes 1125899906842624.0 -}}
+{{- fail (printf "%s: %q is more than any machine has" (first .) $text) -}}
+{{- else if regexMatch "^[0-9]+([.][0-9]{1,3})?[KMGT]iB?$" $text -}}
+{{- trimSuffix "B" $text }}B
 {{- else -}}
 {{- divf $bytes 1024 | int64 }}KiB
 {{- end -}}
