@@ -291,7 +291,7 @@ EFFECTS: tuple[Effect, ...] = (
     Effect("scheduler.floor", 0, (f"+{SCHEDULER}.*args.- = --floor=0",)),
     Effect("scheduler.burst", 0, (f"+{SCHEDULER}.*args.- = --burst=0",)),
     Effect("scheduler.reserve", "1Gi", (f"+{SCHEDULER}.*args.- = --reserve=1GiB",)),
-    Effect("scheduler.extraArgs", ["--log-level=debug"], (f"+{SCHEDULER}.*args.- = --log-level=debug",)),
+    Effect("scheduler.extraArgs", ["--floor=0.1"], (f"+{SCHEDULER}.*args.- = --floor=0.1",)),
     _extra_env("scheduler", "scheduler"),
     _extra_env("devicePlugin", "device-plugin"),
     _extra_env("nodeAgent", "node-agent"),
