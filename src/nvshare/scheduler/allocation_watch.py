@@ -72,7 +72,7 @@ class AllocationWatch:
         ending = self._ending if self._loop.time() < self._ending_until else frozenset()
         for holding in (held for each in self._containers for held in each.holdings):
             is_ending = (holding.namespace, holding.pod) in ending
-            found.setdefault(holding.device, []).append(replace(holding, ending=is_ending))
+            found.setdefault(holding.device, []).append(replace(holding, ending=True) if is_ending else holding)
         return found
 
     def pods_end(self, pods: Set[tuple[str, str]]) -> None:
