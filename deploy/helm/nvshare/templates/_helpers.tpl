@@ -70,6 +70,18 @@ automountServiceAccountToken: false
 {{- end }}
 {{- end -}}
 
+{{- define "nvshare.imagePullSecrets" -}}
+{{- with concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) | uniq -}}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Takes (list ROOT VALUES-OF-THE-PART). */}}
+{{- define "nvshare.priorityClassName" -}}
+{{- $own := (last .).priorityClassName -}}
+{{- kindIs "invalid" $own | ternary (first .).Values.priorityClassName $own -}}
+{{- end -}}
+
 {{/* For all that is not there twice on a node. */}}
 {{- define "nvshare.updateStrategy" -}}
 type: {{ .Values.updateStrategy.type }}
@@ -88,25 +100,12 @@ securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{- define "nvshare.imagePullSecrets" -}}
-{{- with concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) | uniq -}}
-imagePullSecrets: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{/* Takes (list ROOT VALUES-OF-THE-PART). */}}
-{{- define "nvshare.priorityClassName" -}}
-{{- $own := (last .).priorityClassName -}}
-{{- kindIs "invalid" $own | ternary (first .).Values.priorityClassName $own -}}
-{{- end -}}
-
-{{/* Where pods are put. Takes (list ROOT VALUES-OF-THE-PART): what the part does not say is said for all. */}}
+{{/* Where pods are put. Takes (dict "Values" VALUES "part" VALUES-OF-THE-PART): what the part does not say is said for all. */}}
 {{- define "nvshare.placement" -}}
-{{- $root := first . -}}
 {{- $said := dict -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
-{{- $own := hasKey (last $) $key | ternary (get (last $) $key) nil -}}
-{{- $_ := set $said $key (kindIs "invalid" $own | ternary (get $root.Values $key) $own) -}}
+{{- $own := hasKey $.part $key | ternary (get $.part $key) nil -}}
+{{- $_ := set $said $key (kindIs "invalid" $own | ternary (get $.Values $key) $own) -}}
 {{- end -}}
 {{- $affinity := $said.affinity | default dict -}}
 {{- with $said.nodeSelector }}
@@ -127,7 +126,7 @@ affinity:
     requiredDuringSchedulingIgnoredDuringExecution:
       nodeSelectorTerms:
       {{- $found := list dict }}
-      {{- if $root.Values.nfdAffinity }}
+      {{- if .Values.nfdAffinity }}
       {{- $found = list (dict "feature.node.kubernetes.io/pci-10de.present" "true") (dict "feature.node.kubernetes.io/cpu-model.vendor_id" "NVIDIA") (dict "nvidia.com/gpu.present" "true") }}
       {{- end }}
       {{- $required := $theirs.requiredDuringSchedulingIgnoredDuringExecution | default dict }}
