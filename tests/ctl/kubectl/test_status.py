@@ -47,7 +47,7 @@ def test_all_nodes(cluster: Cluster, kubeconfig: Path) -> None:
         for text in (
             "node  node-a",
             "GPU-6ec4f6c2-ee1b-4b8a-a0e5-0d3e6d1c2b7a",
-            "vision/detector-5d4f8c7b9-x2x7k/main",
+            "vision/detector",
             "vision/own-preload/c, 1 virtual device",
             "nvshare-scheduler 0.2.0, pid 977, up 1h 00m",
             "node  node-b",
