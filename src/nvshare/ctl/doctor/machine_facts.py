@@ -94,6 +94,7 @@ class Scheduler:
     policies_off: tuple[str, ...]
     """UUIDs of devices on which nobody takes turns."""
     client_pids: frozenset[int]
+    """Those included that it waits for as holders of the scheduler before."""
     host_bytes: int
     sockets: tuple[Socket, ...]
     left: str = ""

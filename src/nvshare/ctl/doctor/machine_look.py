@@ -206,7 +206,7 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]
         status.scheduler_pid,
         tuple(device.uuid for device in status.devices),
         tuple(device.uuid for device in status.devices if device.policy == "off"),
-        frozenset(client.pid for device in status.devices for client in device.clients),
+        frozenset(client.pid for device in status.devices for client in (*device.clients, *device.awaited)),
         status.host_memory_bytes,
         sockets,
     )

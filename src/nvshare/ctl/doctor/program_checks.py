@@ -50,7 +50,8 @@ def _user(where: str, user: User, program: Program | None, machine: Machine) -> 
         return _finding(f"{what} and has nvshare's library; whether it has a scheduler can't be seen", advice)
     if program.scheduler_at != machine.scheduler.run_dir and program.scheduler_pid != machine.scheduler.pid:
         at = program.scheduler_at
-        text = f"{what} and is for the scheduler at {at}, not for the one at {machine.scheduler.run_dir}"
+        asked = f", not for the one at {machine.scheduler.run_dir}" if machine.scheduler.answers else ""
+        text = f"{what} and is for the scheduler at {at}{asked}"
         return _finding(text, f"nvshare-ctl doctor --run-dir {at} looks there")
     if not machine.scheduler.version:
         return _finding(f"{what} and has nvshare's library; its scheduler could not be asked of it", "")
