@@ -206,7 +206,11 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]
         status.scheduler_pid,
         tuple(device.uuid for device in status.devices),
         tuple(device.uuid for device in status.devices if device.policy == "off"),
-        frozenset(client.pid for device in status.devices for client in (*device.clients, *device.awaited)),
+        frozenset(
+            pid
+            for device in status.devices
+            for pid in (*(client.pid for client in device.clients), *(holder.pid for holder in device.awaited))
+        ),
         status.host_memory_bytes,
         sockets,
     )
