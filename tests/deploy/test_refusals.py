@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nvshare.scheduler.arenas.choice import size_of
 from nvshare.scheduler.arenas.limits import MARGIN_BYTES
+from nvshare.sizes import size_of
 from tests.deploy.rendering import CHART, RENDER, helm_template, rendered
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
