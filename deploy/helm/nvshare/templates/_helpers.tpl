@@ -100,7 +100,8 @@ securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Where pods are put. Takes (dict "Values" VALUES "part" VALUES-OF-THE-PART): what the part does not say is said for all. */}}
+{{/* Where pods are put. Takes (dict "Values" VALUES "part" VALUES-OF-THE-PART "gpusOnly" BOOL): what the part does not say is said for all; with
+gpusOnly not where Node Feature Discovery, or a label nvidia.com/gpu.present that is not true, says that there is no GPU. */}}
 {{- define "nvshare.placement" -}}
 {{- $said := dict -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
@@ -125,13 +126,24 @@ affinity:
     {{- end }}
     requiredDuringSchedulingIgnoredDuringExecution:
       nodeSelectorTerms:
-      {{- $found := list dict }}
-      {{- if .Values.nfdAffinity }}
-      {{- $found = list (dict "feature.node.kubernetes.io/pci-10de.present" "true") (dict "feature.node.kubernetes.io/cpu-model.vendor_id" "NVIDIA") (dict "nvidia.com/gpu.present" "true") }}
+      {{- $found := list list }}
+      {{- if or .Values.nfdAffinity .gpusOnly }}
+      {{- $found = list }}
+      {{- range list "feature.node.kubernetes.io/pci-10de.present=true" "feature.node.kubernetes.io/cpu-model.vendor_id=NVIDIA" "nvidia.com/gpu.present=true" }}
+      {{- $label := splitList "=" . }}
+      {{- $found = append $found (list (dict "key" (first $label) "operator" "In" "values" (rest $label))) }}
+      {{- end }}
+      {{- end }}
+      {{- if and .gpusOnly (not .Values.nfdAffinity) }}
+      {{- range list "0300" "0302" }}
+      {{- $found = append $found (list (dict "key" (printf "feature.node.kubernetes.io/pci-%s_10de.present" .) "operator" "In" "values" (list "true"))) }}
+      {{- end }}
+      {{- /* Nobody has looked what the node has. */ -}}
+      {{- $found = append $found (list (dict "key" "feature.node.kubernetes.io/kernel-version.major" "operator" "DoesNotExist") (dict "key" "nvidia.com/gpu.present" "operator" "DoesNotExist")) }}
       {{- end }}
       {{- $required := $theirs.requiredDuringSchedulingIgnoredDuringExecution | default dict }}
       {{- range $term := $required.nodeSelectorTerms | default (list dict) }}
-      {{- range $label := $found }}
+      {{- range $expressions := $found }}
         - matchExpressions:
             - key: kubernetes.io/os
               operator: In
@@ -143,10 +155,8 @@ affinity:
             - key: nvshare.com/deploy
               operator: NotIn
               values: [paused]
-            {{- range $key, $value := $label }}
-            - key: {{ $key }}
-              operator: In
-              values: [{{ toJson $value }}]
+            {{- with $expressions }}
+            {{- toYaml . | nindent 12 }}
             {{- end }}
             {{- with $term.matchExpressions }}
             {{- toYaml . | nindent 12 }}
