@@ -36,8 +36,8 @@ def find_helm() -> str | None:
 def render(
     helm: str, *arguments: str, chart: Path = CHART, release: str = "nvshare"
 ) -> subprocess.CompletedProcess[str]:
-    """What ``helm template`` says with these arguments."""
-    place = ["--namespace", NAMESPACE, "--kube-version", KUBERNETES]
+    """What ``helm template`` says with these arguments. Without the hooks, which only helm itself runs."""
+    place = ["--namespace", NAMESPACE, "--kube-version", KUBERNETES, "--no-hooks"]
     command = [helm, "template", release, str(chart), *place, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

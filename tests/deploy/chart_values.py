@@ -14,6 +14,17 @@ SETTINGS = "ConfigMap/nvshare-device-plugin data.config.yaml"
 PRESENT = "feature.node.kubernetes.io/pci-10de.present"
 TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.-"
 
+POLICY = "ValidatingAdmissionPolicy/nvshare-own-node spec.matchConditions"
+# By default the node agent is where a GPU was found, in whatever way, and where nobody has looked for one.
+UNKNOWN = tuple(
+    f"-{AGENT}.{POD}.{TERMS}.matchExpressions.{label}"
+    for label in (
+        "feature.node.kubernetes.io/pci-030[02]_10de.present.*",
+        "feature.node.kubernetes.io/kernel-version.major.*",
+        "nvidia.com/gpu.present.operator = DoesNotExist",
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -87,7 +98,16 @@ EFFECTS: tuple[Effect, ...] = (
     ),
     Effect("nameOverride", "other", ("+*/nvshare-other-* *", "-*/nvshare-* *")),
     Effect("fullnameOverride", "own", ("+*/own-* *", "-*/nvshare-* *")),
-    Effect("namespaceOverride", "gpus", ("-*namespace = nvshare-system", "+*namespace = gpus")),
+    Effect(
+        "namespaceOverride",
+        "gpus",
+        (
+            "-*namespace = nvshare-system",
+            "+*namespace = gpus",
+            f"-{POLICY}.is-the-node-agent.expression = *'system:serviceaccount:nvshare-system:nvshare-node-agent'",
+            f"+{POLICY}.is-the-node-agent.expression = *'system:serviceaccount:gpus:nvshare-node-agent'",
+        ),
+    ),
     Effect("namespace.create", True, ("+Namespace/nvshare-system *",)),
     Effect(
         "priorityClassName",
@@ -129,7 +149,8 @@ EFFECTS: tuple[Effect, ...] = (
         tuple(
             f"+{EACH}.{POD}.{TERMS}.matchExpressions.{label}.*"
             for label in (PRESENT, "feature.node.kubernetes.io/cpu-model.vendor_id", "nvidia.com/gpu.present")
-        ),
+        )
+        + UNKNOWN,
     ),
     Effect(
         "tolerations",
@@ -192,6 +213,8 @@ EFFECTS: tuple[Effect, ...] = (
             f"+{EACH}.{POD}.serviceAccountName = mine",
             "-ClusterRoleBinding/* subjects.nvshare-node-agent.*",
             "+ClusterRoleBinding/* subjects.mine.*",
+            f"-{POLICY}.is-the-node-agent.expression = *:nvshare-node-agent'",
+            f"+{POLICY}.is-the-node-agent.expression = *:mine'",
         ),
     ),
     Effect("serviceAccount.annotations", {"a": "b"}, ("+ServiceAccount/* metadata.annotations.a = b",)),
@@ -308,7 +331,11 @@ EFFECTS: tuple[Effect, ...] = (
     *_number("cpu", "node-agent", "requests", "10m"),
     *_number("memory", "node-agent", "requests", "80Mi"),
     *_number("memory", "node-agent", "limits", "200Mi"),
-    Effect("nodeAgent.enabled", False, ("-*/nvshare-node-agent *", f"-{SCHEDULER}.*args.- = --await-annotations=60")),
+    Effect(
+        "nodeAgent.enabled",
+        False,
+        ("-*/nvshare-node-agent *", "-*/nvshare-own-node *", f"-{SCHEDULER}.*args.- = --await-annotations=60"),
+    ),
     Effect(
         "metrics.enabled",
         False,
@@ -353,6 +380,10 @@ EFFECTS: tuple[Effect, ...] = (
             *(f"+{SCHEDULER}.*args.- = --{each}" for each in ("host-memory=6GiB", "quantum=2", "reserve=32MiB")),
             f"-{SCHEDULER}.*limits.memory = 16784Mi",
             f"+{SCHEDULER}.*limits.memory = 6544Mi",
+            *UNKNOWN,
+            f"-{AGENT}.{POD}.{TERMS}.matchExpressions.{PRESENT}.*",
+            f"-{AGENT}.{POD}.{TERMS}.matchExpressions.feature.node.kubernetes.io/cpu-model.vendor_id.*",
+            f"-{AGENT}.{POD}.{TERMS}.matchExpressions.nvidia.com/gpu.present.*",
         ),
     ),
     Effect(

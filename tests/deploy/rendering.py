@@ -33,6 +33,16 @@ def rendered(helm: str, values: Mapping[str, object] | None = None, *, chart: Pa
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
+def hooks(helm: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+    """The objects that only helm itself makes, each before or after something that it does."""
+    arguments = [word for path, value in values.items() for word in ("--set-json", f"{path}={json.dumps(value)}")]
+    place = ["--namespace", RENDER["NAMESPACE"], "--kube-version", RENDER["KUBERNETES"]]
+    command = [helm, "template", "nvshare", str(CHART), *place, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    made = [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in made if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+
+
 def lines(objects: list[dict[str, Any]]) -> frozenset[str]:
     """Each scalar of each object, with its path. Items of lists are called by their names, others are ``-``."""
     return frozenset(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
 from tests.deploy.chart_values import POD, SCHEDULER, Effect
 from tests.deploy.part_values import ALL_EFFECTS as EFFECTS
-from tests.deploy.rendering import CHART, RENDER, leaves, lines_of, rendered
+from tests.deploy.rendering import CHART, RENDER, helm_template, hooks, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
 
 CHECKSUM = "spec.template.metadata.annotations.checksum/config"
@@ -145,6 +146,41 @@ def test_terms_of_both_kinds_hold(helm: str) -> None:
             keys = [{term["key"] for term in terms["matchExpressions"]} for terms in affinity["nodeSelectorTerms"]]
             assert len(keys) == len({frozenset(each) for each in keys}) == 6
             assert all({"kubernetes.io/os", "kubernetes.io/arch", "nvshare.com/deploy"} < each for each in keys)
+
+
+@pytest.mark.parametrize(
+    ("values", "when"), [({}, "pre-delete"), ({"nodeAgent.enabled": False}, "pre-upgrade,pre-rollback")], ids=str
+)
+def test_node_agents_end_before_their_rights(helm: str, values: dict[str, object], when: str) -> None:
+    """When the release ends, and when it loses its node agent: by an account that may delete that DaemonSet alone."""
+    found = {each["kind"]: each for each in hooks(helm, values)}
+    assert sorted(found) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
+    assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in found.values()} == {when}
+    (rule,) = found["Role"]["rules"]
+    assert rule["resourceNames"] == ["nvshare-node-agent"]
+    assert (rule["resources"], rule["verbs"]) == (["daemonsets"], ["get", "delete"])
+    pod = found["Job"]["spec"]["template"]["spec"]
+    (subject,) = found["RoleBinding"]["subjects"]
+    assert pod["serviceAccountName"] == subject["name"] == found["ServiceAccount"]["metadata"]["name"]
+    *_, program, name = pod["containers"][0]["command"]
+    assert (program, name) == ("nvshare.nodeagent.removal", rule["resourceNames"][0])
+    assert find_spec(program) is not None
+
+
+def test_an_account_of_ones_own_ends_them_too(helm: str) -> None:
+    """Where none may be created the hook creates none."""
+    found = {each["kind"]: each for each in hooks(helm, {"serviceAccount.create": False, "serviceAccount.name": "mine"})}
+    assert "ServiceAccount" not in found
+    assert found["Job"]["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+    assert [each["name"] for each in found["RoleBinding"]["subjects"]] == ["mine"]
+
+
+def test_an_older_cluster_has_no_policy(helm: str) -> None:
+    """What is shipped for Kubernetes 1.30 is left out before that, and the rest is the same."""
+    new, old = (RENDER["render"](helm, "--kube-version", version).stdout for version in ("1.30.0", "1.29.9"))
+    kinds = [[each["kind"] for each in yaml.safe_load_all(text) if each] for text in (new, old)]
+    assert set(kinds[0]) - set(kinds[1]) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert [each for each in kinds[0] if "Policy" not in each] == kinds[1]
 
 
 def test_two_releases_select_their_own_pods(helm: str) -> None:

@@ -49,6 +49,10 @@ class Cluster:
     """By name."""
     written: list[tuple[str, Document]] = field(default_factory=list)
     """All patches: the path and the patch."""
+    daemon_sets: set[str] = field(default_factory=set)
+    """The paths of those that there are. One that is deleted stays until the test takes it away: it has pods."""
+    deleted: list[tuple[str, Document]] = field(default_factory=list)
+    """Paths, and with which options."""
     asked: list[str] = field(default_factory=list)
     """The lines of all requests."""
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -121,6 +125,9 @@ class Cluster:
             if part == "status":
                 known = {each["type"]: each for each in node["status"]["conditions"]}
                 for condition in patch["status"]["conditions"]:
+                    if condition.get("$patch") == "delete":
+                        known.pop(condition["type"], None)
+                        continue
                     known[condition["type"]] = {**known.get(condition["type"], {}), **condition}
                 node["status"]["conditions"] = list(known.values())
             else:
@@ -171,6 +178,9 @@ def _handler(cluster: Cluster, gone: threading.Event) -> type[BaseHTTPRequestHan
             query = {key: values[0] for key, values in parse_qs(address.query).items()}
             if self._is_refused():
                 return
+            if "/daemonsets/" in address.path:
+                self._daemon_set(address.path)
+                return
             assert query["fieldSelector"] == _SELECTORS[address.path], query
             if query.get("watch"):
                 self._watch(address.path, int(query["resourceVersion"]))
@@ -179,6 +189,21 @@ def _handler(cluster: Cluster, gone: threading.Event) -> type[BaseHTTPRequestHan
                 items = list(cluster.objects[address.path].values())
                 version = str(cluster.version)
             self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+
+        def do_DELETE(self) -> None:
+            body = self._body()
+            if self._is_refused():
+                return
+            if self._daemon_set(self.path):
+                cluster.deleted.append((self.path, body))
+
+        def _daemon_set(self, path: str) -> bool:
+            """Answers whether there is one at this path."""
+            if path in cluster.daemon_sets:
+                self._send(200, {"kind": "DaemonSet"})
+                return True
+            self._error(404, "there is no such DaemonSet")
+            return False
 
         def do_POST(self) -> None:
             body = self._body()

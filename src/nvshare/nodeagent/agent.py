@@ -21,7 +21,7 @@ from nvshare.nodeagent.mirror import Mirror
 from nvshare.nodeagent.node import Node, NodeReport, node_of
 from nvshare.nodeagent.options import Options
 from nvshare.nodeagent.pods import Pod
-from nvshare.nodeagent.readiness import STOPPED, Steady, Verdict, verdict
+from nvshare.nodeagent.readiness import Steady, Verdict, verdict
 from nvshare.nodeagent.scheduler_link import SchedulerLink, request_of
 from nvshare.version import version
 
@@ -130,14 +130,13 @@ class Agent:
 
     async def _say_farewell(self) -> None:
         """Nobody is to rely on what nobody looks after. What the scheduler was told counts on, and so does the file."""
-        node = self._node()
-        if node is None:
+        if self._node() is None:
             return
         try:
             async with asyncio.timeout(_FAREWELL_SECONDS):
-                await self._report.write(node, STOPPED)
+                await self._report.remove()
         except (ApiError, TimeoutError) as error:
-            self._log.warning("the node's condition stays as it is", reason=str(error))
+            self._log.warning("the node's condition and label stay as they are", reason=str(error))
 
     def _node(self) -> Node | None:
         return next(iter((self._nodes.objects or {}).values()), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,11 +13,13 @@ from typing import Any
 
 from httpx2 import AsyncClient
 
+from nvshare import paths
 from nvshare.nodeagent.http_client import HttpError, client
 
 Document = dict[str, Any]
 
 CONFLICT = HTTPStatus.CONFLICT
+NOT_FOUND = HTTPStatus.NOT_FOUND
 _HEADERS = {"Accept": "application/json", "User-Agent": "nvshare-node-agent"}
 _SECONDS = 15.0
 _LONGEST_LINE = 64 << 20
@@ -48,6 +50,15 @@ class Account:
         return (self.folder / "namespace").read_text().strip()
 
 
+def account_of(environment: Mapping[str, str]) -> Account | None:
+    """That of the pod in which this runs; None: there is none, or its token is not mounted."""
+    host = environment.get(paths.KUBERNETES_SERVICE_HOST, "")
+    port = environment.get(paths.KUBERNETES_SERVICE_PORT, "")
+    if not host or not port.isdecimal() or not paths.SERVICE_ACCOUNT_DIR.is_dir():
+        return None
+    return Account(host, int(port), paths.SERVICE_ACCOUNT_DIR)
+
+
 class ApiServer:
     """Asks one API server."""
 
@@ -68,6 +79,10 @@ class ApiServer:
         """Changes an object, by a patch of this kind, such as ``merge-patch``; ApiError."""
         headers = {"Content-Type": f"application/{kind}+json"}
         return await self._ask("PATCH", path, json=document, headers=headers)
+
+    async def delete(self, path: str, options: Document) -> None:
+        """Deletes an object, with these DeleteOptions; ApiError."""
+        await self._ask("DELETE", path, json=options)
 
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Document, None]:
         """What happens to objects, until the server ends that; ApiError."""

@@ -12,7 +12,7 @@ import typer
 from nvshare import paths
 from nvshare.command_classes import Command
 from nvshare.log import LogFormat, LogLevel
-from nvshare.nodeagent.api_server import Account
+from nvshare.nodeagent.api_server import account_of
 from nvshare.nodeagent.options import Options
 from nvshare.program import complain
 from nvshare.version import version
@@ -68,13 +68,11 @@ def serve(
     ] = False,
 ) -> None:
     caller: Caller = context.obj
-    host = caller.environment.get(paths.KUBERNETES_SERVICE_HOST, "")
-    port = caller.environment.get(paths.KUBERNETES_SERVICE_PORT, "")
-    if not host or not port.isdecimal() or not paths.SERVICE_ACCOUNT_DIR.is_dir():
+    account = account_of(caller.environment)
+    if account is None:
         complain(NAME, "it must run in a pod with a service account whose token is mounted: there is none")
         raise SystemExit(USAGE_ERROR)
     if not node_name:
         complain(NAME, "--node-name is empty; give it the field spec.nodeName of its pod")
         raise SystemExit(USAGE_ERROR)
-    account = Account(host, int(port), paths.SERVICE_ACCOUNT_DIR)
     caller.tell(Options(node_name, paths.RunDir(run_dir), account, metrics_address, log_format, log_level))

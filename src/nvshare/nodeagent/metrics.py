@@ -38,7 +38,7 @@ class _Now(Collector):
             yield GaugeMetricFamily(
                 "nvshare_node_agent_node_ready",
                 "1: the node's condition nvshare.com/Ready is True; 0: it is not.",
-                value=float(bool(now.verdict.ready)),
+                value=float(now.verdict.ready),
             )
             reasons = GaugeMetricFamily(
                 "nvshare_node_agent_node_reason", "1: the reason of the node's condition.", labels=["reason"]

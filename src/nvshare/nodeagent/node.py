@@ -25,7 +25,6 @@ GPU_LABELS: Final = (PRODUCT, MEMORY, COUNT)
 _HEARTBEAT_SECONDS = 300.0
 """As often as kubelet tells of a node of which there is no news."""
 _RETRY_SECONDS = 10.0
-_STATUSES: Final = {True: "True", False: "False", None: "Unknown"}
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -86,8 +85,8 @@ class NodeReport:
         if self._failed_at is not None and now - self._failed_at < _RETRY_SECONDS:
             return
         try:
-            # Who ends in the middle of it must not leave a half behind, which might come after the farewell.
-            await asyncio.shield(self.write(node, verdict))
+            # Who ends in the middle of it must not leave a half behind, which might come after the removal.
+            await asyncio.shield(self._write(node, verdict))
         except ApiError as error:
             if self._failed_at is None:
                 self._log.warning("the node's condition and label can't be written", reason=str(error))
@@ -98,38 +97,43 @@ class NodeReport:
         self._failed_at = None
         self._said, self._seen, self._heartbeat_at = verdict, node, now
 
-    async def write(self, node: Node, verdict: Verdict) -> None:
-        """Condition and label; where nobody knows, there is no label. ApiError.
-
-        ``node``: as for ``bring_up_to_date``, so that what may be older than the last write never keeps a label.
-        """
+    async def remove(self) -> None:
+        """Takes condition and label away, whatever they say; ApiError."""
         async with self._writing:
-            await self._write(node, verdict)
+            await self._write_status({"type": READY, "$patch": "delete"})
+            await self._write_label(None)
         self._written()
 
     async def _write(self, node: Node, verdict: Verdict) -> None:
-        time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = _STATUSES[verdict.ready]
-        same = node.condition is not None and node.condition[0] == status
-        condition = {
-            "type": READY,
-            "status": status,
-            "reason": verdict.reason.value,
-            "message": verdict.message,
-            "lastHeartbeatTime": time,
-            "lastTransitionTime": node.since if same and node.since else time,
-        }
-        patch = {"status": {"conditions": [condition]}}
-        await self._api.patch(f"{self._path}/status", "strategic-merge-patch", patch)
-        label = _label(verdict)
-        if label is None or node.label != label:
-            await self._api.patch(self._path, "merge-patch", {"metadata": {"labels": {READY: label}}})
+        """``node``: as for ``bring_up_to_date``."""
+        async with self._writing:
+            time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            status = str(verdict.ready)
+            same = node.condition is not None and node.condition[0] == status
+            condition = {
+                "type": READY,
+                "status": status,
+                "reason": verdict.reason.value,
+                "message": verdict.message,
+                "lastHeartbeatTime": time,
+                "lastTransitionTime": node.since if same and node.since else time,
+            }
+            await self._write_status(condition)
+            if node.label != _label(verdict):
+                await self._write_label(_label(verdict))
+        self._written()
+
+    async def _write_status(self, condition: Document) -> None:
+        await self._api.patch(f"{self._path}/status", "strategic-merge-patch", {"status": {"conditions": [condition]}})
+
+    async def _write_label(self, value: str | None) -> None:
+        await self._api.patch(self._path, "merge-patch", {"metadata": {"labels": {READY: value}}})
 
 
 def _shows(node: Node, verdict: Verdict) -> bool:
-    condition = (_STATUSES[verdict.ready], verdict.reason.value, verdict.message)
-    return node.condition == condition and node.label == (_label(verdict) or "")
+    condition = (str(verdict.ready), verdict.reason.value, verdict.message)
+    return node.condition == condition and node.label == _label(verdict)
 
 
-def _label(verdict: Verdict) -> str | None:
-    return None if verdict.ready is None else str(verdict.ready).lower()
+def _label(verdict: Verdict) -> str:
+    return str(verdict.ready).lower()

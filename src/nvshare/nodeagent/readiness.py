@@ -21,8 +21,6 @@ class Reason(StrEnum):
     NVML_BROKEN = "NVMLBroken"
     NO_GPU = "NoGPU"
     GPUS_UNHEALTHY = "GPUsUnhealthy"
-    AGENT_STOPPED = "AgentStopped"
-    """Nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,9 @@ class PluginReport:
 class Verdict:
     """What is to be said of the node."""
 
-    ready: bool | None
-    """None: nobody knows."""
+    ready: bool
     reason: Reason
     message: str
-
-
-STOPPED = Verdict(None, Reason.AGENT_STOPPED, "nvshare-node-agent has ended: nobody looks after this node")
 
 
 def verdict(scheduler_problem: str, plugin: PluginReport | None) -> Verdict:

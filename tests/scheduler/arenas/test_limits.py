@@ -19,7 +19,12 @@ def machine(tmp_path: Path) -> Make:
     """Limits of a machine with these cgroups (``folder``: limit, used, cache; MiB) at the process's mount."""
 
     def make(
-        version: int, path: str, root: str, available_mib: int, **folders: tuple[object, int, int]
+        version: int,
+        path: str,
+        root: str,
+        available_mib: int,
+        total_mib: int = 200_000,
+        **folders: tuple[object, int, int],
     ) -> MemoryLimits:
         mounted = tmp_path / "mounted"
         names = {
@@ -34,7 +39,9 @@ def machine(tmp_path: Path) -> Make:
             (place / "memory.stat").write_text(f"anon 5\n{names[2]} {cache * MIB}\n")
         own = tmp_path / "proc" / "self"
         own.mkdir(parents=True)
-        (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:  {available_mib << 10} kB\n")
+        (tmp_path / "proc" / "meminfo").write_text(
+            f"MemTotal: {total_mib << 10} kB\nMemAvailable:  {available_mib << 10} kB\n"
+        )
         line = {1: f"4:memory:{path}\n3:cpuset:/\n0::/elsewhere\n", 2: f"0::{path}\n"}[version]
         (own / "cgroup").write_text(line)
         kind = {1: "cgroup - cgroup cgroup rw,memory", 2: "x - cgroup2 cgroup rw"}[version].split(" - ")[1]
@@ -54,9 +61,26 @@ def test_the_limit_of_a_container(machine: Make) -> None:
 
 
 def test_the_machine_may_have_less_than_the_limits_allow(machine: Make) -> None:
-    """Its cgroup may have 700 MiB more, and there are no more than 400."""
-    limits = machine(2, "/", "/", 400, top=(1000, 300, 0))
-    assert limits.room_bytes() == 400 * MIB - MARGIN_BYTES
+    """Its cgroup may have 700 MiB more, and there are no more than 400 beyond what is left to the machine."""
+    limits = machine(2, "/", "/", 2048 + 400, top=(1000, 300, 0))
+    assert limits.room_bytes() == 400 * MIB
+
+
+@pytest.mark.parametrize(
+    ("total_mib", "available_mib", "left_mib"),
+    [(200_000, 5000, 2048), (20_480, 5000, 2048), (8000, 5000, 800), (1000, 500, 100)],
+)
+def test_the_machine_keeps_something(machine: Make, total_mib: int, available_mib: int, left_mib: int) -> None:
+    """2 GiB, or the tenth of a small one."""
+    limits = machine(2, "/", "/", available_mib, total_mib)
+    assert limits.available_bytes() == limits.room_bytes() == (available_mib - left_mib) * MIB
+
+
+def test_less_is_left_than_the_machine_keeps(machine: Make) -> None:
+    """Nothing can be taken then; what is lacking counts as taken already."""
+    limits = machine(2, "/", "/", 48)
+    assert limits.available_bytes() == 0
+    assert limits.room_bytes() == -2000 * MIB
 
 
 def test_beyond_what_slows_it_down_nothing_is_taken(machine: Make, tmp_path: Path) -> None:
@@ -76,10 +100,9 @@ def test_the_tightest_of_the_limits_around_counts(machine: Make) -> None:
 
 def test_no_limit(machine: Make) -> None:
     """Then only the machine's memory counts."""
-    limits = machine(2, "/", "/", 500, top=("max", 300, 0))
+    limits = machine(2, "/", "/", 2548, top=("max", 300, 0))
     assert limits.cgroup_bytes() is None
-    assert limits.available_bytes() == 500 * MIB
-    assert limits.room_bytes() == 500 * MIB - MARGIN_BYTES
+    assert limits.available_bytes() == limits.room_bytes() == 500 * MIB
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ affinity:
 {{- if $metrics.enabled -}}
 startupProbe:
   httpGet: {path: /healthz, port: metrics}
+  # Asked before it can answer, a part that starts as it should would have events that say otherwise.
+  initialDelaySeconds: 5
   periodSeconds: 1
   failureThreshold: 60
 livenessProbe:
@@ -189,6 +191,7 @@ readinessProbe:
 {{- else -}}
 startupProbe:
   exec: {command: [wget, -q, -O, /dev/null, "{{ $address }}/healthz"]}
+  initialDelaySeconds: 5
   periodSeconds: 1
   timeoutSeconds: 5
   failureThreshold: 60

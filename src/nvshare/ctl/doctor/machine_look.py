@@ -72,7 +72,8 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         original_listens=_original(),
         own_version=version(),
         cgroup_version=_cgroup_version(),
-        pods_known=paths.KUBELET_DIR.is_dir(),
+        # A pod sees of kubelet only what is mounted into it, and is itself there by kubelet.
+        pods_known=paths.KUBELET_DIR.is_dir() or paths.KUBERNETES_SERVICE_HOST in environment,
         hidden_pids=_hides_pids(),
         own_pid_namespace=not own_pids,
         memory_available_bytes=_memory_available(),

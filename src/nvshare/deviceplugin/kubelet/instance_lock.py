@@ -41,14 +41,21 @@ class InstanceLock:
         return True
 
     def release(self) -> None:
-        """Lets the next instance in. The file stays: removing it could remove the next one's."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Lets the next instance in, and leaves no file behind. Whoever waits at this one makes a new one."""
+        if self._file is None:
+            return
+        # While the lock is ours nobody else's file has the name; when it no longer counts, another's may have.
+        if self._is_named(self._file):
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+        self._file = None
 
     def is_taken(self) -> bool:
         """Whether another instance has the lock; raises OSError when the folder can't be used."""
-        file = self._locked()
+        try:
+            file = self._locked(os.O_RDWR)
+        except FileNotFoundError:
+            return False
         if file is not None:
             os.close(file)
         return file is None
@@ -68,9 +75,9 @@ class InstanceLock:
         except OSError:
             return "another instance"
 
-    def _locked(self) -> int | None:
+    def _locked(self, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
         """The file, open and locked; None when another instance has it."""
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._is_named(file):

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Final
 
 MARGIN_BYTES: Final = 128 << 20
-"""What is left for this process itself below its limit, and for the machine: 16384 clients take some 60 MiB."""
+"""What is left for this process itself below its limit: 16384 clients take some 60 MiB."""
+_MACHINE_MARGIN_BYTES: Final = 2 << 30
+_MACHINE_SHARE: Final = 10
+"""Of a small machine only this part is left: the tenth."""
 
 _PROC = Path("/proc")
 _NO_LIMIT = 1 << 60
@@ -43,12 +46,12 @@ class MemoryLimits:
         self._folders = tuple(_folders(proc / "self"))
 
     def available_bytes(self) -> int:
-        """What the machine has left without swapping its own; 0 if it does not say."""
-        for line in _text(self._meminfo).splitlines():
-            name, _colon, value = line.partition(":")
-            if name == "MemAvailable":
-                return int(value.split()[0]) << 10
-        return 0
+        """What can be taken of what the machine has left without swapping its own; 0 if it does not say.
+
+        2 GiB stay untouched, or a tenth of a machine for which that would be more: others of it grow as well, and whom
+        the kernel or kubelet ends for want of memory is not chosen by what it took last.
+        """
+        return max(0, self._machine_bytes())
 
     def cgroup_bytes(self) -> int | None:
         """The least that one of the cgroups allows all its processes together, without the margin; None: no limit."""
@@ -56,12 +59,22 @@ class MemoryLimits:
         return max(0, min(limits) - MARGIN_BYTES) if limits else None
 
     def room_bytes(self) -> int:
-        """How much can be taken now, without the margin. Negative: too much is taken already."""
-        rooms = [self.available_bytes()]
+        """How much can be taken now, without the margins. Negative: too much is taken already."""
+        rooms = [self._machine_bytes()]
         for folder, names in self._folders:
             for limit in _limits(folder, names):
-                rooms.append(limit - _number(folder / names.used) + _cache(folder, names))
-        return min(rooms) - MARGIN_BYTES
+                rooms.append(limit - _number(folder / names.used) + _cache(folder, names) - MARGIN_BYTES)
+        return min(rooms)
+
+    def _machine_bytes(self) -> int:
+        """As ``available_bytes``. Negative: less than the margin is left."""
+        found = {}
+        for line in _text(self._meminfo).splitlines():
+            name, _colon, value = line.partition(":")
+            if name in ("MemTotal", "MemAvailable"):
+                found[name] = int(value.split()[0]) << 10
+        margin_bytes = min(_MACHINE_MARGIN_BYTES, found.get("MemTotal", 0) // _MACHINE_SHARE)
+        return found.get("MemAvailable", 0) - margin_bytes
 
 
 def _folders(own: Path) -> Iterator[tuple[Path, _Names]]:

@@ -1,0 +1,69 @@
+"""Ends a DaemonSet of node agents in order: ``python3 -m nvshare.nodeagent.removal NAME``.
+
+An agent takes what it wrote off its node when it ends. Uninstalled together with its rights it could not, so the chart
+runs this before, in a pod whose account may do nothing but delete that DaemonSet in its own namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from http import HTTPStatus
+
+from nvshare.nodeagent.api_server import NOT_FOUND, ApiError, ApiServer, account_of
+from nvshare.program import complain
+
+NAME = "nvshare-node-agent removal"
+_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
+
+
+async def end(api: ApiServer, path: str, seconds: float = _SECONDS) -> bool:
+    """Deletes the DaemonSet at this path and waits until none of its pods is left; False: some are after that time.
+
+    ApiError where that is refused, or the API is away for all of the time.
+    """
+    problem: ApiError | None = ApiError("the API server does not answer")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            asked = False
+            while True:
+                try:
+                    if not asked:
+                        # It stays until its pods are gone.
+                        await api.delete(path, {"propagationPolicy": "Foreground"})
+                        asked = True
+                    await api.get(path)
+                    problem = None
+                except ApiError as error:
+                    if error.status == NOT_FOUND:
+                        return True
+                    if HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                        raise
+                    problem = error
+                await asyncio.sleep(_LOOK_SECONDS)
+    if problem is not None:
+        raise problem
+    return False
+
+
+def main(name: str) -> None:
+    """Ends the DaemonSet of this name in the namespace of this pod; exits with 1 where that can't be."""
+    account = account_of(os.environ)
+    if account is None:
+        complain(NAME, "it must run in a pod with a service account whose token is mounted: there is none")
+        raise SystemExit(1)
+    path = f"/apis/apps/v1/namespaces/{account.namespace}/daemonsets/{name}"
+    try:
+        ended = asyncio.run(end(ApiServer(account, lambda _: None), path))
+    except ApiError as error:
+        complain(NAME, f"the node agents were not ended: {error}")
+        raise SystemExit(1) from error
+    if not ended:
+        complain(NAME, f"pods of {name} are left after {_SECONDS:.0f} s; where a node is down, its condition stays")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
