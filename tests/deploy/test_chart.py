@@ -169,7 +169,8 @@ def test_node_agents_end_before_their_rights(helm: str, values: dict[str, object
 
 def test_an_account_of_ones_own_ends_them_too(helm: str) -> None:
     """Where none may be created the hook creates none."""
-    found = {each["kind"]: each for each in hooks(helm, {"serviceAccount.create": False, "serviceAccount.name": "mine"})}
+    values: dict[str, object] = {"serviceAccount.create": False, "serviceAccount.name": "mine"}
+    found = {each["kind"]: each for each in hooks(helm, values)}
     assert "ServiceAccount" not in found
     assert found["Job"]["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
     assert [each["name"] for each in found["RoleBinding"]["subjects"]] == ["mine"]

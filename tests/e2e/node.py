@@ -72,6 +72,11 @@ seen = Path("/proc", sys.argv[1], "root", "sys/fs/cgroup")
 files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
 print(next(file.read_text() for file in files if file.exists()))
 """
+_LOCKS = """
+import json
+from pathlib import Path
+print(json.dumps([path.name for path in Path("/proc/1/root/var/lib/kubelet/device-plugins").glob("*.lock")]))
+"""
 _STARTED_AT = """
 import sys
 from pathlib import Path
@@ -159,6 +164,11 @@ class Node:
     def libraries(self) -> set[str]:
         """The versions of the library that are installed."""
         return set(kubectl("exec", "--namespace", TESTS, POD, "--", "ls", LIBRARIES).split())
+
+    def locks(self) -> list[str]:
+        """The plugin's lock files in kubelet's folder."""
+        found: list[str] = json.loads(_python(_LOCKS))
+        return found
 
     def took_turns(self, since_ns: int, clients: list[int]) -> bool:
         """Whether on each GPU this number of clients computed since then, each more than once if there are several."""

@@ -110,7 +110,9 @@ def test_without_the_agent_nothing_changes(annotated: str, simulated: Node) -> N
     assert terms() == known
     place({"nvshare.test/nowhere": "true"})
     eventually("the agent is gone", lambda: not parts("node-agent"), WAIT)
-    assert says("Unknown", "AgentStopped", None)
+    (node,) = get("nodes")["items"]
+    assert "nvshare.com/Ready" not in node["metadata"]["labels"]
+    assert not [each for each in node["status"]["conditions"] if each["type"] == "nvshare.com/Ready"]
     pid = scheduler_status()["scheduler_pid"]
     simulated.kill("nvshare-scheduler")
     eventually("there is another scheduler", lambda: scheduler_status()["scheduler_pid"] != pid, WAIT)

@@ -92,8 +92,11 @@ def installed(emptied: Node, helm: Helm) -> list[Running]:
 
 
 def test_installation(emptied: Node, installed: list[Running]) -> None:
-    """One command, and pods that were waiting run."""
+    """One command, and pods that were waiting run; nothing has failed meanwhile."""
     assert are_offered(VIRTUAL_DEVICES)
+    assert emptied.locks()
+    events = get("events", namespace=SYSTEM)["items"]
+    assert not [each["message"] for each in events if "Startup probe failed" in each["message"]]
     go_on(emptied, installed)
 
 
@@ -173,6 +176,17 @@ def test_rollback(emptied: Node, installed: list[Running], helm: Helm) -> None:
     delete(*(each.name for each in installed))
 
 
+def test_without_the_node_agent(emptied: Node, installed: list[Running], helm: Helm) -> None:
+    """Switched off, it takes off the node what it wrote there; switched on, it says it again."""
+    eventually("the node is ready", lambda: len(said_of_the_node()) == 2, 60)
+    helm("upgrade", str(CHART), "--reuse-values", "--set", "nodeAgent.enabled=false")
+    assert not said_of_the_node()
+    eventually("it is gone", lambda: not parts("node-agent"), 60)
+    helm("upgrade", str(CHART), "--reuse-values", "--set", "nodeAgent.enabled=true")
+    rolled_out()
+    eventually("the node is ready", lambda: len(said_of_the_node()) == 2, 60)
+
+
 def test_uninstallation(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """Nothing of the release is left but the namespace, which was not part of it, and the node's folders."""
     helm("uninstall", "--wait")
@@ -181,6 +195,8 @@ def test_uninstallation(emptied: Node, installed: list[Running], helm: Helm) -> 
     left = kubectl("get", kinds, "--namespace", SYSTEM, "--output=name").split()
     assert sorted(left) == ["configmap/kube-root-ca.crt", "serviceaccount/default"]
     eventually("no virtual device is left", lambda: allocatable() == 0, 60)
+    assert not said_of_the_node()
+    eventually("no lock is left", lambda: not emptied.locks(), 60)
     assert emptied.libraries()
     kubectl("delete", "namespace", SYSTEM, timeout=120)
 
@@ -204,6 +220,13 @@ def test_takes_over_what_kubectl_installed(emptied: Node, helm: Helm) -> None:
     delete(old.name)
     helm("uninstall", "--wait")
     eventually("only the namespace is left", lambda: ours() == [f"namespace/{SYSTEM}"], 60)
+
+
+def said_of_the_node() -> list[object]:
+    """Labels and conditions of nvshare."""
+    (node,) = get("nodes")["items"]
+    labels = [each for each in node["metadata"]["labels"] if each.startswith("nvshare.com/")]
+    return [*labels, *(each for each in node["status"]["conditions"] if each["type"].startswith("nvshare.com/"))]
 
 
 def go_on(node: Node, pods: list[Running]) -> None:

@@ -71,7 +71,7 @@ def test_from_start_to_end(
     ):
         assert figure in figures
     assert agent.terminate() == 0
-    assert (cluster.condition()["status"], cluster.label()) == ("Unknown", None)
+    assert (cluster.condition(), cluster.label()) == ({}, None)
     assert "uid-first" in annotated(run_dir)
 
 

@@ -124,6 +124,18 @@ async def test_one_that_waits_and_does_nothing(kubelet: FakeKubelet, begin: Call
     hanging.release()
 
 
+async def test_no_lock_is_left(kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]) -> None:
+    """When the last one ends; before that the one that follows has its own."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    following = begin("pod-two")
+    await following.is_ready()
+    await instance.stop()
+    await following.has_followed()
+    assert [path.name for path in kubelet.folder.glob("*.lock")] == [NEXT_LOCK.replace(".next", "")]
+    await following.stop()
+    assert not list(kubelet.folder.glob("*.lock"))
+
+
 async def test_killed_while_another_waits(
     kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]
 ) -> None:
