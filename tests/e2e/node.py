@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from nvshare.paths import KUBELET_DIR
 from nvshare.simgpu.transfers import work
 from nvshare.simgpu.turns import Kind, Span, overlaps, turns
 from tests.e2e.kubectl import TESTS, KubectlError, Object, apply, eventually, kubectl
@@ -73,9 +74,9 @@ files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
 print(next(file.read_text() for file in files if file.exists()))
 """
 _LOCKS = """
-import json
+import json, sys
 from pathlib import Path
-print(json.dumps([path.name for path in Path("/proc/1/root/var/lib/kubelet/device-plugins").glob("*.lock")]))
+print(json.dumps([path.name for path in Path("/proc/1/root" + sys.argv[1]).glob("*.lock")]))
 """
 _STARTED_AT = """
 import sys
@@ -167,7 +168,7 @@ class Node:
 
     def locks(self) -> list[str]:
         """The plugin's lock files in kubelet's folder."""
-        found: list[str] = json.loads(_python(_LOCKS))
+        found: list[str] = json.loads(_python(_LOCKS, str(KUBELET_DIR)))
         return found
 
     def took_turns(self, since_ns: int, clients: list[int]) -> bool:

@@ -211,8 +211,8 @@ def _scheduler(
             parser=_host_memory,
             show_default=False,
             help="Host memory for what is swapped out, of all programs together: 16GiB, 0 for none, or a share of what "
-            "the machine has free when this starts; never more than is free then, less 2 GiB (of a machine with less "
-            "than 20 GiB: a tenth), and no more than this process's memory cgroup allows. [default: 50%]",
+            "the machine has free when this starts; never more than is free then, less 2 GiB (or a tenth of a machine "
+            "with less than 20 GiB), and no more than this process's memory cgroup allows. [default: 50%]",
         ),
     ] = HALF,
     reserve: Annotated[

@@ -7,20 +7,17 @@ runs this before, in a pod whose account may do nothing but delete that DaemonSe
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Final
 
-from nvshare.nodeagent.api_server import NOT_FOUND, ApiError, ApiServer, account_of
-from nvshare.program import complain
+from nvshare.nodeagent.api_server import NOT_FOUND, ApiError, ApiServer
 
-NAME = "nvshare-node-agent removal"
-_SECONDS = 60.0
+SECONDS: Final = 60.0
 _LOOK_SECONDS = 0.5
 
 
-async def end(api: ApiServer, path: str, seconds: float = _SECONDS) -> bool:
+async def end(api: ApiServer, path: str, seconds: float = SECONDS) -> bool:
     """Deletes the DaemonSet at this path and waits until none of its pods is left; False: some are after that time.
 
     ApiError where that is refused, or the API is away for all of the time.
@@ -47,23 +44,3 @@ async def end(api: ApiServer, path: str, seconds: float = _SECONDS) -> bool:
     if problem is not None:
         raise problem
     return False
-
-
-def main(name: str) -> None:
-    """Ends the DaemonSet of this name in the namespace of this pod; exits with 1 where that can't be."""
-    account = account_of(os.environ)
-    if account is None:
-        complain(NAME, "it must run in a pod with a service account whose token is mounted: there is none")
-        raise SystemExit(1)
-    path = f"/apis/apps/v1/namespaces/{account.namespace}/daemonsets/{name}"
-    try:
-        ended = asyncio.run(end(ApiServer(account, lambda _: None), path))
-    except ApiError as error:
-        complain(NAME, f"the node agents were not ended: {error}")
-        raise SystemExit(1) from error
-    if not ended:
-        complain(NAME, f"pods of {name} are left after {_SECONDS:.0f} s; where a node is down, its condition stays")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

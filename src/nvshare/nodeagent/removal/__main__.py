@@ -1,0 +1,33 @@
+"""The program; its argument is the DaemonSet's name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from nvshare.nodeagent.api_server import ApiError, ApiServer, account_of
+from nvshare.nodeagent.removal import SECONDS, end
+from nvshare.program import complain
+
+NAME = "nvshare-node-agent removal"
+
+
+def main(name: str) -> None:
+    """Ends the DaemonSet of this name in the namespace of this pod; exits with 1 where that can't be."""
+    account = account_of(os.environ)
+    if account is None:
+        complain(NAME, "it must run in a pod with a service account whose token is mounted: there is none")
+        raise SystemExit(1)
+    path = f"/apis/apps/v1/namespaces/{account.namespace}/daemonsets/{name}"
+    try:
+        ended = asyncio.run(end(ApiServer(account, lambda _: None), path))
+    except ApiError as error:
+        complain(NAME, f"the node agents were not ended: {error}")
+        raise SystemExit(1) from error
+    if not ended:
+        complain(NAME, f"pods of {name} are left after {SECONDS:.0f} s; where a node is down, its condition stays")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
