@@ -237,3 +237,13 @@ def test_original_scheduler(monkeypatch: pytest.MonkeyPatch, run_dir: RunDir) ->
         original.bind(str(run_dir.legacy_socket))
         original.listen()
         assert machine_look.look([run_dir], {}).original_listens == str(run_dir.legacy_socket)
+
+
+def test_a_pod_knows_of_kubelet(run_dir: RunDir) -> None:
+    """Of whose folders it has only what is mounted: it is there by kubelet all the same."""
+    from nvshare.ctl.doctor import machine_look
+
+    machine = machine_look.look([run_dir], {"KUBERNETES_SERVICE_HOST": "192.0.2.129"})
+    assert machine.pods_known
+    (found,) = (each for each in check(replace(machine, cgroup_version=2)) if each.subject == "cgroups")
+    assert found.what == "version 2, pods are told by them"
