@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from nvshare.paths import ON_MISSING
-from tests.deploy.rendering import RENDER, ROOT, rendered
+from tests.deploy.rendering import RENDER, ROOT, hooks, rendered
 from tests.deploy.test_manifests import PARTS, STACKS, documents
 
 EVERYTHING = {
@@ -102,7 +102,7 @@ def test_closed_metrics_are_closed(helm: str) -> None:
 
 def test_helm_test_asks_for_a_gpu(helm: str) -> None:
     """By the name that is configured, in the chart's image; without a scheduler it fails."""
-    (pod,) = (each for each in with_tests(helm, "--set", "resourceName=a.example/gpu") if each["kind"] == "Pod")
+    (pod,) = (each for each in hooks(helm, {"resourceName": "a.example/gpu"}) if each["kind"] == "Pod")
     (container,) = pod["spec"]["containers"]
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
     assert container["resources"]["limits"]["a.example/gpu"] == 1

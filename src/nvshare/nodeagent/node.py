@@ -98,10 +98,10 @@ class NodeReport:
         self._said, self._seen, self._heartbeat_at = verdict, node, now
 
     async def remove(self) -> None:
-        """Takes condition and label away, whatever they say; ApiError."""
+        """Takes condition and labels away, whatever they say; ApiError."""
         async with self._writing:
             await self._write_status({"type": READY, "$patch": "delete"})
-            await self._write_label(None)
+            await self._write_labels(dict.fromkeys((READY, *GPU_LABELS)))
         self._written()
 
     async def _write(self, node: Node, verdict: Verdict) -> None:
@@ -120,14 +120,14 @@ class NodeReport:
             }
             await self._write_status(condition)
             if node.label != _label(verdict):
-                await self._write_label(_label(verdict))
+                await self._write_labels({READY: _label(verdict)})
         self._written()
 
     async def _write_status(self, condition: Document) -> None:
         await self._api.patch(f"{self._path}/status", "strategic-merge-patch", {"status": {"conditions": [condition]}})
 
-    async def _write_label(self, value: str | None) -> None:
-        await self._api.patch(self._path, "merge-patch", {"metadata": {"labels": {READY: value}}})
+    async def _write_labels(self, labels: Mapping[str, str | None]) -> None:
+        await self._api.patch(self._path, "merge-patch", {"metadata": {"labels": labels}})
 
 
 def _shows(node: Node, verdict: Verdict) -> bool:
