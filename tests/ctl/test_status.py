@@ -22,6 +22,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 
 DOCUMENT = {
+    "schema_version": 1,
     "version": "0.2.0",
     "scheduler_pid": 977,
     "uptime_seconds": 3600.0,

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
 from nvshare.ctl import memory
+from nvshare.ctl.schema_version import SCHEMA_VERSION
 
 Document = dict[str, Any]
 
@@ -17,6 +18,7 @@ Document = dict[str, Any]
 def from_status(status: admin_pb2.Status) -> Document:
     """The whole answer of the scheduler. A field that has no value now is null, never missing."""
     return {
+        "schema_version": SCHEMA_VERSION,
         "version": status.version,
         "scheduler_pid": status.scheduler_pid,
         "uptime_seconds": _seconds(status.uptime_seconds),

@@ -6,12 +6,16 @@ from google.protobuf.json_format import ParseDict
 
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
+from nvshare.ctl.schema_version import SCHEMA_VERSION
 from nvshare.ctl.status_document import Document
+from nvshare.version import version
 
 
 def from_timeline(seen: admin_pb2.Timeline) -> Document:
     """Everything that a scheduler tells."""
     return {
+        "schema_version": SCHEMA_VERSION,
+        "version": version(),
         "seconds": seen.seconds,
         "devices": [
             {

@@ -16,7 +16,9 @@ from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import RunDirOption, run_dirs
 from nvshare.ctl.run import prepare
+from nvshare.ctl.schema_version import SCHEMA_VERSION
 from nvshare.ctl.status import Output
+from nvshare.version import version
 
 HELP = """
 Find out what keeps GPUs from being shared: on this machine, or by a program.
@@ -105,6 +107,7 @@ class _Report:
 
     def write(self, document: Mapping[str, object], rendered: object) -> None:
         """Says it in the form that was asked for."""
+        document = {"schema_version": SCHEMA_VERSION, "version": version(), **document}
         match self.output:
             case "json":
                 print(json.dumps(document, indent=2), file=self.stream)
