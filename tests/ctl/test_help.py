@@ -21,6 +21,8 @@ COMMANDS = [
     ["service", "install"],
     ["service", "uninstall"],
     ["service", "status"],
+    ["jupyter"],
+    ["jupyter", "install"],
     ["demo"],
     ["simulate"],
     ["library-path"],

@@ -194,7 +194,7 @@ def test_yaml(run_dir: RunDir, answers: Answers) -> None:
     """YAML is the same document, in the same order."""
     done = ctl(run_dir, "status", "-o", "yaml")
     assert yaml.safe_load(done.stdout) == DOCUMENT
-    assert done.stdout.startswith("version: 0.2.0\n")
+    assert done.stdout.startswith("schema_version: 1\nversion: 0.2.0\n")
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

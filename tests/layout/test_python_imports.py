@@ -84,6 +84,7 @@ MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
 PARTED = [(program, path) for program in MAY_IMPORT for path in below(program, ".py")]
 
 MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}
+OWN_PROCESS = "nvshare.ctl.own_process"
 python_files = pytest.mark.parametrize("path", MODULES.values(), ids=name)
 
 
@@ -216,7 +217,7 @@ def test_programs_are_strangers(path: Path) -> None:
     """The programs and the library never import one another; who is none of them knows none of them.
 
     The face of the shim is the exception: where the library is and what a process needs to be preloaded with it. And
-    ctl runs the demo.
+    ctl runs the demo, and does what the package itself offers to programs that import it.
     """
     own = package_of(path)
     others = {f"nvshare.{other}" for other in STRANGERS if other != own and (own, other) != ("ctl", "demo")}
@@ -226,6 +227,8 @@ def test_programs_are_strangers(path: Path) -> None:
         if any(imported == other or imported.startswith(other + ".") for other in others)
     }
     face = {"nvshare.shim", "nvshare.shim.library_path", "nvshare.shim.preload_environment"}
+    if path == PACKAGE / "__init__.py":
+        face = {"nvshare.ctl", OWN_PROCESS}
     assert not known - face
 
 
@@ -241,8 +244,11 @@ def test_cffi_stays_in_the_codec(path: Path) -> None:
 
 @python_files
 def test_environment_is_read_at_the_door(path: Path) -> None:
-    """Only paths.py and the __main__ modules look at the process's environment; the rest is told."""
-    if path.name == "__main__.py" or module_of(path) == PATHS:
+    """Only paths.py and the __main__ modules look at the process's environment; the rest is told.
+
+    What sets it for the process that imports the package does, too.
+    """
+    if path.name == "__main__.py" or module_of(path) in (PATHS, OWN_PROCESS):
         return
     assert not imports(path) & {"os.environ", "os.getenv"}
     text = path.read_text()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import cdi, demo, library_path, run, set_command, simulate, status, timeline
+from nvshare.ctl import cdi, demo, jupyter, library_path, run, set_command, simulate, status, timeline
 from nvshare.ctl.doctor import command as doctor
 from nvshare.ctl.service import command as service
 from nvshare.ctl.top import command as top
@@ -24,6 +24,7 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
   nvshare-ctl timeline                  who had which GPU when
   nvshare-ctl doctor                    is all well here? And with -- ./program: is it shared?
   nvshare-ctl service install           one scheduler for all users, as root
+  nvshare-ctl jupyter install           a kernel for notebooks that shares its GPUs
   nvshare-ctl demo                      see it work, with no GPU needed
   nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
@@ -66,6 +67,7 @@ def build() -> typer.Typer:
         doctor.doctor
     )
     commands.add_typer(service.build(), name="service")
+    commands.add_typer(jupyter.build(), name="jupyter")
     commands.command("demo", help=demo.HELP)(demo.demo)
     commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
         simulate.simulate

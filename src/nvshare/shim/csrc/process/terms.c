@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 static struct nvs_wire_terms terms;
 static bool invalid; /* a limit is set that means nothing */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool begun; /* What the environment gets from now on comes too late. */
 
 static bool is_digit(char c)
 {
@@ -173,6 +175,7 @@ static void read_environment(void)
 {
 	const char *value;
 
+	atomic_store(&begun, true);
 	value = nvs_variable(WEIGHT);
 	if (value && !read_weight(value, &terms.weight_thousandths))
 		say_wrong(WEIGHT, value, "a number from 0.01 to 1000");
@@ -201,4 +204,9 @@ const struct nvs_wire_terms *nvs_terms(void)
 bool nvs_terms_invalid(void)
 {
 	return nvs_terms() && invalid;
+}
+
+__attribute__((visibility("default"))) int nvs_terms_are_read(void)
+{
+	return atomic_load(&begun);
 }

@@ -1,0 +1,186 @@
+"""``nvshare-ctl jupyter install``: a kernel for Jupyter that shares its GPUs. Jupyter itself is not needed for that."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nvshare.ctl.errors import CommandError
+from nvshare.ctl.options import RunDirOption, named_run_dir
+from nvshare.ctl.run import find
+from nvshare.ctl.terms_options import (
+    ComputeLimitOption,
+    MemoryLimitOption,
+    MemoryRequestOption,
+    PriorityOption,
+    WeightOption,
+    WhenFullOption,
+    contradiction,
+    variables,
+)
+from nvshare.paths import MEMORY_LIMIT, MEMORY_REQUEST
+
+_HELP = "Kernels for Jupyter that share their GPUs."
+
+_INSTALL_HELP = """
+Write a kernel.json, so that Jupyter offers a Python kernel that shares its GPUs.
+
+Each kernel is started by [bold]nvshare-ctl run[/bold] and counts as a program of its own. \
+The Python may be another environment's, and needs ipykernel; nvshare need not be installed there. \
+A kernel of the same name is replaced.
+
+[bold]Examples:[/bold]
+
+  nvshare-ctl jupyter install --python ~/torch/bin/python
+  nvshare-ctl jupyter install --name small --display-name "Python (8 GB)" --memory-limit 8G
+  nvshare-ctl jupyter install --sys-prefix --python /opt/conda/bin/python
+
+[bold]Exit codes:[/bold] 1 the Python has no ipykernel, or the file can't be written; \
+126 the Python can't be executed, 127 it was not found.
+"""
+
+_KERNEL = re.compile(r"[A-Za-z0-9._-]+")
+_PROBE = "import sys; print(sys.prefix); import ipykernel_launcher"
+_PROBE_SECONDS = 60.0
+
+
+def _kernel_name(text: str) -> str:
+    if not _KERNEL.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is no name of a kernel; letters, digits, dots, - and _ are")
+    return text.lower()
+
+
+def build() -> typer.Typer:
+    """The group of commands."""
+    group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
+    group.command("install", help=_INSTALL_HELP)(install)
+    return group
+
+
+def install(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name", metavar="NAME", parser=_kernel_name, help="The kernel's name; Jupyter's own is python3."
+        ),
+    ] = "nvshare",
+    display_name: Annotated[
+        str | None,
+        typer.Option(
+            "--display-name", metavar="TEXT", show_default=False, help='What Jupyter shows. Default: "Python (NAME)".'
+        ),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            show_default=False,
+            help="The Python that the kernel runs. Default: nvshare's own.",
+        ),
+    ] = None,
+    user: Annotated[bool, typer.Option("--user", help="For this user: the default.")] = False,
+    prefix: Annotated[
+        Path | None,
+        typer.Option(
+            "--prefix",
+            metavar="DIR",
+            show_default=False,
+            help="Install in DIR/share/jupyter: /usr/local is for all users.",
+        ),
+    ] = None,
+    sys_prefix: Annotated[
+        bool, typer.Option("--sys-prefix", help="Install in the environment of the kernel's Python.")
+    ] = False,
+    weight: WeightOption = None,
+    priority: PriorityOption = None,
+    compute_limit: ComputeLimitOption = None,
+    memory_limit: MemoryLimitOption = None,
+    memory_request: MemoryRequestOption = None,
+    when_full: WhenFullOption = None,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Writes the file and says where."""
+    if user + sys_prefix + (prefix is not None) > 1:
+        raise typer.BadParameter("only one of --user, --prefix and --sys-prefix can be", param_hint="--prefix")
+    limits = variables({MEMORY_LIMIT: memory_limit, MEMORY_REQUEST: memory_request})
+    if wrong := contradiction(limits):
+        raise typer.BadParameter(wrong, param_hint="--memory-request")
+    scheduler = named_run_dir(context, run_dir) if run_dir is not None else None
+    options = {
+        "--weight": weight,
+        "--priority": priority,
+        "--compute-limit": compute_limit,
+        "--memory-limit": memory_limit,
+        "--memory-request": memory_request,
+        "--when-full": when_full,
+        "--run-dir": str(scheduler.root) if scheduler is not None else None,
+    }
+    # Not resolved: the link is what makes it an environment's Python.
+    interpreter = str(Path(find(python or sys.executable, context.obj)).absolute())
+    own_prefix = _prefix_of(interpreter)
+    chosen = own_prefix if sys_prefix else prefix
+    data = chosen.absolute() / "share" / "jupyter" if chosen is not None else _user_data(context.obj)
+    folder = data / "kernels" / name
+    given = [word for option, value in options.items() if value is not None for word in (option, value)]
+    _write(folder / "kernel.json", _kernel(interpreter, given, display_name or f"Python ({name})"))
+    print(f"kernel {name}: {folder / 'kernel.json'}")
+
+
+def _kernel(python: str, options: Sequence[str], display_name: str) -> str:
+    run = [sys.executable, "-P", "-m", "nvshare.ctl", "run", *options, "--"]
+    kernel = {
+        "argv": [*run, python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": display_name,
+        "language": "python",
+        "metadata": {"debugger": True},
+    }
+    return json.dumps(kernel, indent=1) + "\n"
+
+
+def _prefix_of(python: str) -> Path:
+    """The environment of a Python that can run a kernel."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _PROBE],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"{python} can't be asked for its ipykernel: {error}") from error
+    if done.returncode or not done.stdout:
+        said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise CommandError(
+            f"{python} can't run a kernel: {said[0]}; say '{python} -m pip install ipykernel', or choose another "
+            "--python"
+        )
+    return Path(done.stdout.splitlines()[0])
+
+
+def _user_data(environment: Mapping[str, str]) -> Path:
+    """Where Jupyter looks for a user's own, as its documentation says."""
+    if data := environment.get("JUPYTER_DATA_DIR"):
+        return Path(data).absolute()
+    shared = environment.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "jupyter"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(
+            f"{path} can't be written: {error.strerror}; choose a --prefix that you may write to, or none, for yourself"
+        ) from error
