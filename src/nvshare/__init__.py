@@ -33,7 +33,7 @@ def limit(
     time, 0.01 to 1000. ``priority``: ``"low"``, ``"normal"`` or ``"high"``. ``name``: all processes of this user with
     that name count as one, and have these together.
 
-    Before the process uses a GPU it goes into the environment (``os.environ``), so what the process starts has it too.
+    Before the process uses a GPU it goes into the environment, so what the process starts has it too.
     Later the scheduler is told, for all processes that count as one with this one, as ``nvshare-ctl set`` does: that
     stays set until it is taken back there.
 
