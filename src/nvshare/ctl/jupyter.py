@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -148,6 +147,9 @@ def _kernel(python: str, options: Sequence[str], display_name: str) -> str:
 
 def _prefix_of(python: str) -> Path:
     """The environment of a Python that can run a kernel."""
+    # Imported where it is used: every command of nvshare-ctl loads this module.
+    import subprocess
+
     try:
         done = subprocess.run(
             [python, "-c", _PROBE],
