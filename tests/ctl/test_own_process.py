@@ -51,7 +51,7 @@ def shared(run_dir: RunDir, tmp_path: Path, libraries: Libraries) -> Iterator[Ca
 
 def test_before_the_first_use(shared: Callable[..., Any]) -> None:
     """All of it counts, and more memory than that is refused."""
-    limit = "nvshare.limit(memory='64M', weight=2.5, priority='low', name='notebook')\n"
+    limit = "nvshare.limit(memory='64MiB', weight=2.5, priority='low', name='notebook')\n"
     name, terms = shared(limit + USE + "assert error('cuMemAlloc', 128 << 20) == 'CUDA_ERROR_OUT_OF_MEMORY'\n" + SHOW)
     assert name == f"notebook@{os.getuid()}"
     assert (terms["memory_limit_bytes"], terms["weight"], terms["priority"]) == (64 << 20, 2.5, "low")

@@ -21,7 +21,7 @@ from nvshare.ctl.terms_options import (
     PriorityOption,
     WeightOption,
     WhenFullOption,
-    contradiction,
+    fault,
     variables,
 )
 from nvshare.paths import MEMORY_LIMIT, MEMORY_REQUEST
@@ -111,8 +111,8 @@ def install(
     if user + sys_prefix + (prefix is not None) > 1:
         raise typer.BadParameter("only one of --user, --prefix and --sys-prefix can be", param_hint="--prefix")
     limits = variables({MEMORY_LIMIT: memory_limit, MEMORY_REQUEST: memory_request})
-    if wrong := contradiction(limits):
-        raise typer.BadParameter(wrong, param_hint="--memory-request")
+    if wrong := fault(limits):
+        raise typer.BadParameter(wrong[1], param_hint="--memory-request")
     scheduler = named_run_dir(context, run_dir) if run_dir is not None else None
     options = {
         "--weight": weight,

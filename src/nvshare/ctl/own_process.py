@@ -15,7 +15,7 @@ def limit(*, memory: str | int | None, weight: float | None, priority: str | Non
     fields: dict[str, Any] = {}
     variables: dict[str, str] = {}
     if memory is not None:
-        fields["memory_limit_bytes"] = terms_texts.size_of(str(memory))
+        fields["memory_limit_bytes"] = terms_texts.memory_of(str(memory))
         variables[paths.MEMORY_LIMIT] = str(fields["memory_limit_bytes"])
     if weight is not None:
         text = f"{float(weight):.3f}"
