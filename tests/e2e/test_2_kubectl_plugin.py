@@ -25,7 +25,7 @@ NAME = "seen-from-outside"
 def environment(**more: str) -> dict[str, str]:
     """In which kubectl finds the plugin of this installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "COLUMNS": "120", **more}
+    return {**os.environ, "PATH": path, "COLUMNS": "160", **more}
 
 
 def plugin(*arguments: str, command: str = "status") -> subprocess.CompletedProcess[str]:
