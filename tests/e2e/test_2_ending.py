@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from tests.e2e.conftest import GPUS
 from tests.e2e.kubectl import TESTS, Object, apply, eventually, kubectl
 from tests.e2e.node import Node
 from tests.e2e.programs import computing, delete, ended, pod, probing, running, seen_uuids
 
+pytestmark = pytest.mark.timeout(240)
+
 NAMES = [f"ending-{number}" for number in range(2 * GPUS)]
-GRACE_SECONDS = 300
+GRACE_SECONDS = 45
 """A program that is its container's first process does not hear SIGTERM: it ends after this time, or is killed."""
 
 
@@ -41,7 +45,7 @@ def test_who_ends_takes_no_place(simulated: Node) -> None:
     try:
         assert not follows()
         kubectl("delete", "pod", "--namespace", TESTS, "--wait=false", *leaving)
-        eventually("the next pod gets the GPU whose pods end", follows, 60)
+        eventually("the next pod gets the GPU whose pods end", follows, 30)
     finally:
         # Those that come after this want the GPUs for themselves.
-        kubectl("delete", "pod", "--namespace", TESTS, "--grace-period=1", *NAMES)
+        delete(*NAMES)
