@@ -76,6 +76,7 @@ struct nvs_device {
 	_Atomic uint64_t footprint_bytes; /* written by footprint.c only */
 	_Atomic bool in_gang;		  /* written by gang_page.c only */
 	_Atomic int lost;		  /* CUresult; written by lost.c only */
+	_Atomic bool suspect;		  /* it may be lost; written by lost.c only */
 	/* Of pacing at the device's work, and of them those that found all of it completed. */
 	_Atomic uint64_t looks, empty_looks;
 	const struct nvs_listener *listener; /* set by nvs_device_start */

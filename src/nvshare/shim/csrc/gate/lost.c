@@ -49,8 +49,10 @@ bool nvs_lost_any(void)
 
 void nvs_lost_suspect(struct nvs_device *device, CUresult result)
 {
-	if (nvs_final_name(result) && nvs_lost(device) == CUDA_SUCCESS)
-		device->listener->suspected(device);
+	if (!nvs_final_name(result) || nvs_lost(device) != CUDA_SUCCESS)
+		return;
+	atomic_store_explicit(&device->suspect, true, memory_order_relaxed);
+	device->listener->suspected(device);
 }
 
 void nvs_lose(struct nvs_device *device, CUresult result)

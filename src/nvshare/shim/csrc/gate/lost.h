@@ -29,6 +29,12 @@ static inline CUresult nvs_lost_refusal(const struct nvs_device *device)
 	return lost == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : lost;
 }
 
+/* It may be: somebody is about to look, or has found that it is not. */
+static inline bool nvs_lost_maybe(const struct nvs_device *device)
+{
+	return atomic_load_explicit(&device->suspect, memory_order_relaxed);
+}
+
 /* Some device is; seldom, so that others need not ask which. */
 bool nvs_lost_any(void);
 

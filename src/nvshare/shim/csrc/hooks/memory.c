@@ -66,12 +66,25 @@ NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 		      bytesize, bytesize, false);
 }
 
+/* What a dead context answers to all but calls for virtual memory; CUDA_SUCCESS: it is alive. */
+static CUresult death(const struct nvs_device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t unused;
+
+	if (nvs_lost_maybe(device))
+		result = NVS_CALL(cuMemGetInfo_v2, &unused, &unused);
+	return nvs_final_name(result) ? result : CUDA_SUCCESS;
+}
+
 /* Blocks are no part of the account: they have their own, with the room that they were given. */
 static CUresult alloc_blocks(const struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
 {
+	CUresult result = death(device);
 	CUdeviceptr pointer;
-	CUresult result = nvs_memory_of(device)->alloc(&pointer, bytes);
 
+	if (result == CUDA_SUCCESS)
+		result = nvs_memory_of(device)->alloc(&pointer, bytes);
 	if (result == CUDA_SUCCESS)
 		*dptr = pointer;
 	return result;
@@ -130,6 +143,8 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 	swaps = nvs_memory_swaps(device);
 	if (!swaps && !nvs_memory_reserve(device, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (swaps && (result = death(device)) != CUDA_SUCCESS)
+		return result;
 	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height,
 						    ElementSizeBytes);
 	if (result == CUDA_SUCCESS) {
