@@ -1,7 +1,8 @@
 # One command for each thing that a person does here; each does its own set-up in .venv/ and build/, once.
 #
 #   make demo      two simulated GPUs, four programs, turns
-#   make test      all tests that need neither a GPU nor a cluster
+#   make test      the tests that need neither a GPU nor a cluster, in about ten minutes
+#   make soak      those of them that take long: wheels, sanitizers, kills and stops of gangs, chaos
 #   make check     what lint does, C warnings, layout rules, generated files
 #   make lint      linters, formats, types
 #   make format    format Python and C
@@ -38,13 +39,17 @@ SHIPPED := $(DEMO)/.installed-$(call digest,pyproject.toml setup.py build_native
 HELM_VERSION := v3.22.0
 HELM := build/tools/.helm-$(HELM_VERSION)
 
-.PHONY: demo test chaos check lint format e2e e2e-long sanitize libs generate manifests helm wheels pinned setup lock clean
+.PHONY: demo test soak chaos check lint format e2e e2e-long sanitize libs generate manifests helm wheels pinned setup lock clean
 
 demo: $(SHIPPED)
 	$(DEMO)/bin/nvshare-ctl demo
 
+# Most of them wait.
 test: libs
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not gpu and not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 6 --dist loadgroup -m "not gpu and not e2e and not soak" $(PYTEST_ARGS)
+
+soak: libs
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "soak and not gpu and not e2e" $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff check

@@ -12,6 +12,8 @@ import build_native
 from tests.conftest import Libraries, libraries_of
 from tests.programs.compiler import ordinary
 
+pytestmark = pytest.mark.soak
+
 LOADING = r"""
 #include <dlfcn.h>
 

@@ -14,7 +14,7 @@ import build_native
 from tests.build import elf
 from tests.build.sources import clean_environment, copy_tracked
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("installation")]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600), pytest.mark.xdist_group("installation")]
 
 
 @pytest.fixture(scope="module")

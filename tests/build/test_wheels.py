@@ -16,7 +16,7 @@ import build_native
 from tests.build import elf
 from tests.build.sources import clean_environment, copy_tracked
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("wheels")]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600), pytest.mark.xdist_group("wheels")]
 
 GLIBC = tuple(int(part) for part in build_native.GLIBC.split("."))
 MACHINES = pytest.mark.parametrize("machine", build_native.MACHINES)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.chaos import chaos, deeds, floods
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.timeout(400)
 def test_nothing_breaks(tmp_path: Path) -> None:

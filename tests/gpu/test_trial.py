@@ -16,7 +16,7 @@ from tests.conftest import SOURCE_ROOT, Libraries
 from tests.gpu.results import COLUMNS, Found
 from tests.gpu.rows import ROWS, Row
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 FAULTY = str(HERE / "faulty.py")

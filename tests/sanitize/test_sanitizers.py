@@ -26,7 +26,7 @@ OPTIONS = {
     "TSAN_OPTIONS": f"exitcode={FOUND}:halt_on_error=1:second_deadlock_stack=1",
 }
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(params=RUNTIMES)

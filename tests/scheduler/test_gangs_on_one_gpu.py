@@ -20,7 +20,7 @@ from tests.scheduler.swapping_programs import Serve, line
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.gang_job import Job, stop
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 DEVICES = "2x512MiB/32MiB"
 SERVED = ("--quantum", "0.2", "--host-memory", "4GiB", "--reserve", "32MiB")

@@ -19,7 +19,7 @@ from tests.scheduler.swapping_programs import Program, Serve, Start, ends_well, 
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.gang_job import Job
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "2x1GiB/32MiB"
 TRAINER = """

@@ -25,7 +25,7 @@ from tests.polling import poll_until
 from tests.scheduler.swapping_programs import CHUNK, Program, Serve, Start, ends_well, line, programs, tell
 from tests.scheduler.wire_client import Scheduler
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "512MiB/32MiB@100MB/s"
 """A chunk takes 0.6 s, so that each step lasts until it was seen."""

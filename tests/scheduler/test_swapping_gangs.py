@@ -21,7 +21,7 @@ from tests.scheduler.swapping_programs import Serve
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.gang_job import Job
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 DEVICES = "2x512MiB/32MiB"
 SLOW = f"{DEVICES}@800MB/s"

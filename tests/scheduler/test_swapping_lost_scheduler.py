@@ -16,7 +16,7 @@ from tests.polling import poll_until
 from tests.scheduler.swapping_programs import Program, Serve, Start, ask, line, programs, tell
 from tests.shim.thread_state import asleep, unread_in_pipe
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")

@@ -16,6 +16,8 @@ from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.memory_peer import CHUNK
 from tests.shim.restless_scheduler import Restless
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
