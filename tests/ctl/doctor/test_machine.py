@@ -199,7 +199,8 @@ def test_yaml(run_dir: RunDir, tmp_path: Path) -> None:
     report = tmp_path / "report"
     done = ctl(run_dir, "doctor", "-o", "yaml", "--output-file", str(report))
     assert (done.returncode, done.stdout) == (1, "")
-    assert report.read_text().startswith("problems: ")
+    assert report.read_text().startswith("schema_version: 1\n")
+    assert "\nproblems: " in report.read_text()
 
 
 def test_files_of_the_command_are_its_own(run_dir: RunDir, tmp_path: Path) -> None:
