@@ -27,7 +27,6 @@ from tests.e2e.kubectl import (
 from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     FORMER_IMAGE,
-    IMAGE,
     Running,
     computing_until_told,
     delete,
@@ -108,7 +107,7 @@ def install_former() -> None:
     for name in _of_history("ls-tree", "--name-only", COMMIT, SIMULATED).split():
         if name.endswith(".yaml"):
             text = _of_history("show", f"{COMMIT}:{name}")
-            text = text.replace(IMAGE.removeprefix("docker.io/"), FORMER_IMAGE).replace("2x16GiB", devices)
+            text = text.replace("nvshare/nvshare:0.2.0", FORMER_IMAGE).replace("2x16GiB", devices)
             kubectl("apply", "--filename", "-", stdin=text)
     rolled_out((SCHEDULER, PLUGIN))
     eventually("the devices are there", lambda: are_offered(VIRTUAL_DEVICES), 60)
