@@ -178,13 +178,13 @@ def test_rollback(emptied: Node, installed: list[Running], helm: Helm) -> None:
 
 def test_without_the_node_agent(emptied: Node, installed: list[Running], helm: Helm) -> None:
     """Switched off, it takes off the node what it wrote there; switched on, it says it again."""
-    eventually("the node is ready", lambda: len(said_of_the_node()) == 2, 60)
+    eventually("the node is ready", lambda: len(said_of_the_node()) == SAID, 60)
     helm("upgrade", str(CHART), "--reuse-values", "--set", "nodeAgent.enabled=false")
     assert not said_of_the_node()
     eventually("it is gone", lambda: not parts("node-agent"), 60)
     helm("upgrade", str(CHART), "--reuse-values", "--set", "nodeAgent.enabled=true")
     rolled_out()
-    eventually("the node is ready", lambda: len(said_of_the_node()) == 2, 60)
+    eventually("the node is ready", lambda: len(said_of_the_node()) == SAID, 60)
 
 
 def test_uninstallation(emptied: Node, installed: list[Running], helm: Helm) -> None:
@@ -220,6 +220,10 @@ def test_takes_over_what_kubectl_installed(emptied: Node, helm: Helm) -> None:
     delete(old.name)
     helm("uninstall", "--wait")
     eventually("only the namespace is left", lambda: ours() == [f"namespace/{SYSTEM}"], 60)
+
+
+SAID = 5
+"""The condition, its label, and three labels of the GPUs."""
 
 
 def said_of_the_node() -> list[object]:
