@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 from nvshare import paths
+from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.memory_peer import CHUNK, MemoryPeer
@@ -72,19 +77,54 @@ def test_what_left_without_another_copy_keeps_its_own(start_swapping: Start, fak
     assert finds(program, peer, "y", "y") == "right"
 
 
+@dataclass
+class LateFailure:
+    """Copies of one kind that the driver takes and does not make; that they failed it says later, of all copies."""
+
+    program: ControlledProgram
+    fail: Callable[..., None]
+    trace: Path
+    copy: str
+
+    def begin(self) -> None:
+        """From now on."""
+        self.fail(self.program, self.copy, "success")
+        self.fail(self.program, "cuEventQuery", 700)
+
+    def end(self, chunks: int) -> None:
+        """Copies are made again; that they are is said once nobody looks for one that was not."""
+        self.fail(self.program, self.copy, 0)
+        # So many are on their way in one attempt: with one more than that there has been another attempt.
+        enough = self._copies() + chunks + 1
+        poll_until(lambda: self._copies() >= enough, "an attempt that began since has copied")
+        self.fail(self.program, "cuEventQuery", 0)
+
+    def _copies(self) -> int:
+        """How many the program has put into a stream."""
+        return self.trace.read_text(encoding="utf-8").split().count("cuEventRecord")
+
+
+@pytest.fixture
+def fail_late(fail: Callable[..., None], tmp_path: Path) -> Callable[[ControlledProgram, str], LateFailure]:
+    """Of a program that was started with ``trace`` of the same folder."""
+    return lambda program, copy: LateFailure(program, fail, tmp_path / "trace", copy)
+
+
 def test_a_copy_to_the_host_that_is_not_known_to_be_there(
-    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None]
+    start_swapping: Start,
+    fake_scheduler: FakeScheduler,
+    fail_late: Callable[[ControlledProgram, str], LateFailure],
+    tmp_path: Path,
 ) -> None:
     """Nothing was copied, and the driver says so late: the contents are on the device still."""
-    program = start_swapping()
+    program = start_swapping(**{paths.SIMGPU_TRACE: str(tmp_path / "trace")})
     peer = reach_registered(program, fake_scheduler)
     reach_written(program, peer, "x", 3 * CHUNK)
-    fail(program, "cuMemcpyDtoHAsync_v2", "success")
-    fail(program, "cuEventQuery", 700)
+    failure = fail_late(program, "cuMemcpyDtoHAsync_v2")
+    failure.begin()
     peer.evict(0)
     program.said("memory could not be brought out (error 700); trying again")
-    fail(program, "cuMemcpyDtoHAsync_v2", 0)
-    fail(program, "cuEventQuery", 0)
+    failure.end(3)
     peer.heard(resident_bytes=0)
     peer.allot(3 * CHUNK, 3 * CHUNK)
     peer.heard(resident_bytes=3 * CHUNK)
@@ -92,19 +132,21 @@ def test_a_copy_to_the_host_that_is_not_known_to_be_there(
 
 
 def test_a_copy_to_the_device_that_is_not_known_to_be_there(
-    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None]
+    start_swapping: Start,
+    fake_scheduler: FakeScheduler,
+    fail_late: Callable[[ControlledProgram, str], LateFailure],
+    tmp_path: Path,
 ) -> None:
     """The same in the other direction: the host copy is what counts."""
-    program = start_swapping()
+    program = start_swapping(**{paths.SIMGPU_TRACE: str(tmp_path / "trace")})
     peer = reach_registered(program, fake_scheduler)
     reach_written(program, peer, "x", 3 * CHUNK)
     peer.evict(0)
     peer.heard(resident_bytes=0)
-    fail(program, "cuMemcpyHtoDAsync_v2", "success")
-    fail(program, "cuEventQuery", 700)
+    failure = fail_late(program, "cuMemcpyHtoDAsync_v2")
+    failure.begin()
     peer.allot(3 * CHUNK, 3 * CHUNK)
     program.said("memory could not be brought back (error 700); trying again")
-    fail(program, "cuMemcpyHtoDAsync_v2", 0)
-    fail(program, "cuEventQuery", 0)
+    failure.end(3)
     peer.heard(resident_bytes=3 * CHUNK)
     assert finds(program, peer, "x", "x") == "right"
