@@ -155,6 +155,20 @@ def forked_child(parent: int) -> int:
     return next(child for child, _parent in descendants(parent))
 
 
+def test_in_the_middle_of_an_exec(tmp_path: Path) -> None:
+    """While a program is being loaded its command line and its environment are empty: they are read again."""
+    (tmp_path / "exe").symlink_to("/bin/sleep")
+    command, environment = tmp_path / "cmdline", tmp_path / "environ"
+    for file in (command, environment):
+        file.write_bytes(b"")
+    early = proc._program(Seen(7, 1), tmp_path)
+    command.write_bytes(b"sleep\x00600\x00")
+    environment.write_bytes(b"LD_PRELOAD=/opt/nvshare/libnvshare.so\x00")
+    seen = proc._program(early, tmp_path)
+    assert (early.command, seen.command, seen.executable) == ("", "sleep 600", "/bin/sleep")
+    assert (early.told_to, seen.told_to) == (False, True)
+
+
 def test_forked_child(start: Start, reads: Reads, family: Family) -> None:
     """A forked child counts with all that its parent had, however soon it ends, and does not escape."""
     parent = start(sys.executable, "-c", FORKS)

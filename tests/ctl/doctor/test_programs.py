@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,9 +146,13 @@ def test_a_dead_scheduler(
     dead = start_scheduler()
     pid = program()
     assert not _findings(run_dir, environment)
-    dead.kill()
+    dead.process.kill()
+    stat = Path(f"/proc/{dead.process.pid}/stat")
+    poll_until(lambda: ") Z " in stat.read_text(), "it is dead, and nobody has asked how it ended")
     found = {finding["subject"]: finding for finding in _findings(run_dir, environment, code=1)}
-    assert found["scheduler"]["what"].startswith(f"none answers at {run_dir.root}: its pid ")
+    assert found["scheduler"]["what"].startswith(
+        f"none answers at {run_dir.root}: its pid {dead.process.pid} does not run"
+    )
     assert f"pid {pid} " in found["no scheduler"]["what"]
     assert f"no scheduler answers at {run_dir.root}, where it looks" in found["no scheduler"]["what"]
     start_scheduler()

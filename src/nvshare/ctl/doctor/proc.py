@@ -144,7 +144,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _program(seen: Seen, folder: Path) -> Seen:
-    if seen.executable:
+    # While it executes another program its memory, and so its command line, is empty: it is looked at again.
+    if seen.executable and seen.command:
         return seen
     with suppress(OSError):
         seen = replace(seen, executable=str((folder / "exe").readlink()))

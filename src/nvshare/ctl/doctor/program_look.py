@@ -21,6 +21,8 @@ _HOLDING = ("holding", "leaving", "unresponsive")
 _STATE = 0
 """Field of ``/proc/PID/stat``, counted from the one behind the name."""
 _STOPPED, _TRACED = "T", "t"
+_ENDED = ("", "Z", "X")
+"""Nothing of it runs; its parent may not have asked for its status yet."""
 
 
 def programs(users: Iterable[int], simulated: str) -> tuple[Program, ...]:
@@ -95,7 +97,7 @@ def left_behind(run_dir: RunDir) -> str:
     """What a scheduler that does not answer left in its run directory; empty: nothing, it ended in order."""
     with suppress(OSError, ValueError):
         pid = int(run_dir.pid_file.read_text())
-        if (_PROC / str(pid)).exists():
+        if _state(pid) not in _ENDED:
             return f"its pid {pid} runs, and takes no programs"
         return f"its pid {pid} does not run any more"
     return "it left its socket" if os.path.lexists(run_dir.client_socket) else ""
