@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import select
 import socket
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -91,24 +93,42 @@ def readable(peer: Peer, seconds: float = 0) -> bool:
 
 @dataclass(slots=True)
 class LockServer:
-    """Listens where ``NVSHARE_RUN_DIR`` says, or at ``path``."""
+    """Listens where ``NVSHARE_RUN_DIR`` says, or at ``path``.
+
+    Clients are registered in a thread of its own: the one that uses the GPU waits for that, and may be the test's.
+    """
 
     path: Path = field(default_factory=lambda: Path(os.environ["NVSHARE_RUN_DIR"]) / "client" / "scheduler.sock")
     listener: socket.socket = field(init=False)
+    _peers: queue.Queue[Peer | Exception] = field(default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(str(self.path))
         self.listener.listen()
-        self.listener.settimeout(TIMEOUT)
+        threading.Thread(target=self._serve, daemon=True).start()
 
     def accept(self) -> Peer:
         """The next client, registered."""
-        connection = self.listener.accept()[0]
-        connection.settimeout(TIMEOUT)
-        peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
-        peer.register = peer.expect(wire.Register)
-        peer.send(wire.SchedOn(client_id=1, epoch=1))
-        peer.send(wire.Limit(peer.expect_terms().memory_limit_bytes))
+        peer = self._peers.get(timeout=TIMEOUT)
+        if isinstance(peer, Exception):
+            raise peer
         return peer
+
+    def _serve(self) -> None:
+        while True:
+            connection = self.listener.accept()[0]
+            connection.settimeout(TIMEOUT)
+            try:
+                self._peers.put(_registered(connection))
+            except (OSError, AssertionError) as error:
+                self._peers.put(error)
+
+
+def _registered(connection: socket.socket) -> Peer:
+    peer = Peer(connection, wire.Register(bytes(wire.UUID_BYTES), 0))
+    peer.register = peer.expect(wire.Register)
+    peer.send(wire.SchedOn(client_id=1, epoch=1))
+    peer.send(wire.Limit(peer.expect_terms().memory_limit_bytes))
+    return peer
