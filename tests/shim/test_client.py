@@ -251,13 +251,14 @@ def test_refused(start: Start, scheduler: FakeScheduler) -> None:
 def test_nonsense(start: Start, scheduler: FakeScheduler, data: bytes, words: str) -> None:
     """What is no frame, of another version, or out of turn ends the connection, is said once, and is tried again."""
     program = start()
-    program.do("use")
+    program.begin("use")
     for _ in range(2):
         peer = scheduler.accept()
         peer.connection.sendall(data)
         assert hung_up(peer)
     program.said(words)
     peer = scheduler.register()
+    program.answer()
     program.begin("launch")
     peer.expect(wire.ReqLock)
     assert len([line for line in program.errors if words in line]) == 1

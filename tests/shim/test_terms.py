@@ -112,7 +112,7 @@ def test_wrong_value(start: Start, fake_scheduler: FakeScheduler, name: str, val
     program = start(**{name: value})
     assert told(program, fake_scheduler) == wire.Terms()
     assert f"{name}={value} is not {allowed}; it counts as not set" in program.said(f"{name}={value}")
-    assert program.do("use 1") == "0"
+    fake_scheduler.serve(program, "use 1")
     assert len([line for line in program.errors if name in line]) == 1
 
 
