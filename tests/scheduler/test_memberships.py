@@ -10,13 +10,14 @@ import pytest
 import structlog
 
 from nvshare.log import Log
+from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot
 from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms, WhenFull
-from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.memberships import Memberships, Origins, UnknownContainerError
 from nvshare.scheduler.pods.cgroups import Place
 from nvshare.scheduler.pods.description import Description

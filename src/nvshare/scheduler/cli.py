@@ -16,9 +16,9 @@ from nvshare.device_uuid import device_bytes
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of
+from nvshare.scheduler.commands import InvalidCommandError, check_quantum
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, Settings, Unresponsive
-from nvshare.scheduler.dispatcher import InvalidCommandError, check_quantum
 from nvshare.scheduler.options import CommandLine, Options
 from nvshare.sizes import size_of
 from nvshare.version import version

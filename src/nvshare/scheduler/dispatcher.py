@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nvshare.log import Log
 from nvshare.scheduler import reports
+from nvshare.scheduler.commands import UnknownDeviceError, check_quantum
 from nvshare.scheduler.core.actions import (
     Action,
     FormGang,
@@ -37,7 +38,6 @@ from nvshare.scheduler.core.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.recovery.choices import Choices
@@ -47,18 +47,9 @@ from nvshare.scheduler.registered_client import RegisteredClient
 _NOTICES = 4
 """Different notices of a client that are kept: a program has few, and one that is wrong fills no memory."""
 
-
-class InvalidCommandError(Exception):
-    """A command's value is not allowed; the message names it and what is allowed."""
-
-
-class UnknownDeviceError(InvalidCommandError):
-    """A command names a device that this scheduler does not know."""
-
-
 Observe = Callable[[Event | None, Sequence[Action], float], None]
-"""Is told what happened (None: the core's timer), what the core answered and when. A client that is gone is still
-among the clients then."""
+"""Is told what happened, and when; or (None) what the core answers to all that happened before. A client that is gone
+is still among the clients then."""
 
 
 SeeToGangs = Callable[[FormGang | LeaveGang | Grant | ClientGone, Mapping[int, RegisteredClient]], None]
@@ -102,6 +93,8 @@ class Dispatcher:
         self._switched_off = choices.policies_before_off
         """The policies before ``switch_off``, until ``switch_on``; None: of later devices."""
         self._timer: asyncio.TimerHandle | None = None
+        self._soon: asyncio.Handle | None = None
+        """Will do what is to be done about all that was told; None: nothing was."""
         self._watchers: set[asyncio.Event] = set()
         self._clients_of: Counter[str] = Counter()
         """How many clients each device has."""
@@ -123,10 +116,12 @@ class Dispatcher:
 
     def client(self, number: int) -> ClientSnapshot:
         """A registered client now."""
+        self._do_soon()
         return self._core.client(number, self._loop.time())
 
     def snapshot(self) -> tuple[DeviceSnapshot, ...]:
         """Every device and its clients now."""
+        self._do_soon()
         return self._core.snapshot(self._loop.time())
 
     def host_memory(self) -> HostMemory:
@@ -169,7 +164,7 @@ class Dispatcher:
 
         ``welcome`` tells the client that it is registered: before anything else, and only when it is.
         """
-        actions = self._handle(event)
+        self._happened(event)
         self._clients[event.client] = client
         self._clients_of[client.device] += 1
         if event.recorded_grant is not None:
@@ -178,7 +173,7 @@ class Dispatcher:
             else:
                 self._record.erase(event.recorded_grant)
         welcome()
-        self._follow(actions)
+        self._plan()
         self._clients_changed(len(self._clients))
 
     def remove(self, number: int, lost: Callable[[Recorded], bool]) -> RegisteredClient:
@@ -231,10 +226,16 @@ class Dispatcher:
 
     def feed(self, event: Event) -> None:
         """Tells the core what happened and does what it answers; IllegalEvent when the state does not allow it."""
-        actions = self._handle(event)
+        self._happened(event)
+        self._plan()
+
+    def tell(self, event: Event) -> None:
+        """The same, but does what it answers when all that has arrived by now was told: the core plans once then."""
+        self._happened(event)
         if isinstance(event, LockReleased):
             self._released(self._clients[event.client], event.grant)
-        self._follow(actions)
+        if self._soon is None:
+            self._soon = self._loop.call_soon(self._do_soon)
 
     def set_quantum(self, seconds: float, device: str | None) -> None:
         """Sets a device's quantum, or everyone's; InvalidCommandError when that is not allowed."""
@@ -285,6 +286,8 @@ class Dispatcher:
         """Stops the timer and wakes the watchers."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._soon is not None:
+            self._soon.cancel()
         self.announce()
 
     def _apply(self, policy: Policy, device: str | None) -> None:
@@ -304,15 +307,27 @@ class Dispatcher:
             known = ", ".join(self._core.devices()) or "none yet"
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
 
-    def _handle(self, event: Event) -> list[Action]:
+    def _happened(self, event: Event) -> None:
         now = self._loop.time()
-        actions = self._core.handle(event, now)
+        self._core.record(event, now)
         reports.trace("happened", event, self._log)
         for observe in self.observers:
-            observe(event, actions, now)
-        return actions
+            observe(event, (), now)
 
-    def _follow(self, actions: list[Action]) -> None:
+    def _do_soon(self) -> None:
+        if self._soon is not None:
+            self._plan()
+
+    def _plan(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        now = self._loop.time()
+        self._follow(self._core.plan(now), now)
+
+    def _follow(self, actions: list[Action], now: float) -> None:
+        for observe in self.observers if actions else ():
+            observe(None, actions, now)
         self._carry_out(actions)
         self._arm()
         self.announce()
@@ -384,16 +399,6 @@ class Dispatcher:
         deadline = self._core.deadline()
         now = self._loop.time()
         if deadline is not None and now >= deadline:
-            actions = self._core.handle_timer(now)
-            for observe in self.observers:
-                observe(None, actions, now)
-            self._carry_out(actions)
-            self.announce()
-        self._arm()
-
-
-def check_quantum(seconds: float) -> None:
-    """InvalidCommandError unless a quantum of ``seconds`` is allowed."""
-    if not SHORTEST_QUANTUM <= seconds <= LONGEST_QUANTUM:
-        allowed = f"from {SHORTEST_QUANTUM:g} to {LONGEST_QUANTUM:g}"
-        raise InvalidCommandError(f"quantum {seconds:g} s is not allowed; {allowed} s is")
+            self._follow(self._core.handle_timer(now), now)
+        else:
+            self._arm()

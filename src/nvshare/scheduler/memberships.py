@@ -18,9 +18,10 @@ from typing import Final
 from nvshare import display
 from nvshare.container_names import PROCESS
 from nvshare.log import Log
+from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
 from nvshare.scheduler.core.terms import SomeTerms, Terms, WhenFull
-from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.identity import Source
 from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.choices import Choices

@@ -15,9 +15,10 @@ from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler.api import status
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
+from nvshare.scheduler.commands import InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
-from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError, UnknownDeviceError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Memberships, UnknownContainerError
 from nvshare.scheduler.pods.allocations import Holding

@@ -16,6 +16,7 @@ from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import Fault, PeerError
 from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.registration import Registration
+from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.actions import (
     Allot,
     ClientAction,
@@ -32,7 +33,7 @@ from nvshare.scheduler.core.actions import (
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Event, LockReleased, LockRequested
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM
-from nvshare.scheduler.dispatcher import Dispatcher, InvalidCommandError
+from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.peer import may_command
 from nvshare.scheduler.registered_client import Delivery
@@ -218,7 +219,7 @@ class SessionV1:
 
     def _feed(self, event: Event) -> None:
         try:
-            self._dispatcher.feed(event)
+            self._dispatcher.tell(event)
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
 

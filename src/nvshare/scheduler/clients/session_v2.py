@@ -201,7 +201,7 @@ class SessionV2:
         self._tell_limit()
         self._registrar.said_terms(self._number, terms, frame.container)
         # Who knows this frame knows of progress, too.
-        self._dispatcher.feed(ProgressOffered(self._number))
+        self._dispatcher.tell(ProgressOffered(self._number))
         self._get_ready()
 
     def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
@@ -296,7 +296,7 @@ class SessionV2:
 
     def _happened(self, event: Event) -> None:
         try:
-            self._dispatcher.feed(event)
+            self._dispatcher.tell(event)
         except IllegalEvent as error:
             raise PeerError(str(error)) from error
 

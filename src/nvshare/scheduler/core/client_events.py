@@ -1,4 +1,7 @@
-"""Events of one client: whether its state allows them, and what they change there. What is illegal changes nothing."""
+"""Events of one client: whether its state allows them, and what they change there. What is illegal changes nothing.
+
+Each function returns whether there may be something to do on the client's device.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,41 @@ from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientRegistered,
     Event,
+    FootprintChanged,
     GrowthRequested,
     LockReleased,
+    PinnedAssumed,
+    PinnedMeasured,
+    ProgressOffered,
+    ProgressReported,
     ResidencyReported,
 )
 from nvshare.scheduler.core.transitions import ClientState, Step
 
-SwapEvent = GrowthRequested | ResidencyReported | ArenaGrown
+
+def resize(event: FootprintChanged, client: Client, device: Device, _now: float) -> bool:
+    """A client that does not swap has other memory than before."""
+    if client.swap is not None:
+        raise IllegalEvent(f"client {client.number} swaps", event)
+    device.resize(client, event.footprint_bytes)
+    return True
 
 
-def handle_swap(event: SwapEvent, client: Client, device: Device, now: float) -> None:
+def pin(event: PinnedMeasured | PinnedAssumed, client: Client, device: Device, now: float) -> bool:
+    """What is pinned for a client was measured, or something better is known than what was assumed."""
+    device.pin(client, event.pinned_bytes, now, measured=isinstance(event, PinnedMeasured))
+    return True
+
+
+def progress(event: ProgressOffered | ProgressReported, client: Client, device: Device, now: float) -> bool:
+    """A client can tell how far it is, or does."""
+    device.lock.mix.handle(event, client, now)
+    return True
+
+
+def handle_swap(
+    event: GrowthRequested | ResidencyReported | ArenaGrown, client: Client, device: Device, now: float
+) -> bool:
     """What a client that swaps did."""
     swap = client.swap
     if swap is None:
@@ -42,6 +70,7 @@ def handle_swap(event: SwapEvent, client: Client, device: Device, now: float) ->
             device.residency.arena_grown(swap, event.segment_bytes)
         case _:
             assert_never(event)
+    return True
 
 
 def check(client: Client, step: Step, event: Event) -> None:
@@ -50,18 +79,19 @@ def check(client: Client, step: Step, event: Event) -> None:
         raise IllegalEvent(f"client {client.number} is {client.state.value}", event)
 
 
-def disbelieve(client: Client, event: ClientRegistered, actions: list[Action]) -> None:
-    """No record says that the client holds: it must leave, and what it says of its grant then is no fault."""
+def disbelieve(client: Client, event: ClientRegistered) -> list[Action]:
+    """No record says that the client holds: it must leave, and what it says of its grant then is no fault.
+
+    Returns what it is told."""
     if event.doubted:
         client.state = ClientState.IDLE
         client.crossed_grant = event.grant
     else:
         client.state = ClientState.LEAVING
-    if event.claimed is ClaimedState.HOLDING:
-        actions.append(Revoke(client.number, event.grant))
+    return [Revoke(client.number, event.grant)] if event.claimed is ClaimedState.HOLDING else []
 
 
-def release(client: Client, device: Device, event: LockReleased, now: float) -> bool:
+def release(event: LockReleased, client: Client, device: Device, now: float) -> bool:
     """Takes a grant back; False if it was back already and this only answers a Revoke that crossed the release."""
     if client.holds and event.grant == client.grant:
         device.release(client, now)

@@ -6,12 +6,13 @@ monotonic clock and never go back from one call to the next.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.client import Client, LostTurn
-from nvshare.scheduler.core.client_events import SwapEvent, check, disbelieve, handle_swap, release
+from nvshare.scheduler.core.client_events import check, disbelieve, handle_swap, pin, progress, release, resize
 from nvshare.scheduler.core.containers import Container, Containers
 from nvshare.scheduler.core.device import Device, step_in, step_out
 from nvshare.scheduler.core.ends import Ends
@@ -28,7 +29,6 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     FootprintChanged,
-    GangEvent,
     GangJoined,
     GangLeft,
     GrowthRequested,
@@ -59,20 +59,6 @@ from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, Host
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
 
-ClientEvent = (
-    LockRequested
-    | LockReleased
-    | FootprintChanged
-    | PinnedMeasured
-    | PinnedAssumed
-    | SwapEvent
-    | ContainerFound
-    | ProgressOffered
-    | ProgressReported
-    | GangEvent
-    | ClientGone
-)
-
 
 class Core:
     """All devices and clients of one scheduler."""
@@ -90,38 +76,71 @@ class Core:
         self._gangs = Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
         self._last_grant = self._last_ticket = 0
+        self._changed: dict[str, Device] = {}
+        """Devices of which something was recorded since the last plan, in that order."""
+        self._actions: list[Action] = []
+        """What is to be done whatever the plan says."""
+        self._recorders: dict[type[Event], Callable[[Any, float], None]] = {
+            ClientRegistered: self._register,
+            HolderRecorded: self._record_holder,
+            HolderDied: self._holder_died,
+            DeviceSeen: self._see_device,
+            DeviceForgotten: self._forget_device,
+            PolicySet: self._set_policy,
+            QuantumSet: self._set_quantum,
+            ResidentRecorded: self._await_resident,
+            ResidentSettled: self._resident_settled,
+            HostMemorySet: self._set_host_memory,
+            MemoryFreed: self._free,
+            TermsSet: self._set_terms,
+        }
+        self._client_recorders: dict[type[Event], Callable[[Any, Client, Device, float], bool]] = {
+            LockRequested: self._request,
+            LockReleased: release,
+            FootprintChanged: resize,
+            PinnedMeasured: pin,
+            PinnedAssumed: pin,
+            GrowthRequested: handle_swap,
+            ResidencyReported: handle_swap,
+            ArenaGrown: handle_swap,
+            ContainerFound: self._enter,
+            ProgressOffered: progress,
+            ProgressReported: progress,
+            GangJoined: self._gangs.handle,
+            GangLeft: self._gangs.handle,
+            ClientIdle: self._gangs.idles,
+            ClientGone: self._gone,
+        }
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """What to do about an event, in this order.
+        """Records an event, and returns what to do about it, in this order. Raises as ``record`` does."""
+        self.record(event, now)
+        return self.plan(now)
+
+    def record(self, event: Event, now: float) -> None:
+        """Takes note of what happened; ``plan`` says what to do about it, and about all that was recorded before that.
 
         Raises IllegalEvent, with nothing changed, if the state does not allow it.
         """
-        match event:
-            case ClientRegistered():
-                return self._register(event, now)
-            case HolderRecorded():
-                return self._record(event, now)
-            case HolderDied():
-                device = self._absent.holder_died(event)
-                self._gangs.await_holders(self._absent.holders, now)
-                return self._reconcile(device, now)
-            case DeviceSeen():
-                return self._see_device(event, now)
-            case DeviceForgotten():
-                return self._forget_device(event, now)
-            case PolicySet() | QuantumSet():
-                return self._set(event, now)
-            case ResidentRecorded() | ResidentSettled():
-                return self._await_resident(event, now)
-            case HostMemorySet():
-                self._host.budget_bytes = event.host_bytes
-                return self._reconcile_each(list(self._devices.values()), now)
-            case MemoryFreed():
-                return self._free(event, now)
-            case TermsSet():
-                return self._set_terms(event, now)
-            case _:
-                return self._handle_client(event, now)
+        recorder = self._recorders.get(type(event))
+        if recorder is not None:
+            recorder(event, now)
+            return
+        number: int = event.client  # type: ignore[union-attr]
+        found = self._clients.get(number)
+        if found is None:
+            raise IllegalEvent(f"client {number} is unknown", event)
+        client, device = found
+        if self._client_recorders[type(event)](event, client, device, now):
+            self._changed[device.uuid] = device
+
+    def plan(self, now: float) -> list[Action]:
+        """What to do about all that was recorded since the last plan, in this order."""
+        actions, self._actions = self._actions, []
+        changed, self._changed = self._changed, {}
+        for device in changed.values():
+            actions += self._reconcile(device, now)
+        return actions
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
@@ -132,9 +151,10 @@ class Core:
 
         Nothing if that is before the deadline.
         """
-        devices = self._devices.values()
-        due = [device for device in devices if device.deadline is not None and now >= device.deadline]
-        return self._reconcile_each(due, now)
+        for device in self._devices.values():
+            if device.deadline is not None and now >= device.deadline:
+                self._changed[device.uuid] = device
+        return self.plan(now)
 
     def snapshot(self, now: float) -> tuple[DeviceSnapshot, ...]:
         """Every device at ``now``, in the order in which they were first seen."""
@@ -177,55 +197,40 @@ class Core:
         """The policy of every device, after that of later ones (None)."""
         return {None: self._policy} | {uuid: device.lock.policy for uuid, device in self._devices.items()}
 
-    def _handle_client(self, event: ClientEvent, now: float) -> list[Action]:
-        found = self._clients.get(event.client)
-        if found is None:
-            raise IllegalEvent(f"client {event.client} is unknown", event)
-        client, device = found
-        match event:
-            case LockRequested() if client.summoned:
-                client.advance(Step.REQUESTED_AGAIN)
-                client.summoned = False
-                return []
-            case LockRequested():
-                check(client, Step.REQUESTED, event)
-                if not client.stay.keeps or not client.stay.resumes(client.since, now):
-                    client.ticket = self._new_ticket()
-                device.request(client, now)
-                self._gangs.asks(client, device, now)
-            case LockReleased():
-                if not release(client, device, event, now):
-                    return []
-            case FootprintChanged():
-                if client.swap is not None:
-                    raise IllegalEvent(f"client {event.client} swaps", event)
-                device.resize(client, event.footprint_bytes)
-            case PinnedMeasured():
-                device.pin(client, event.pinned_bytes, now, measured=True)
-            case PinnedAssumed():
-                device.pin(client, event.pinned_bytes, now, measured=False)
-            case GrowthRequested() | ResidencyReported() | ArenaGrown():
-                handle_swap(event, client, device, now)
-            case ContainerFound():
-                return self._enter(client, event, now)
-            case ProgressOffered() | ProgressReported():
-                device.lock.mix.handle(event, client, now)
-            case GangJoined() | GangLeft():
-                self._gangs.handle(event, client, device, now)
-            case ClientIdle():
-                if not self._gangs.idles(client, now):
-                    return []
-            case ClientGone():
-                self._gangs.gone(client, device, now)
-                device.remove(client, now)
-                del self._clients[event.client]
-                self._containers.leave(event.client, client.container)
-                self._absent.gone(event.client, device)
-            case _:
-                assert_never(event)
-        return self._reconcile(device, now)
+    # What happened to a client: whether there may be something to do on its device.
 
-    def _register(self, event: ClientRegistered, now: float) -> list[Action]:
+    def _request(self, event: LockRequested, client: Client, device: Device, now: float) -> bool:
+        if client.summoned:
+            client.advance(Step.REQUESTED_AGAIN)
+            client.summoned = False
+            return False
+        check(client, Step.REQUESTED, event)
+        if not client.stay.keeps or not client.stay.resumes(client.since, now):
+            client.ticket = self._new_ticket()
+        device.request(client, now)
+        self._gangs.asks(client, device, now)
+        return True
+
+    def _gone(self, event: ClientGone, client: Client, device: Device, now: float) -> bool:
+        self._gangs.gone(client, device, now)
+        device.remove(client, now)
+        del self._clients[event.client]
+        self._containers.leave(event.client, client.container)
+        self._absent.gone(event.client, device)
+        return True
+
+    def _enter(self, event: ContainerFound, client: Client, _device: Device, now: float) -> bool:
+        known = self._containers.find(event.container)
+        members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
+        self._containers.leave(client.number, client.container)
+        client.container = self._containers.enter(client.number, event.container, event.terms)
+        step_in(members, now)
+        self._members_changed(client.container)
+        return False
+
+    # What else happened.
+
+    def _register(self, event: ClientRegistered, now: float) -> None:
         device = self._known(event.device, event)
         if event.client in self._clients:
             raise IllegalEvent(f"client {event.client} is already registered", event)
@@ -244,11 +249,11 @@ class Core:
             since=now,
             ticket=self._new_ticket(),
         )
-        actions: list[Action] = []
+        revokes: list[Action] = []
         if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING):
             client.grant, client.revoked_at = event.grant, now
             if event.grant != event.recorded_grant:
-                disbelieve(client, event, actions)
+                revokes = disbelieve(client, event)
             elif turn is not None:
                 client.resume(turn, now)
         if event.backend is Backend.SWAP:
@@ -257,111 +262,116 @@ class Core:
             client.swap.context_at = now
             client.swap.has_context = footprint > 0 or event.claimed is not ClaimedState.IDLE
         self._clients[event.client] = client, device
-        device.add(client, revokes=len(actions))
-        return actions + self._reconcile(device, now)
+        device.add(client, revokes=len(revokes))
+        self._actions += revokes
+        self._mark(device)
 
-    def _record(self, event: HolderRecorded, now: float) -> list[Action]:
+    def _record_holder(self, event: HolderRecorded, now: float) -> None:
         device = self._known(event.device, event)
         lost = (each for each, on in self._clients.values() if on is device and each.holds)
         client = next((each for each in lost if each.grant == event.grant), None)
         self._absent.record_holder(event, device, None if client is None else client.lose())
         self._gangs.await_holders(self._absent.holders, now, event.grant)
         self._last_grant = max(self._last_grant, event.grant)
-        return self._reconcile(device, now)
+        self._mark(device)
 
-    def _await_resident(self, event: ResidentRecorded | ResidentSettled, now: float) -> list[Action]:
-        match event:
-            case ResidentRecorded():
-                device = self._known(event.device, event)
-                self._absent.record_resident(event, device)
-            case ResidentSettled():
-                device = self._absent.resident_settled(event)
-            case _:
-                assert_never(event)
+    def _holder_died(self, event: HolderDied, now: float) -> None:
+        device = self._absent.holder_died(event)
+        self._gangs.await_holders(self._absent.holders, now)
+        self._mark(device)
+
+    def _await_resident(self, event: ResidentRecorded, _now: float) -> None:
+        device = self._known(event.device, event)
+        self._absent.record_resident(event, device)
+        self._mark(device)
+
+    def _resident_settled(self, event: ResidentSettled, _now: float) -> None:
+        device = self._absent.resident_settled(event)
         # Clients of any device may wait for host memory.
-        return self._reconcile_each([device] if self._host.awaited else list(self._devices.values()), now)
+        self._mark(*([device] if self._host.awaited else self._devices.values()))
 
-    def _free(self, event: MemoryFreed, now: float) -> list[Action]:
+    def _free(self, event: MemoryFreed, _now: float) -> None:
         used_bytes = self._host.used_bytes
         device = self._absent.freed(event.client)
-        if device is None:
-            return []
-        # Clients of any device may wait for the host memory.
-        freed = used_bytes != self._host.used_bytes
-        return self._reconcile_each(list(self._devices.values()) if freed else [device], now)
+        if device is not None:
+            # Clients of any device may wait for the host memory.
+            self._mark(*([device] if used_bytes == self._host.used_bytes else self._devices.values()))
 
-    def _see_device(self, event: DeviceSeen, now: float) -> list[Action]:
+    def _see_device(self, event: DeviceSeen, _now: float) -> None:
         device = self._devices.get(event.device)
         if device is None:
             device = Device(event.device, self._policy, self._quantum_seconds, self._settings, self._host, self._ends)
             self._devices[event.device] = device
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
-        return self._reconcile(device, now)
+        self._mark(device)
 
-    def _forget_device(self, event: DeviceForgotten, now: float) -> list[Action]:
+    def _forget_device(self, event: DeviceForgotten, _now: float) -> None:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
         self._devices.pop(event.device).residency.estates.free_all()
         self._deadlines.pop(event.device, None)
-        return self._reconcile_each([each for each in self._devices.values() if each.residency.clients], now)
+        self._changed.pop(event.device, None)
+        self._mark(*(each for each in self._devices.values() if each.residency.clients))
 
-    def _set(self, event: PolicySet | QuantumSet, now: float) -> list[Action]:
-        chosen = list(self._devices.values()) if event.device is None else [self._known(event.device, event)]
-        match event:
-            case PolicySet():
-                if event.device is None:
-                    self._policy = event.policy
-                for device in chosen:
-                    device.lock.policy = event.policy
-            case QuantumSet():
-                if not 0 < event.seconds < float("inf"):
-                    raise IllegalEvent("a quantum is a positive number of seconds", event)
-                if event.device is None:
-                    self._quantum_seconds = event.seconds
-                for device in chosen:
-                    device.lock.quantum_seconds = event.seconds
-            case _:
-                assert_never(event)
-        return self._reconcile_each(chosen, now)
+    def _set_policy(self, event: PolicySet, _now: float) -> None:
+        chosen = self._chosen(event)
+        if event.device is None:
+            self._policy = event.policy
+        for device in chosen:
+            device.lock.policy = event.policy
+        self._mark(*chosen)
 
-    def _enter(self, client: Client, event: ContainerFound, now: float) -> list[Action]:
-        known = self._containers.find(event.container)
-        members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
-        self._containers.leave(client.number, client.container)
-        client.container = self._containers.enter(client.number, event.container, event.terms)
-        step_in(members, now)
-        return self._reconcile_members(client.container, now)
+    def _set_quantum(self, event: QuantumSet, _now: float) -> None:
+        chosen = self._chosen(event)
+        if not 0 < event.seconds < float("inf"):
+            raise IllegalEvent("a quantum is a positive number of seconds", event)
+        if event.device is None:
+            self._quantum_seconds = event.seconds
+        for device in chosen:
+            device.lock.quantum_seconds = event.seconds
+        self._mark(*chosen)
 
-    def _set_terms(self, event: TermsSet, now: float) -> list[Action]:
+    def _set_host_memory(self, event: HostMemorySet, _now: float) -> None:
+        self._host.budget_bytes = event.host_bytes
+        self._mark(*self._devices.values())
+
+    def _set_terms(self, event: TermsSet, now: float) -> None:
         container = self._containers.find(event.container)
         if container is None:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
         members = self._step_out(container.clients, now)
         container.terms = event.terms
         step_in(members, now)
-        return self._reconcile_members(container, now)
+        self._members_changed(container)
+
+    # The rest is its own.
+
+    def _chosen(self, event: PolicySet | QuantumSet) -> list[Device]:
+        return list(self._devices.values()) if event.device is None else [self._known(event.device, event)]
+
+    def _mark(self, *devices: Device) -> None:
+        """There may be something to do on these."""
+        self._changed.update((device.uuid, device) for device in devices)
 
     def _step_out(self, numbers: set[int], now: float) -> list[tuple[Client, Device]]:
         """For clients whose container or terms are about to change; ``step_in`` when they have."""
         return step_out([self._clients[number] for number in sorted(numbers)], now)
 
-    def _reconcile_members(self, container: Container, now: float) -> list[Action]:
+    def _members_changed(self, container: Container) -> None:
+        """There are other clients in a container, or it has other terms."""
         used = set()
         for number in container.clients:
             client, device = self._clients[number]
             device.limits.update(client)
             device.requests.update(client)
             used.add(device.uuid)
-        return self._reconcile_each([device for uuid, device in self._devices.items() if uuid in used], now)
+        self._mark(*(device for uuid, device in self._devices.items() if uuid in used))
 
     def _known(self, uuid: str, event: Event) -> Device:
         device = self._devices.get(uuid)
         if device is None:
             raise IllegalEvent(f"device {uuid} is unknown", event)
         return device
-
-    def _reconcile_each(self, devices: list[Device], now: float) -> list[Action]:
-        return [action for device in devices for action in self._reconcile(device, now)]
 
     def _reconcile(self, device: Device, now: float) -> list[Action]:
         if self._gangs.touch(device, now):

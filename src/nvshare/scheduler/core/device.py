@@ -11,6 +11,7 @@ from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyRepo
 from nvshare.scheduler.core.lock.lock import Lock
 from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.moves import Moves
 from nvshare.scheduler.core.memory.queue import Ends
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.memory.swap import Swap
@@ -101,10 +102,9 @@ class Device:
         """A client that swaps wants to be admitted so much."""
         self._assume_context(client)
         swap.decide(event)
-        self.residency.queue.remove(client.number)
         # The first context comes before anything else.
         swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
-        self.residency.growing[client.number] = client
+        self.residency.ask(client)
         if client.state is ClientState.HOLDING and self.residency.refusal(swap, now) is None:
             swap.growing_bytes = event.footprint_bytes
             self.resize(client, client.account.footprint_bytes)
@@ -132,10 +132,11 @@ class Device:
         self.lock.arbitrate(now, new_grant, actions)
         for _ in range(ROUNDS if self.residency.clients else 0):
             before = self.residency.answer
-            actions += self.residency.plan(self.lock.comers(), self.lock.holders.paging_bytes, now)
-            for client in self.residency.resized:
+            moves = Moves(self.residency, self.lock.comers(), self.lock.holders.paging_bytes, now)
+            actions += moves.actions
+            for client in moves.resized:
                 self.resize(client, client.account.footprint_bytes)
-            if not self.lock.squeeze() and not self.residency.resized and self.residency.answer == before:
+            if not self.lock.squeeze() and not moves.resized and self.residency.answer == before:
                 break
             self.lock.arbitrate(now, new_grant, actions)
         self.lock.stuck.kill_for_room(actions)

@@ -321,8 +321,6 @@ class QuantumSet:
     device: str | None = None
 
 
-GangEvent = GangJoined | GangLeft | ClientIdle
-
 Event = (
     DeviceSeen
     | DeviceForgotten

@@ -38,7 +38,7 @@ from typing import Final, assert_never
 from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.events import GangJoined, GangLeft
+from nvshare.scheduler.core.events import ClientIdle, GangJoined, GangLeft
 from nvshare.scheduler.core.gangs.as_one import renew, set_gang
 from nvshare.scheduler.core.gangs.belonging import Belonging, Member
 from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Standing, is_short
@@ -91,8 +91,8 @@ class Gangs:
             if client.tied is not None and client.holds and client.grant == lost_grant:
                 client.tied.may_lack = True
 
-    def handle(self, event: GangJoined | GangLeft, client: Client, device: Device, now: float) -> None:
-        """To whom a client is tied changed."""
+    def handle(self, event: GangJoined | GangLeft, client: Client, _device: Device, now: float) -> bool:
+        """To whom a client is tied changed; there may be something to do then."""
         match event:
             case GangJoined():
                 self._belonging.join(event, client, now)
@@ -101,8 +101,9 @@ class Gangs:
                 self._belonging.leave(event, client)
             case _:
                 assert_never(event)
+        return True
 
-    def idles(self, client: Client, now: float) -> bool:
+    def idles(self, _event: ClientIdle, client: Client, _device: Device, now: float) -> bool:
         """A client said that it is idle; whether its gang may have to leave because of that."""
         client.idle_at = now
         gang = client.gang

@@ -139,10 +139,10 @@ class Lock:
 
     # What is to be done.
 
-    def comers(self) -> list[tuple[Client, ...]]:
+    def comers(self) -> Iterator[tuple[Client, ...]]:
         """Those that wait, in the order of their turns, those together that come in together; but for those that are
         passed over."""
-        return [client.unit for client in self.turns.in_turn() if self.may_come(client)]
+        return (client.unit for client in self.turns.in_turn() if self.may_come(client))
 
     def squeeze(self) -> bool:
         """Finds who lacks memory that only holders can leave; whether that is news."""
@@ -290,7 +290,7 @@ class Lock:
     def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
         """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
         coming = Group()
-        for client in [client for client in self.turns.in_turn() if self.may_come(client)]:
+        for client in filter(self.may_come, list(self.turns.in_turn())):
             fits = self.holders.fits((*self.holders.groups, coming), (client,))
             if not fits or (client.is_wide and not coming.count):
                 return None if coming.count else client

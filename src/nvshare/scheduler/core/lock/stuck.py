@@ -39,7 +39,7 @@ class Stuck:
     @property
     def keepers(self) -> list[Client]:
         """Those without the lock that have not left the device in time."""
-        return [client for client in self._residency.clients.values() if client.keeps_room]
+        return [client for client in self._residency.present.clients.values() if client.keeps_room]
 
     @property
     def grace_end(self) -> float | None:
@@ -57,7 +57,7 @@ class Stuck:
             self.overdue += 1
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
-        for client in self._residency.clients.values():
+        for client in self._residency.present.clients.values():
             swap, kept = client.swap, client.keeps_room
             assert swap is not None
             client.keeps_room = not client.holds and self._residency.is_stuck(swap, now)
@@ -85,7 +85,7 @@ class Stuck:
         short = self._residency.short
         if self._settings.unresponsive is not Unresponsive.KILL or short is None:
             return
-        others = [client for client in self._residency.clients.values() if client not in short.unit]
+        others = [client for client in self._residency.present.clients.values() if client not in short.unit]
         soon = (client for client in others if client.state in _LEAVE_YET or client.killed)
         lacking = short.lacking_bytes - sum(map(_kept_bytes, soon)) - self._holders.paging_bytes
         alive = [client for client in self.keepers if client in others and not client.killed]

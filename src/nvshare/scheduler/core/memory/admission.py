@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from nvshare.scheduler.core.actions import GrowArena
@@ -23,6 +23,7 @@ from nvshare.scheduler.core.memory.arenas import AHEAD_SHARE, GRANULE_BYTES, SEG
 from nvshare.scheduler.core.memory.estates import Estate, Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS, Swap
 
@@ -147,9 +148,16 @@ class Admission:
         more = GrowthRequested(swap.number, growth.request, wanted + slack, growth.fixed_bytes)
         return wanted + slack if self.is_ready(swap, more, clients, now) else wanted
 
-    def take_back(self, clients: Collection[Swap]) -> list[Swap]:
-        """Takes back what is admitted and too much now; from whom."""
+    def take_back(
+        self, clients: Collection[Swap], present: Present, every: Callable[[], Collection[Swap]]
+    ) -> list[Swap]:
+        """Takes back what is admitted and too much now; from whom.
+
+        ``clients``: those that are present; ``every``: all of the device's.
+        """
         left = self._ledger.left_bytes - max((swap.more_fixed_bytes for swap in clients), default=0)
+        if self._limits or self._requests.granted_bytes or not present.are_all_within(left):
+            clients = every()
         found = []
         for swap in clients:
             most = self._most_admitted_bytes(swap, left)
@@ -170,11 +178,11 @@ class Admission:
         asked = max(swap.footprint_bytes, 0 if swap.growth is None else swap.growth.footprint_bytes)
         return max(asked, left_bytes)
 
-    def grow_arenas(self, clients: Collection[Swap]) -> list[GrowArena]:
-        """Which host memory to make, ahead of need."""
+    def grow_arenas(self, clients: Collection[Swap], resting_bytes: int) -> list[GrowArena]:
+        """Which host memory to make, ahead of need; ``resting_bytes``: what others have that need no more."""
         if self._host.awaited:
             return []
-        wanted = sum(_wanted(client) + _wanted_fixed(client) for client in clients)
+        wanted = resting_bytes + sum(_wanted(client) + _wanted_fixed(client) for client in clients)
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:

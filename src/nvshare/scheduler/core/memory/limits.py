@@ -33,6 +33,9 @@ class Limits:
         self._gone: dict[int, tuple[str, int]] = {}
         """What clients claimed that are gone, with the names of their containers."""
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def update(self, client: Client) -> None:
         """A client is in another container than before, or its container's terms changed."""
         self._leave(client.number)

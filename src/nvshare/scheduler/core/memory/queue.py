@@ -57,13 +57,15 @@ class Queue:
         """A client is gone, or asks for something else."""
         self._clients.pop(number, None)
 
-    def next(self, swaps: Iterable[Swap], refusal: Callable[[Swap], str | None], now: float) -> Client | None:
+    def next(
+        self, swaps: Callable[[], Iterable[Swap]], refusal: Callable[[Swap], str | None], now: float
+    ) -> Client | None:
         """Whose growth is to be asked for anew: it is possible now, or hopeless. It waits here no more."""
         due = self.deadline is not None and now >= self.deadline
         if not self._clients:
             self.deadline = None
             return None
-        known = [size for swap in swaps for size in (swap.useful_bytes, swap.pledged_bytes)]
+        known = [size for swap in swaps() for size in (swap.useful_bytes, swap.pledged_bytes)]
         known += [_wants_to(client) for client in self._clients.values()]
         ledger, host = self._ledger, self._host
         found_for = (ledger.left_bytes, ledger.departed_bytes, ledger.measurements, host.available_bytes, *known)

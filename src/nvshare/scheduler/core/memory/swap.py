@@ -236,6 +236,12 @@ class Swap:
         return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes, _ in self._told)
 
     @property
+    def rests(self) -> bool:
+        """Whether it has nothing on the device, host memory for all that it may have, and asks for nothing."""
+        settled = self.reported and self.growth is None and not self.charge_bytes and not self.goes_by_others
+        return settled and not self.arena_asked_bytes and self.arena_bytes >= self.useful_bytes
+
+    @property
     def is_in(self) -> bool:
         """Whether all of it is on the device and stays there."""
         return self.may_be_in and self.resident_bytes >= self.footprint_bytes

@@ -34,12 +34,15 @@ def nobody_lacks(waiting: Iterable[Client]) -> bool:
     )
 
 
-def cramped(clients: Collection[Client], most_bytes: int, host: Host, requests: Requests) -> frozenset[int]:
+def cramped(
+    clients: Collection[Client], present: Iterable[Client], most_bytes: int, host: Host, requests: Requests
+) -> frozenset[int]:
     """Which of these, that all swap and are all of the device's, wait and would not be wholly in though nobody held.
 
-    ``most_bytes``: what a client has that is alone. They are passed over, else those behind them would wait with them.
+    ``present``: those that have something there; ``most_bytes``: what a client has that is alone. They are passed over,
+    else those behind them would wait with them.
     """
-    swaps = [client.swap for client in clients if client.swap is not None]
+    swaps = [client.swap for client in present if client.swap is not None]
     lacking = sum(max(0, swap.useful_bytes - swap.arena_bytes - swap.arena_asked_bytes) for swap in swaps)
     if lacking <= host.available_bytes and not requests.granted_bytes:
         return frozenset()

@@ -1,0 +1,302 @@
+"""Whose memory is on a device: who comes in, and who leaves for it.
+
+It follows the arbitration of the lock (lock.py), which knows who holds, who is next and who must leave. The rules,
+for the clients whose memory swaps:
+
+- What all of them may have resident is never more than the room. Each is charged with all that it may still go by
+  (swap.py), so room is there only when somebody said that it left.
+- Needs are met in this order: the room is negative, since unmovable memory or others' grew; growths; holders that are
+  not wholly in; waiters in the order of their turns. A growth of a holder needs room for all of it, that of another
+  client for what can't move. The first one that lacks something gets what room there is; nobody behind it does. Waiters
+  behind the first one come in when all before them are in, from free room or that of idle clients.
+- For what lacks still, others leave: unused allotments first, then idle clients, least recently used first, then
+  holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
+  farthest. Never a holder, nor what a memory request keeps (requests.py). Only as many bytes as lack, one client at a
+  time, and no more than its host memory takes.
+- One client at a time comes in; those that come in together do so one after another, and none leaves for another.
+- A client beside which no other can leave any more, and nobody pages, may use the reserve: it is alone but for what the
+  host has no memory for.
+- No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
+  has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
+- Who does not do what it was told within the grace time is not counted on, nor an unresponsive holder for what it has:
+  others leave in its place. A waiter that does not come in is granted the lock anyhow. Its gate stays closed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from nvshare.scheduler.core.actions import Action, RefuseGrowth
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES
+from nvshare.scheduler.core.memory.asking import ask
+from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.memory.together import Short, nobody_lacks
+from nvshare.scheduler.core.transitions import ClientState
+
+STEP_BYTES: Final = CHUNK_BYTES
+"""Room is given in such steps, or all that lacks."""
+
+
+class Moves:
+    """One plan for one device."""
+
+    def __init__(
+        self, residency: Residency, units: Iterable[tuple[Client, ...]], paging_bytes: int, now: float
+    ) -> None:
+        """``units``: those that wait, in the order of their turns, together those that come in together; those left out
+        that never fit. ``paging_bytes``: the movable memory of holders that do not swap."""
+        self.actions: list[Action] = []
+        self.short: Short | None = None
+        """For whom holders are asked to leave when their quantum is over."""
+        self.deadline: float | None = None
+        """When there is something to do if nothing happens before; None: never."""
+        self.kept = False
+        """What room there is, is for a growth."""
+        self.resized: list[Client] = []
+        """Whose growth was refused, or found possible at last."""
+        self._of = residency
+        residency.look()
+        self._units: list[tuple[Client, ...]] = []
+        """Those that wait, as far as they were looked at."""
+        self._more_units = (unit for unit in units if not any(map(residency.never_fits, unit)))
+        self._now, self._paging_bytes = now, paging_bytes
+        self._room = residency.ledger.room_bytes - paging_bytes
+        self._pending = 0
+        """What is about to leave."""
+        self._mover: Client | None = None
+        """Whose memory leaves."""
+        self._able: dict[int, Client] = {}
+        """Of whom some can leave."""
+        if not residency.awaited:
+            self._count()
+            self._meet_needs()
+            self.actions += residency.admission.grow_arenas(self._present(), residency.present.resting_bytes)
+            residency.present.let_rest()
+        residency.planned(self.short, self.deadline, kept=self.kept)
+
+    def _present(self) -> list[Swap]:
+        return [client.swap for client in self._of.present.clients.values() if client.swap is not None]
+
+    def _units_in_turn(self) -> Iterator[tuple[Client, ...]]:
+        """Those that wait; nobody is looked at before it is asked for."""
+        yield from self._units
+        for unit in self._more_units:
+            self._units.append(unit)
+            yield unit
+
+    def _waiting(self) -> list[Client]:
+        return [client for unit in self._units_in_turn() for client in unit]
+
+    def _last_first(self, before: int = 0) -> Iterator[Client]:
+        """All that wait but the first ``before``, whoever is the last in line first."""
+        yield from reversed(self._waiting()[before:])
+
+    def _count(self) -> None:
+        for client in self._of.present.clients.values():
+            swap = client.swap
+            if swap is not None and swap.can_leave:
+                self._able[client.number] = client
+            if swap is None or not swap.leaving_bytes or (swap.moves_out and client.state is ClientState.UNRESPONSIVE):
+                continue
+            if client.state is not ClientState.LEAVING:
+                if self._of.is_late(swap, self._now):
+                    continue
+                self._wake_at(swap.progress_at + self._of.grace_seconds)
+            self._pending += swap.leaving_bytes
+            if swap.moves_out:
+                self._mover = client
+
+    def _wake_at(self, moment: float) -> None:
+        self.deadline = moment if self.deadline is None else min(self.deadline, moment)
+
+    def _meet_needs(self) -> None:
+        for client in list(self._of.present.clients.values()):
+            # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
+            outran = client.state is ClientState.HOLDING and client.swap is not None and client.swap.moves_out
+            if client.swap is not None and (client.swap.goes_by_others or outran):
+                self._allot(client.swap, client.swap.resident_bytes)
+        if (lacking := -self._room) > 0:
+            movers = self._movers(None)
+            if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:
+                lacking -= self._of.ledger.reserve_bytes
+        if lacking > 0:
+            contexts = (client for client in self._of.growing.values() if client.swap and not client.swap.has_context)
+            self._make_room(lacking, next(contexts, None), self._last_first())
+        for swap in self._of.admission.take_back(self._present(), self._of.present, self._of.swaps):
+            self._allot(swap, min(swap.allotted_bytes, max(swap.resident_bytes, swap.admitted_bytes)))
+        if (
+            again := self._of.queue.next(self._of.swaps, lambda swap: self._of.refusal(swap, self._now), self._now)
+        ) is not None:
+            self._of.growing[again.number] = again
+        if self._of.queue.deadline is not None:
+            self._wake_at(self._of.queue.deadline)
+        # Each answers whether those behind it may have room.
+        for client in list(self._of.growing.values()):
+            if not self._let_grow(client):
+                self.kept = True
+                return
+        for client in list(self._of.present.clients.values()):
+            if client.stays_in and not self._bring_in(client, self._last_first()):
+                return
+        for place, unit in enumerate(self._units_in_turn()):
+            behind = () if place else self._last_first(before=len(unit))
+            if not all(self._bring_in(client, behind) for client in unit):
+                return
+
+    def _let_grow(self, client: Client) -> bool:
+        """Answers a growth if that can be; False: what room there is, is kept for it."""
+        swap = client.swap
+        assert swap is not None
+        growth = swap.growth
+        assert growth is not None
+        if (reason := self._of.refusal(swap, self._now)) is not None:
+            others = self._of.admission.in_the_way(swap, self._of.swaps(), self._now)
+            limited = self._of.admission.limit_refusal(swap, self._now) is not None
+            asked, until = ask(
+                self._of.device, swap, others, self._of.ledger, self._now, self._of.grace_seconds, limited=limited
+            )
+            self.actions += asked
+            if until is not None:
+                self._wake_at(until)
+            elif limited or not self._of.queue.takes(client, swap, reason):
+                self._refuse(client, reason)
+            if until is None:
+                del self._of.growing[client.number]
+                self.resized.append(client)
+            return True
+        if swap.in_doubt and client.state is ClientState.HOLDING:
+            swap.growing_bytes = growth.footprint_bytes
+            self.resized.append(client)
+        swap.decide(growth)
+        if not self._of.admission.is_ready(swap, growth, self._of.swaps(), self._now):
+            if (changes_at := self._of.admission.changes_at(self._of.swaps(), self._now)) is not None:
+                self._wake_at(changes_at)
+            return True
+        more = max(0, growth.footprint_bytes - swap.charge_bytes) if client.stays_in else 0
+        fixed = swap.more_fixed_bytes
+        lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
+        if (more or fixed or not swap.has_context) and lacking > 0:
+            self._make_room(lacking, client, self._last_first())
+            return False
+        del self._of.growing[client.number]
+        admitted = self._of.admission.admitted_bytes(swap, growth, self._of.swaps(), self._now)
+        context_bytes = swap.grow(admitted, growth.fixed_bytes, self._now)
+        self._of.ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
+        self._of.requests.settle(client.number, context_bytes)
+        self._room -= fixed
+        wanted = growth.footprint_bytes if client.stays_in else swap.allotted_bytes
+        spare = admitted if nobody_lacks(self._waiting()) else wanted
+        allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + max(0, self._room_for(client))))
+        self._allot(swap, allotted, growth.request)
+        return True
+
+    def _refuse(self, client: Client, reason: str) -> None:
+        swap = client.swap
+        assert swap is not None
+        assert swap.growth is not None
+        self.actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
+        swap.decide(None)
+        swap.growing_bytes = 0
+        if not swap.has_context:
+            self._of.ledger.pin(client.account, 0, measured=False)
+        self._of.traffic.refused += 1
+
+    def _bring_in(self, client: Client, behind: Iterable[Client] = ()) -> bool:
+        """Gives room to a waiter, or to a holder that is not wholly in; False: somebody behind it may not have any."""
+        swap = client.swap
+        if swap is None:
+            needed = self._of.needed_bytes(client)
+            # Who needs nothing takes nothing from one that may use the reserve.
+            if needed and needed > self._room:
+                self._make_room(needed - self._room, client, behind)
+                return False
+            # Whoever is behind is not alone beside that.
+            self._room -= needed
+            self._paging_bytes += needed
+            return True
+        footprint = swap.footprint_bytes
+        goal = min(footprint, swap.charge_bytes + self._room_for(client))
+        if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
+            self._allot(swap, goal)
+        if swap.allotted_bytes < footprint:
+            self._make_room(footprint - swap.charge_bytes - self._room_for(client), client, behind)
+            return False
+        if swap.is_in or self._of.is_late(swap, self._now):
+            return True
+        self._wake_at(swap.progress_at + self._of.grace_seconds)
+        return False
+
+    def _room_for(self, client: Client) -> int:
+        """What a client could have more than it is charged with."""
+        return self._room + (self._of.ledger.reserve_bytes if self._is_alone(client) else 0)
+
+    def _contexts_behind(self, client: Client) -> int:
+        """What is charged in advance for contexts that come after a client's growth."""
+        others = (each for each in self._of.growing.values() if each is not client)
+        return sum(each.account.pinned_bytes for each in others if each.swap is not None and not each.swap.has_context)
+
+    def _is_alone(self, client: Client) -> bool:
+        """Whether no other has anything that could leave."""
+        others = (other for other in self._able.values() if other is not client)
+        return not self._paging_bytes and not any(self._of.requests.may_leave(other, client) for other in others)
+
+    def _movers(self, for_client: Client | None) -> list[Client]:
+        able = self._able.values()
+        return [client for client in able if client is for_client or self._of.requests.may_leave(client, for_client)]
+
+    def _allot(self, swap: Swap, allotted_bytes: int, request: int = 0) -> None:
+        capacity_bytes = self._of.admission.capacity_bytes(swap)
+        self._order(swap, lambda: swap.allot(allotted_bytes, capacity_bytes, self._now, request))
+
+    def _evict(self, swap: Swap, allotted_bytes: int) -> None:
+        self._order(swap, lambda: swap.evict(allotted_bytes, self._now))
+        self._wake_at(self._now + self._of.grace_seconds)
+
+    def _order(self, swap: Swap, order: Callable[[], Action]) -> None:
+        leaving_bytes, charge_bytes = swap.leaving_bytes, swap.charge_bytes
+        self._of.present.wake(self._of.clients[swap.number])
+        self.actions.append(order())
+        if swap.can_leave:
+            self._able[swap.number] = self._of.clients[swap.number]
+        else:
+            self._able.pop(swap.number, None)
+        self._pending += swap.leaving_bytes - leaving_bytes
+        self._of.ledger.charged_bytes += swap.charge_bytes - charge_bytes
+        self._room -= swap.charge_bytes - charge_bytes
+
+    def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:
+        """Makes others leave for what lacks beside the room that there is, as far as that is not under way."""
+        lacking -= max(0, self._pending)
+        others = [client for client in self._of.present.clients.values() if client is not for_client]
+        for client in others:
+            swap = client.swap
+            assert swap is not None
+            unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
+            if lacking > 0 and unused > 0 and not self._of.is_stuck(swap, self._now):
+                unused = min(unused, max(lacking, STEP_BYTES))
+                self._evict(swap, swap.allotted_bytes - unused)
+                lacking -= unused
+        if lacking <= 0:
+            return
+        # Who waits and is passed over leaves like one that is idle.
+        waits = {client.number for client in self._waiting()}
+        resting = (ClientState.IDLE, ClientState.WAITING)
+        idle = [client for client in others if client.state in resting and client.number not in waits]
+        idle.sort(key=lambda client: client.since)
+        leaving = [client for client in others if client.state is ClientState.LEAVING]
+        for client in (*idle, *leaving, *behind):
+            swap = client.swap
+            if swap is None or client is for_client:
+                continue
+            spare = self._of.requests.spare_bytes(client, for_client)
+            goal = max(swap.least_bytes, swap.allotted_bytes - min(lacking, spare))
+            if goal < swap.allotted_bytes and not self._of.is_stuck(swap, self._now):
+                if self._mover in (None, client):
+                    self._evict(swap, goal)
+                    self._mover = client
+                return
+        if for_client is not None and not self._pending:
+            self.short = Short.of(for_client, lacking, self._units_in_turn())
