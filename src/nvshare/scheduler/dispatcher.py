@@ -284,10 +284,9 @@ class Dispatcher:
 
     def stop(self) -> None:
         """Stops the timer and wakes the watchers."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._soon is not None:
-            self._soon.cancel()
+        for handle in (self._timer, self._soon):
+            if handle is not None:
+                handle.cancel()
         self.announce()
 
     def _apply(self, policy: Policy, device: str | None) -> None:
@@ -319,9 +318,7 @@ class Dispatcher:
             self._plan()
 
     def _plan(self) -> None:
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+        self._soon = None
         now = self._loop.time()
         self._follow(self._core.plan(now), now)
 
@@ -396,8 +393,7 @@ class Dispatcher:
 
     def _on_timer(self) -> None:
         self._timer = None
-        deadline = self._core.deadline()
-        now = self._loop.time()
+        deadline, now = self._core.deadline(), self._loop.time()
         if deadline is not None and now >= deadline:
             self._follow(self._core.handle_timer(now), now)
         else:
