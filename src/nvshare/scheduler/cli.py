@@ -282,6 +282,7 @@ def _scheduler(
 ) -> None:
     caller: Caller = context.obj
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(caller.environment)
+    debug, complaint = switches.read(paths.DEBUG, caller.environment)
     options = Options(
         chosen,
         Settings(
@@ -304,7 +305,7 @@ def _scheduler(
         init_error_seconds,
         await_annotations,
         caller.environment.get(paths.NOTIFY_SOCKET, ""),
+        debug,
     )
-    debug, complaint = switches.read(paths.DEBUG, caller.environment)
     level = log_level or (LogLevel.DEBUG if debug else LogLevel.INFO)
     caller.tell(CommandLine(options, tuple(others), log_format, level, complaint))

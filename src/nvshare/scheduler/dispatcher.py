@@ -24,6 +24,7 @@ from nvshare.scheduler.core.actions import (
     ReportUnresponsive,
 )
 from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
@@ -231,7 +232,14 @@ class Dispatcher:
 
     def tell(self, event: Event) -> None:
         """The same, but does what it answers when all that has arrived by now was told: the core plans once then."""
-        self._happened(event)
+        try:
+            self._happened(event)
+        except IllegalEvent:
+            # It may be the answer to what the plan of the others will be.
+            if self._soon is None:
+                raise
+            self._plan()
+            self._happened(event)
         if isinstance(event, LockReleased):
             self._released(self._clients[event.client], event.grant)
         if self._soon is None:

@@ -37,6 +37,8 @@ class Options:
     """For how many seconds a pod's client waits for the node agent's word on its pod; None: nobody tells any."""
     notify_socket: str = ""
     """Where systemd wants to be told of this process; empty: nowhere."""
+    checks: bool = False
+    """Whether to look after every plan whether the invariants hold; what does not is logged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients.sharing import Sharing
 from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.invariants import CheckedCore
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.event_loop import Hearing
 from nvshare.scheduler.former_scheduler import Records, await_holders, open_records, tell_of_swappers
@@ -161,7 +162,7 @@ class _Running:
         self._systemd = Systemd(options.notify_socket)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         self._dispatcher = Dispatcher(
-            Core(self.settings),
+            CheckedCore(self.settings, log.error) if options.checks else Core(self.settings),
             loop,
             log,
             records.holders,

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import pytest
 
 from nvshare.scheduler.core.events import ClientGone, GangLeft
+from tests.scheduler.core.checked import check_all, check_none
 from tests.scheduler.core.gangs.gang_node import Node, number
 
 MANY = 90
 """That many clients, each of which says a key that nobody else does."""
 
 Says = Callable[[Node, str], object]
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_counts() -> Iterator[None]:
+    """The cores do no more than those of a scheduler."""
+    check_none()
+    yield
+    check_all()
 
 
 def by_a_communicator(node: Node, name: str) -> None:

@@ -1,0 +1,141 @@
+"""What holds after every plan, whatever happened before.
+
+1. Whoever waits has somebody who still has to do something, or a moment at which the core acts by itself; or only the
+   user or the machine can end what it waits for, and a snapshot says what that is.
+2. A plan promises no memory that is not there: of a device, of the host, or of a container's limit. What it promises is
+   counted at its worst: each client may go by anything that it was told and has not answered.
+3. A plan that says no moment rests: as long as nothing happens there is nothing more to do.
+
+A scheduler that is run with ``NVSHARE_DEBUG=1`` looks after every plan, and so do the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nvshare.scheduler.core.actions import Action
+from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.memory.limits import claimed_bytes
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
+from nvshare.scheduler.core.transitions import ClientState
+
+_Promised = dict[object, int]
+
+
+class CheckedCore(Core):
+    """A core that looks whether the invariants hold; ``broken`` is called with what does not."""
+
+    def __init__(self, settings: Settings, broken: Callable[[str], None]) -> None:
+        super().__init__(settings)
+        self._broken = broken
+
+    def plan(self, now: float) -> list[Action]:
+        """As of a core. Where a plan does not rest, what it leaves over is done in the same step."""
+        before = self._promised()
+        actions = super().plan(now)
+        for what, size in self._promised().items():
+            if size > max(0, before.get(what, 0)):
+                self._broken(f"{size} bytes more are promised than there are: {what}")
+        if self.deadline() is not None or self._is_owed():
+            return actions
+        self._changed.update(self._devices)
+        again = super().plan(now)
+        if again:
+            self._broken(f"a plan does not rest: {again} is to be done after {actions}")
+        for client in self._waiting_for_nothing(now):
+            self._broken(f"a client waits for ever: {client}")
+        return actions + again
+
+    def _promised(self) -> _Promised:
+        """By how much more is promised than there is, of each thing that there is; negative: so much is left.
+
+        It is added up here from what each client was told, whatever sums the rules keep.
+        """
+        found: _Promised = {"host memory": -self._host.budget_bytes}
+        for uuid, device in self._devices.items():
+            ledger, estates = device.ledger, list(device.residency.estates)
+            if device.residency.clients:
+                left = sum(estate.device_bytes for estate in estates) + ledger.shortage_bytes
+                found[uuid] = left - ledger.total_bytes + ledger.foreign_bytes
+            found["host memory"] += sum(estate.arena_bytes for estate in estates)
+        for client, device in self._clients.values():
+            swap, limit_bytes = client.swap, client.container.terms.memory_limit_bytes
+            if device.uuid in found:
+                found[device.uuid] += client.account.fixed_bytes
+            if swap is not None:
+                found[device.uuid] += swap.charge_bytes
+                found["host memory"] += swap.arena_bytes + swap.arena_asked_bytes
+                # Whoever asks for a context has that in its account only so that nobody else gets it.
+                found[device.uuid] -= 0 if swap.has_context else client.account.pinned_bytes
+            if limit_bytes is not None:
+                what = device.uuid, client.container.name or client.number
+                found[what] = found.get(what, -limit_bytes) + claimed_bytes(client)
+        return found
+
+    def _is_owed(self) -> bool:
+        """Whether something will happen: a client has to answer, or it will be known what one left that is gone."""
+        estates = any(True for device in self._devices.values() for _ in device.residency.estates)
+        return estates or self._host.awaited > 0 or any(_owes(*each) for each in self._clients.values())
+
+    def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
+        devices = self.snapshot(now)
+        for device in devices:
+            for client in filter(waits, device.clients):
+                if not reasons(self.client(client.client, now), device, devices):
+                    yield client
+
+
+def _owes(client: Client, device: Device) -> bool:
+    """Whether a client has something to do that it was told, so that something will happen."""
+    if client.state is ClientState.LEAVING or client.told or client.killed:
+        return True
+    swap = client.swap
+    if swap is None:
+        return False
+    is_heard = swap.reported and swap.going_by == swap.order
+    stuck = device.residency.is_stuck(swap, float("inf"))
+    return not is_heard or (swap.is_moving and not stuck) or swap.arena_asked_bytes > 0
+
+
+def waits(client: ClientSnapshot) -> bool:
+    """Whether a client waits for the lock, for a growth, or as a holder for its own memory."""
+    swap = client.swap
+    if client.state is ShownState.WAITING or (swap is not None and swap.wanted_bytes > 0):
+        return True
+    return client.state is ShownState.HOLDING and swap is not None and swap.out_bytes > 0
+
+
+def reasons(client: ClientSnapshot, device: DeviceSnapshot, devices: tuple[DeviceSnapshot, ...]) -> list[str]:
+    """Of what a client that waits is shown to wait for, that which only the user or the machine can end."""
+    line, wait = client.line, client.wait
+    found: list[str] = []
+    if any(each.recovering for each in devices):
+        found.append("a holder of the scheduler before is awaited")
+    if line is not None and line.too_large:
+        found.append("it is larger than the device")
+    if line is not None and line.limit_seconds > 0:
+        found.append("its container's compute limit is used up")
+    if wait is not None and wait.too_large:
+        found.append("one of its gang is larger than the device")
+    if wait is not None and wait.expected > wait.come:
+        found.append("its gang is not complete")
+    where = [device] if client.gang is None else list(devices)
+    others = [each for place in devices for each in place.clients if each.container != client.container]
+    if client.swap is not None and client.swap.wait and any(map(_may_end, others)):
+        found.append(client.swap.wait)
+    # One that does not come in itself, too: its process is stopped.
+    for other in (each for place in where for each in place.clients):
+        if other.state is ShownState.UNRESPONSIVE:
+            found.append(f"{other.client} does not give the lock back")
+        if other.swap is not None and other.swap.still_seconds > 0:
+            found.append(f"{other.client} has not moved for {other.swap.still_seconds} s")
+    return found
+
+
+def _may_end(client: ClientSnapshot) -> bool:
+    """Whether it has memory, and does not wait for others' ends itself."""
+    has = client.pinned_bytes + (client.footprint_bytes or 0) > 0
+    return has and (client.swap is None or not client.swap.wait)
