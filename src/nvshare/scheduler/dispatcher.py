@@ -96,6 +96,7 @@ class Dispatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.Handle | None = None
         """Will do what is to be done about all that was told; None: nothing was."""
+        self._told_at = 0.0
         self._watchers: set[asyncio.Event] = set()
         self._clients_of: Counter[str] = Counter()
         """How many clients each device has."""
@@ -315,11 +316,11 @@ class Dispatcher:
             raise UnknownDeviceError(f"device {device!r} is unknown; known devices: {known}")
 
     def _happened(self, event: Event) -> None:
-        now = self._loop.time()
-        self._core.record(event, now)
+        self._told_at = self._loop.time()
+        self._core.record(event, self._told_at)
         reports.trace("happened", event, self._log)
         for observe in self.observers:
-            observe(event, (), now)
+            observe(event, (), self._told_at)
 
     def _do_soon(self) -> None:
         if self._soon is not None:
@@ -327,8 +328,7 @@ class Dispatcher:
 
     def _plan(self) -> None:
         self._soon = None
-        now = self._loop.time()
-        self._follow(self._core.plan(now), now)
+        self._follow(self._core.plan(self._told_at), self._told_at)
 
     def _follow(self, actions: list[Action], now: float) -> None:
         for observe in self.observers if actions else ():
@@ -344,7 +344,7 @@ class Dispatcher:
                 case ReportUnresponsive() | ReportShort() | ReportMissing() | ReportSize():
                     reports.write(action, self._clients, self._log)
                 case Kill(number, grant):
-                    self._kill(number, grant)
+                    reports.kill(self._clients[number], number, grant, self._log)
                 case GrowArena() | Measure():
                     self._see_to_memory(action)
                 case FormGang():
@@ -368,25 +368,6 @@ class Dispatcher:
         if grant == client.recorded_grant:
             self._record.erase(grant)
             client.recorded_grant = 0
-
-    def _kill(self, number: int, grant: int) -> None:
-        client = self._clients[number]
-        shown = client.description
-        log = self._log.bind(
-            client=number,
-            pid=shown.pid,
-            command=shown.command,
-            pod=shown.identity.pod,
-            device=client.device,
-            grant=grant,
-        )
-        whom = "holder that" if grant else "client whose memory"
-        try:
-            client.receiver.kill()
-        except OSError as error:
-            log.error(f"a {whom} keeps others waiting can't be killed", reason=str(error))
-        else:
-            log.warning(f"killed a {whom} kept others waiting")
 
     def _arm(self) -> None:
         deadline = self._core.deadline()

@@ -77,3 +77,23 @@ def trace(step: str, what: Event | Action, log: Log) -> None:
             log.debug("sending DROP_LOCK", client=what.client, what=what)
         case _:
             log.debug(step, what=what)
+
+
+def kill(client: RegisteredClient, number: int, grant: int, log: Log) -> None:
+    """Kills a client that keeps others waiting: with its grant, or (0) with its memory. Whether it could is logged."""
+    shown = client.description
+    log = log.bind(
+        client=number,
+        pid=shown.pid,
+        command=shown.command,
+        pod=shown.identity.pod,
+        device=client.device,
+        grant=grant,
+    )
+    whom = "holder that" if grant else "client whose memory"
+    try:
+        client.receiver.kill()
+    except OSError as error:
+        log.error(f"a {whom} keeps others waiting can't be killed", reason=str(error))
+    else:
+        log.warning(f"killed a {whom} kept others waiting")
