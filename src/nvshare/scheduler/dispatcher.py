@@ -72,11 +72,12 @@ class Dispatcher:
         clients_changed: Callable[[int], None],
         see_to_memory: Callable[[GrowArena | Measure], None],
         see_to_gangs: SeeToGangs,
+        others_speak: Callable[[], bool] = lambda: False,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
         ``clients_changed`` is called with the number of clients whenever it changed; ``see_to_memory`` begins with
-        what it is asked for.
+        what it is asked for; ``others_speak`` says whether more than one had something to say in this pass of the loop.
         """
         self._core = core
         self._loop = loop
@@ -89,6 +90,7 @@ class Dispatcher:
         self.leaving: list[Callable[[int, ClientSnapshot], None]] = []
         """Are told of a client that is about to be gone, with all that it did."""
         self._see_to_gangs = see_to_gangs
+        self._others_speak = others_speak
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
         self._switched_off = choices.policies_before_off
@@ -232,7 +234,8 @@ class Dispatcher:
         self._plan()
 
     def tell(self, event: Event) -> None:
-        """The same, but does what it answers when all that has arrived by now was told: the core plans once then."""
+        """The same, but where others speak as well it does what it answers when all were heard: they are planned for
+        once then."""
         try:
             self._happened(event)
         except IllegalEvent:
@@ -243,7 +246,9 @@ class Dispatcher:
             self._happened(event)
         if isinstance(event, LockReleased):
             self._released(self._clients[event.client], event.grant)
-        if self._soon is None:
+        if not self._others_speak():
+            self._plan()
+        elif self._soon is None:
             self._soon = self._loop.call_soon(self._do_soon)
 
     def set_quantum(self, seconds: float, device: str | None) -> None:

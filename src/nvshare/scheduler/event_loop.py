@@ -42,6 +42,7 @@ class Hearing(selectors.EpollSelector):
         super().__init__()
         self.unread: Callable[[], bool] = lambda: False
         """Whether something waits to be read that no look finds."""
+        self._found = 0
         self._monotonic = monotonic
         self._looked = self.until = monotonic()
         """``until``: up to when everything is heard, in seconds that count."""
@@ -57,6 +58,7 @@ class Hearing(selectors.EpollSelector):
         asked = self._count(WORK_SECONDS)
         wait = min(max(0.0, timer - asked), LOOK_SECONDS)
         found = super().select(wait)
+        self._found = len(found)
         now = self._count(wait + WORK_SECONDS)
         if found or self.unread():
             self._go_on(now, timer)
@@ -66,6 +68,10 @@ class Hearing(selectors.EpollSelector):
             if not wait:
                 self._patience = PATIENCE_SECONDS
         return found
+
+    def others_speak(self) -> bool:
+        """Whether more than one had something to say when it looked last."""
+        return self._found > 1 or self.unread()
 
     def _go_on(self, now: float, timer: float) -> None:
         """Not everything is heard: the next timer is not due, but if that lasts."""

@@ -148,8 +148,7 @@ class _Running:
         self._loop = loop
         self._nvml = nvml
         self._telling = False
-        self._log = log
-        self._lines = lines
+        self._log, self._lines = log, lines
         limits = MemoryLimits()
         try:
             host_budget = budget_of(options.host_memory, limits, log)
@@ -170,6 +169,7 @@ class _Running:
             self._on_clients_changed,
             self._see_to_memory,
             Ganging(GangPages(loop), log).see_to,
+            hearing.others_speak,
         )
         timeline = Timeline(lambda: self._dispatcher.clients)
         self._dispatcher.observers.append(timeline.happened)
