@@ -15,7 +15,7 @@ import grpc
 from bench.gpu.program import Program, ProgramError, kill, starting
 from nvshare import admin_channel, paths, scheduler_process, shim
 from nvshare.admin import admin_pb2, admin_pb2_grpc
-from nvshare.ctl.admin_client import admin
+from nvshare.ctl.asking.admin_client import admin
 from nvshare.scheduler_process import SchedulerStartError
 from nvshare.unix_sockets import grpc_address
 

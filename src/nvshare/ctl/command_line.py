@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import cdi, demo, jupyter, library_path, run, set_command, simulate, status, timeline
+from nvshare.ctl.commands import cdi, demo, jupyter, library_path, run, set_command, simulate, status, timeline
 from nvshare.ctl.doctor import command as doctor
 from nvshare.ctl.service import command as service
 from nvshare.ctl.top import command as top

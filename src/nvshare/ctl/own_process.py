@@ -54,7 +54,7 @@ def _has_used_a_gpu() -> bool:
 def _tell_scheduler(fields: dict[str, Any]) -> None:
     # gRPC takes a fifth of a second to load, which a program that calls limit() in time need not wait for.
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
     from nvshare.ctl.errors import CommandError
 
     try:
@@ -77,9 +77,9 @@ def _tell_scheduler(fields: dict[str, Any]) -> None:
 def status() -> dict[str, Any]:
     """See ``nvshare.status``."""
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
     from nvshare.ctl.errors import CommandError
-    from nvshare.ctl.status_document import from_status
+    from nvshare.ctl.showing.status_document import from_status
 
     try:
         with admin(paths.run_dirs(os.environ), only_to_read=True) as scheduler:

@@ -14,7 +14,7 @@ import yaml
 
 from nvshare import paths
 from nvshare.admin import admin_pb2
-from nvshare.ctl import status_document
+from nvshare.ctl.showing import status_document
 from tests.ctl.admin_server import example
 from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving, write_kubeconfig
 from tests.ctl.kubectl.plugin import plugin

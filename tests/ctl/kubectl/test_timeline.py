@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.ctl.timeline_document import from_timeline, to_timeline
+from nvshare.ctl.showing.timeline_document import from_timeline, to_timeline
+from tests.ctl.commands.test_timeline import seen
 from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving
 from tests.ctl.kubectl.plugin import plugin
-from tests.ctl.test_timeline import seen
 
 PRINTED = json.dumps(from_timeline(seen()))
 OLD = (

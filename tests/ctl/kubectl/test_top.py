@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.ctl.status_document import from_status
+from nvshare.ctl.showing.status_document import from_status
 from tests.ctl.admin_server import example, swapping
 from tests.ctl.kubectl.fake_kubernetes import Cluster, Pod, serving
 from tests.ctl.kubectl.plugin import COMMAND, plugin, plugin_environment

@@ -12,12 +12,12 @@ from typing import IO, Annotated
 import typer
 
 from nvshare import interrupts
+from nvshare.ctl.commands.run import prepare
+from nvshare.ctl.commands.status import Output
 from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.options import RunDirOption, run_dirs
-from nvshare.ctl.run import prepare
-from nvshare.ctl.schema_version import SCHEMA_VERSION
-from nvshare.ctl.status import Output
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
+from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
 from nvshare.version import version
 
 HELP = """

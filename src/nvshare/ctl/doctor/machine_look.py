@@ -23,7 +23,7 @@ from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, 
 from nvshare.ctl.doctor.proc import in_first_pid_namespace
 from nvshare.ctl.doctor.program_look import left_behind, programs, stopped
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.other_schedulers import others
+from nvshare.ctl.starting.other_schedulers import others
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
@@ -187,7 +187,7 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]
     if only_for_clients(run_dir):
         only = (_socket(run_dir.client_socket, 0o666),)
         return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True), nothing
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
 
     sockets = (
         _socket(run_dir.client_socket, 0o666),

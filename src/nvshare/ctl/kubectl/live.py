@@ -16,7 +16,7 @@ from nvshare.admin import admin_pb2
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.kubectl.answers import Ask, NodeAnswer
 from nvshare.ctl.kubectl.output import heading, no_answer
-from nvshare.ctl.status_document import to_status
+from nvshare.ctl.showing.status_document import to_status
 from nvshare.ctl.top.figures import Colors, shares_between
 from nvshare.ctl.top.sections import Look, clients, name_of, overview
 from nvshare.ctl.top.terminal import whole_terminal

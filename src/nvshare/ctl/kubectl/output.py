@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from nvshare.ctl.kubectl.answers import NodeAnswer
-from nvshare.ctl.status_document import to_status
-from nvshare.ctl.status_table import render as status_table
+from nvshare.ctl.showing.status_document import to_status
+from nvshare.ctl.showing.status_table import render as status_table
 
 
 def show(answers: Sequence[NodeAnswer], output: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
-from nvshare.ctl.options import seconds
+from nvshare.ctl.options.run_dirs import seconds
 
 HELP = """
 Show who had which GPU when, in the last seconds, on every node or on one.
@@ -55,9 +55,9 @@ def timeline(
     from rich.console import Console
     from rich.text import Text
 
-    from nvshare.ctl import timeline_views
     from nvshare.ctl.kubectl.output import heading, no_answer
-    from nvshare.ctl.timeline_document import to_timeline
+    from nvshare.ctl.showing import timeline_views
+    from nvshare.ctl.showing.timeline_document import to_timeline
 
     ask = asking(kubeconfig, context, namespace)
     answers = ask("timeline", "--seconds", f"{length:g}", "--output", "json", only=node)

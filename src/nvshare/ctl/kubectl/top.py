@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
-from nvshare.ctl.options import seconds
+from nvshare.ctl.options.run_dirs import seconds
 
 HELP = """
 Show live, node by node, who holds which GPU, who waits, and what is where in memory.

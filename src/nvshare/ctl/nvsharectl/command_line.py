@@ -76,7 +76,7 @@ def _nvsharectl(
         return
     # Imported where it is used: gRPC takes a fifth of a second to load, which --help need not wait for.
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
 
     with admin(run_dirs(context.obj)) as scheduler:
         if switch is not None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl import completion
-from nvshare.ctl.options import RunDirOption, run_dirs, seconds
+from nvshare.ctl.options import completion
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
 
 HELP = """
 Show live who holds which GPU, who waits, what is where in memory, and the turns of late.
@@ -54,8 +54,8 @@ def top(
 ) -> None:
     """Until q or Ctrl-C."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl.admin_client import admin
-    from nvshare.ctl.device_choice import uuid_of
+    from nvshare.ctl.asking.admin_client import admin
+    from nvshare.ctl.asking.device_choice import uuid_of
     from nvshare.ctl.top.live import show
 
     candidates = run_dirs(context, run_dir)

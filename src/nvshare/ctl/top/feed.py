@@ -12,9 +12,9 @@ import pynvml  # type: ignore[import-untyped]
 
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
-from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+from nvshare.ctl.asking.status_stream import RETRY_SECONDS, Lost, Updates, aged, watching
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.status_stream import RETRY_SECONDS, Lost, Updates, aged, watching
 from nvshare.ctl.top.use import Use
 from nvshare.paths import RunDir
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.status_words import place, short_paths
+from nvshare.ctl.showing.status_words import place, short_paths
 from nvshare.timeline import strips
 
 _TURNS = ("holding", "leaving")

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
-from nvshare.ctl import memory
+from nvshare.ctl.showing import memory
 from nvshare.ctl.top.figures import Colors, signs
 
 _PINNED = ("▒", "yellow")

@@ -10,8 +10,8 @@ from rich.text import Text
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
-from nvshare.ctl import memory, timeline_views
-from nvshare.ctl.status_words import client_name, in_order, memory_wait, mix_text, place, terms_words
+from nvshare.ctl.showing import memory, timeline_views
+from nvshare.ctl.showing.status_words import client_name, in_order, memory_wait, mix_text, place, terms_words
 from nvshare.ctl.top import memory_bar
 from nvshare.ctl.top.columns import Column, table
 from nvshare.ctl.top.figures import Colors, command, signs, who

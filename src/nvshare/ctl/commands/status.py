@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options import RunDirOption, run_dirs
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 
 HELP = """
 Show who holds which GPU, who waits, and how much memory each client takes.
@@ -57,7 +57,7 @@ def status(
 ) -> None:
     """Asks once, or watches."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl import status_output
+    from nvshare.ctl.showing import status_output
 
     candidates = run_dirs(context, run_dir)
     if watch:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl import status_document
+from nvshare.ctl.showing import status_document
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl

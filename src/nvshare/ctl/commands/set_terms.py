@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from nvshare import paths, terms_texts
-from nvshare.ctl import completion
-from nvshare.ctl.options import RunDirOption, run_dirs
+from nvshare.ctl.options import completion
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 from nvshare.program import complain
 
 _TAKES_BACK = ("none", "default")
@@ -156,9 +156,9 @@ def _command(term: _Term) -> Callable[..., None]:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         # Imported where it is used: gRPC takes a fifth of a second to load.
-        from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
-        from nvshare.ctl.lasting import warning
-        from nvshare.ctl.terms_request import request
+        from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+        from nvshare.ctl.asking.terms_request import request
+        from nvshare.ctl.showing.lasting import warning
 
         asked = request(field, value, container)
         with admin(run_dirs(context, run_dir)) as scheduler:

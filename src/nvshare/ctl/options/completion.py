@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from nvshare import terms_texts
-from nvshare.ctl.options import run_dirs
+from nvshare.ctl.options.run_dirs import run_dirs
 
 _SECONDS = 1.0
 """A person waits for it."""
@@ -56,7 +56,7 @@ def _that_begin(names: Any, incomplete: str) -> list[str]:
 def _status(ctx: typer.Context) -> Any:
     """Of the scheduler that the command would ask; an empty one where none answers."""
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import admin
+    from nvshare.ctl.asking.admin_client import admin
     from nvshare.ctl.errors import CommandError
 
     option = ctx.params.get("run_dir")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.admin_client import admin
+from nvshare.ctl.asking.admin_client import admin
 from nvshare.ctl.errors import CommandError
 from nvshare.paths import RunDir
 

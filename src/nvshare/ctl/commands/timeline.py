@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options import RunDirOption, run_dirs, seconds
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
 
 HELP = """
 Show who had which GPU when, in the last seconds of a running scheduler.
@@ -54,8 +54,8 @@ def timeline(
     from rich.console import Console
 
     from nvshare.admin import admin_pb2
-    from nvshare.ctl import timeline_document, timeline_views
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.showing import timeline_document, timeline_views
 
     with admin(run_dirs(context, run_dir), only_to_read=True) as scheduler:
         seen = scheduler.GetTimeline(admin_pb2.GetTimelineRequest(seconds=length), timeout=RPC_TIMEOUT)

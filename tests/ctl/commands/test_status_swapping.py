@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from nvshare.ctl import memory, status_document
+from nvshare.ctl.showing import memory, status_document
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, swapping
 from tests.ctl.program import COMMAND, ctl, environment

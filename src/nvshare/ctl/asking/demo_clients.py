@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl import memory
-from nvshare.ctl.status_stream import Lost, watching
+from nvshare.ctl.asking.status_stream import Lost, watching
+from nvshare.ctl.showing import memory
 from nvshare.demo.clients import ClientStates, Seen
 from nvshare.demo.errors import DemoError
 from nvshare.paths import RunDir

@@ -9,7 +9,7 @@ import typer
 
 from nvshare import cdi, paths, shim
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options import named_run_dir
+from nvshare.ctl.options.run_dirs import named_run_dir
 
 HELP = """
 Print a CDI specification, by which docker and podman make a container share the GPU with others.

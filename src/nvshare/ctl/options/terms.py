@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nvshare import container_names, paths, terms_texts
-from nvshare.ctl import completion
+from nvshare.ctl.options import completion
 
 
 def _option(

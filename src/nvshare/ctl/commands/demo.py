@@ -40,7 +40,7 @@ def demo(
 ) -> None:
     """Ends with exit code 1 when what was seen is not as it must be."""
     # Imported only when the demo runs: the other commands need not wait for it, nor for gRPC.
-    from nvshare.ctl.demo_clients import watching_clients
+    from nvshare.ctl.asking.demo_clients import watching_clients
     from nvshare.demo import runner
 
     try:

@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
-from nvshare.ctl import memory
-from nvshare.ctl.schema_version import SCHEMA_VERSION
+from nvshare.ctl.showing import memory
+from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
 
 Document = dict[str, Any]
 

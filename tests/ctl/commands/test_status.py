@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl import memory
+from nvshare.ctl.showing import memory
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, ctl, environment

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
-from nvshare.ctl.admin_client import RPC_TIMEOUT
+from nvshare.ctl.asking.admin_client import RPC_TIMEOUT
 from nvshare.ctl.errors import CommandError
 
 _PREFIXES = ("gpu-", "mig-")

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl import completion, set_terms
-from nvshare.ctl.options import RunDirOption, run_dirs, seconds
+from nvshare.ctl.commands import set_terms
+from nvshare.ctl.options import completion
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
 from nvshare.program import complain
 
 _HELP = "Set how the clients of a running scheduler share their devices, or what a container may have."
@@ -81,9 +82,9 @@ def set_quantum(
     """Commands the scheduler and says what is now set."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
-    from nvshare.ctl.device_choice import uuid_of
-    from nvshare.ctl.lasting import warning
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.device_choice import uuid_of
+    from nvshare.ctl.showing.lasting import warning
 
     with admin(run_dirs(context, run_dir)) as scheduler:
         uuid = uuid_of(device, scheduler)
@@ -102,9 +103,9 @@ def set_policy(
 ) -> None:
     """Commands the scheduler and says what is now set."""
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
-    from nvshare.ctl.device_choice import uuid_of
-    from nvshare.ctl.lasting import warning
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.device_choice import uuid_of
+    from nvshare.ctl.showing.lasting import warning
 
     with admin(run_dirs(context, run_dir)) as scheduler:
         uuid = uuid_of(device, scheduler)

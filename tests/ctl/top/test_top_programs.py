@@ -16,8 +16,8 @@ from nvshare.ctl.top.sections import section
 from nvshare.paths import RunDir
 from tests.ctl.program import COMMAND, environment
 from tests.ctl.terminal import Terminal, in_session
-from tests.ctl.test_top import shows, top
-from tests.ctl.test_top_sections import crowded, look
+from tests.ctl.top.test_top import shows, top
+from tests.ctl.top.test_top_sections import crowded, look
 from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
 

@@ -17,8 +17,8 @@ from typing import Annotated
 import typer
 
 from nvshare import paths, simgpu
+from nvshare.ctl.commands.run import execute, find, inherit
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.run import execute, find, inherit
 
 HELP = """
 Run a command on simulated GPUs: a CUDA driver and an NVML in software.

@@ -9,7 +9,7 @@ from rich.text import Text
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.container_names import PROCESS, given
-from nvshare.ctl import memory
+from nvshare.ctl.showing import memory
 
 NOT_KNOWN = "?"
 LABEL = 8

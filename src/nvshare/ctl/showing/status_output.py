@@ -15,10 +15,10 @@ from rich.text import Text
 
 from nvshare import interrupts
 from nvshare.admin import admin_pb2
-from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
-from nvshare.ctl.status_document import from_status
-from nvshare.ctl.status_stream import Lost, Updates, aged, watching
-from nvshare.ctl.status_table import render
+from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+from nvshare.ctl.asking.status_stream import Lost, Updates, aged, watching
+from nvshare.ctl.showing.status_document import from_status
+from nvshare.ctl.showing.status_table import render
 from nvshare.paths import RunDir
 
 _MIN_INTERVAL_SECONDS = 0.1

@@ -6,8 +6,8 @@ from google.protobuf.json_format import ParseDict
 
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
-from nvshare.ctl.schema_version import SCHEMA_VERSION
-from nvshare.ctl.status_document import Document
+from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
+from nvshare.ctl.showing.status_document import Document
 from nvshare.version import version
 
 

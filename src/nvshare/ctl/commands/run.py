@@ -15,11 +15,9 @@ from typing import Annotated
 import typer
 
 from nvshare import paths, shim
-from nvshare.ctl.background_scheduler import ensure_scheduler
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.options import RunDirOption, named_run_dir, run_dirs, seconds
-from nvshare.ctl.other_schedulers import instead_of_a_new_one
-from nvshare.ctl.terms_options import (
+from nvshare.ctl.options.run_dirs import RunDirOption, named_run_dir, run_dirs, seconds
+from nvshare.ctl.options.terms import (
     ComputeLimitOption,
     GangOption,
     MemoryLimitOption,
@@ -32,6 +30,8 @@ from nvshare.ctl.terms_options import (
     fault,
     variables,
 )
+from nvshare.ctl.starting.background_scheduler import ensure_scheduler
+from nvshare.ctl.starting.other_schedulers import instead_of_a_new_one
 
 HELP = """
 Run a command that shares its GPUs with other such commands.
@@ -136,7 +136,7 @@ def find(name: str, environment: Mapping[str, str]) -> str:
 
 def _set_quantum(run_dirs: Sequence[paths.RunDir], seconds: float) -> None:
     from nvshare.admin import admin_pb2
-    from nvshare.ctl.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
 
     try:
         with admin(run_dirs) as scheduler:

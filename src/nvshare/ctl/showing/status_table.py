@@ -12,9 +12,9 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
-from nvshare.ctl import memory
-from nvshare.ctl.client_table import ClientTable, Row
-from nvshare.ctl.status_words import (
+from nvshare.ctl.showing import memory
+from nvshare.ctl.showing.client_table import ClientTable, Row
+from nvshare.ctl.showing.status_words import (
     LABEL,
     NOT_KNOWN,
     client_name,

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
+from nvshare.ctl.commands.run import find
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options import RunDirOption, named_run_dir
-from nvshare.ctl.run import find
-from nvshare.ctl.terms_options import (
+from nvshare.ctl.options.run_dirs import RunDirOption, named_run_dir
+from nvshare.ctl.options.terms import (
     ComputeLimitOption,
     MemoryLimitOption,
     MemoryRequestOption,

@@ -1,0 +1,1 @@
+"""What is asked of a running scheduler, over its admin API."""

@@ -1,0 +1,1 @@
+"""How a scheduler's answers are shown, to people and to scripts."""
