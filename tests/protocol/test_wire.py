@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -96,6 +97,12 @@ def test_round_trip(frame: wire.Frame) -> None:
     assert data[:2] == bytes([wire.MAGIC, wire.VERSION])
     assert wire.decode(data) == frame
     assert wire.decode(bytearray(data)) == frame
+
+
+def test_every_frame_is_in_the_table() -> None:
+    """Each kind has a number, and each number a kind."""
+    assert set(get_args(wire.Frame)) == wire._TYPES.keys()
+    assert sorted(number for number, _ in wire._TYPES.values()) == sorted(wire.FrameType)
 
 
 @given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 40))

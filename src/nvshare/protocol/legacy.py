@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from nvshare.protocol.texts import text_in
+
 VERSION: Final = 1
 _LAYOUT = struct.Struct("<B254s254sQ20s")
 MESSAGE_BYTES = _LAYOUT.size
@@ -62,7 +64,7 @@ def decode(data: bytes | bytearray | memoryview) -> Message:
     kind, pod_name, pod_namespace, client_id, text = _LAYOUT.unpack(data)
     if kind not in FIRST_BYTES:
         raise LegacyError(f"version 1 message type {kind} is unknown")
-    return Message(LegacyType(kind), _from_field(pod_name), _from_field(pod_namespace), client_id, _from_field(text))
+    return Message(LegacyType(kind), text_in(pod_name), text_in(pod_namespace), client_id, text_in(text))
 
 
 def _to_field(text: str, size: int) -> bytes:
@@ -70,9 +72,3 @@ def _to_field(text: str, size: int) -> bytes:
     if len(field) >= size:
         raise ValueError(f"{text!r} is longer than the {size - 1} bytes that a version 1 message has for it")
     return field
-
-
-def _from_field(field: bytes) -> str:
-    """Up to the first NUL; what a terminal would obey rather than show is replaced."""
-    text = field.split(b"\0", 1)[0].decode("utf-8", "replace")
-    return "".join(character if character.isprintable() else "�" for character in text)

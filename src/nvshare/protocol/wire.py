@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, assert_never
+from enum import IntEnum
+from struct import Struct
+from typing import Any
 
 from nvshare.protocol.frame_types import FrameType
 from nvshare.protocol.frames import (
@@ -131,7 +133,6 @@ class VersionError(WireError):
 
 
 _FRAME = ffi.typeof("struct nvs_frame")
-_FRAME_POINTER = ffi.typeof("struct nvs_frame *")
 
 MAGIC: int = lib.NVS_WIRE_MAGIC
 VERSION: int = lib.NVS_WIRE_VERSION
@@ -146,254 +147,162 @@ FRAME_BYTES: int = ffi.sizeof(_FRAME)
 
 
 def encode(frame: Frame) -> bytes:
-    """The ``FRAME_BYTES`` bytes of a frame; texts too long for their field are cut between characters."""
-    raw: Any = ffi.new(_FRAME_POINTER)
-    raw.magic = MAGIC
-    raw.version = VERSION
-    match frame:
-        case Register():
-            _encode_register(raw, frame)
-        case SchedOn(client_id, epoch, level):
-            raw.type, raw.client_id, raw.epoch, raw.level = FrameType.SCHED_ON, client_id, epoch, level
-        case ReqLock():
-            raw.type = FrameType.REQ_LOCK
-        case LockOk(grant):
-            raw.type, raw.grant = FrameType.LOCK_OK, grant
-        case DropLock(grant):
-            raw.type, raw.grant = FrameType.DROP_LOCK, grant
-        case LockReleased(grant):
-            raw.type, raw.grant = FrameType.LOCK_RELEASED, grant
-        case Footprint(footprint_bytes):
-            raw.type, raw.footprint_bytes = FrameType.FOOTPRINT, footprint_bytes
-        case Waiters(waiters, idle_microseconds):
-            raw.type, raw.waiters, raw.idle_microseconds = FrameType.WAITERS, waiters, idle_microseconds
-        case Refused(text, final):
-            raw.type, raw.text, raw.state = FrameType.REFUSED, field_of(text, TEXT_BYTES), final
-        case DrainReport(grant, drain):
-            raw.type, raw.grant, raw.drain = FrameType.DRAIN_REPORT, grant, drain
-        case Notice(text):
-            raw.type, raw.text = FrameType.NOTICE, field_of(text, TEXT_BYTES)
-        case Text(text):
-            raw.type, raw.text = FrameType.TEXT, field_of(text, TEXT_BYTES)
-        case AskReason(memory):
-            raw.type, raw.request = FrameType.ASK_REASON, memory
-        case Reason(text, memory):
-            raw.type, raw.request, raw.text = FrameType.REASON, memory, field_of(text, TEXT_BYTES)
-        case RefuseGrowth(request, text):
-            raw.type, raw.request, raw.text = FrameType.REFUSE_GROWTH, request, field_of(text, TEXT_BYTES)
-        case Idle():
-            raw.type = FrameType.IDLE
-        case Grow() | Allot() | Evict() | Resident() | Arena() | Terms() | Watch() | Progress() | Limit():
-            _encode_plain(raw, frame)
-        case NotShared(request, text):
-            raw.type, raw.request, raw.text = FrameType.NOT_SHARED, request, field_of(text, TEXT_BYTES)
-        case Join() | Leave() | Joined() | Gang() | Share() | Unshare() | OpenShared() | AskShared() | Shared():
-            _encode_plain(raw, frame)
-        case _:
-            assert_never(frame)
-    return bytes(ffi.buffer(raw))
+    """The ``FRAME_BYTES`` bytes of a frame; texts too long for their field are cut between characters.
+
+    ValueError: a UUID or a key has not the length of its field.
+    """
+    return _ENCODE[type(frame)](frame)
 
 
 def decode(data: bytes | bytearray | memoryview) -> Frame:
     """The frame in ``FRAME_BYTES`` bytes; WireError when they are none, VersionError when it is another version's."""
     if len(data) != FRAME_BYTES:
         raise WireError(f"a frame has {FRAME_BYTES} bytes, not {len(data)}")
-    raw: Any = ffi.from_buffer(_FRAME_POINTER, data)
-    if raw.magic != MAGIC:
-        raise WireError(f"a frame begins with 0x{MAGIC:02x}, not 0x{raw.magic:02x}")
-    if raw.version != VERSION:
-        raise VersionError(raw.version)
-    match raw.type:
-        case FrameType.REGISTER:
-            return _decode_register(raw)
-        case FrameType.SCHED_ON:
-            return SchedOn(raw.client_id, raw.epoch, raw.level)
-        case FrameType.REQ_LOCK:
-            return ReqLock()
-        case FrameType.LOCK_OK:
-            return LockOk(raw.grant)
-        case FrameType.DROP_LOCK:
-            return DropLock(raw.grant)
-        case FrameType.LOCK_RELEASED:
-            return LockReleased(raw.grant)
-        case FrameType.FOOTPRINT:
-            return Footprint(raw.footprint_bytes)
-        case FrameType.WAITERS:
-            return Waiters(raw.waiters, raw.idle_microseconds)
-        case FrameType.REFUSED:
-            return Refused(_text(raw.text), bool(raw.state))
-        case FrameType.DRAIN_REPORT:
-            return _decode_drain_report(raw)
-        case FrameType.NOTICE:
-            return Notice(_text(raw.text))
-        case FrameType.TEXT:
-            return Text(_text(raw.text))
-        case FrameType.ASK_REASON:
-            return AskReason(raw.request)
-        case FrameType.REASON:
-            return Reason(_text(raw.text), raw.request)
-        case FrameType.REFUSE_GROWTH:
-            return RefuseGrowth(raw.request, _text(raw.text))
-        case FrameType.NOT_SHARED:
-            return NotShared(raw.request, _text(raw.text))
-        case FrameType.IDLE:
-            return Idle()
-        case known if known in _PLAIN_FRAMES:
-            return _decode_plain(raw)
-        case unknown:
-            raise WireError(f"frame type {unknown} is unknown")
+    if data[0] != MAGIC:
+        raise WireError(f"a frame begins with 0x{MAGIC:02x}, not 0x{data[0]:02x}")
+    if data[1] != VERSION:
+        raise VersionError(data[1])
+    if data[2] not in _DECODE:
+        raise WireError(f"frame type {data[2]} is unknown")
+    return _DECODE[data[2]](data)
 
 
-def _encode_register(raw: Any, frame: Register) -> None:
-    if len(frame.device_uuid) != UUID_BYTES:
-        raise ValueError(f"a device UUID has {UUID_BYTES} bytes, not {len(frame.device_uuid)}")
-    raw.type = FrameType.REGISTER
-    raw.state = frame.state
-    raw.backend = frame.backend
-    raw.swaps = frame.swaps
-    raw.level = frame.level
-    raw.pid = frame.pid
-    raw.epoch = frame.epoch
-    raw.grant = frame.grant
-    raw.footprint_bytes = frame.footprint_bytes
-    raw.total_bytes = frame.total_bytes
-    raw.device_uuid = frame.device_uuid
-    raw.text = field_of(frame.command, TEXT_BYTES)
-    raw.name_hint = field_of(frame.name_hint, NAME_BYTES)
-
-
-def _decode_register(raw: Any) -> Register:
-    try:
-        state = State(raw.state)
-    except ValueError:
-        raise WireError(f"client state {raw.state} is unknown") from None
-    try:
-        backend = Backend(raw.backend)
-    except ValueError:
-        raise WireError(f"memory backend {raw.backend} is unknown") from None
-    return Register(
-        device_uuid=bytes(raw.device_uuid),
-        total_bytes=raw.total_bytes,
-        state=state,
-        backend=backend,
-        pid=raw.pid,
-        epoch=raw.epoch,
-        grant=raw.grant,
-        footprint_bytes=raw.footprint_bytes,
-        command=_text(raw.text),
-        name_hint=_text(raw.name_hint),
-        swaps=bool(raw.swaps),
-        level=raw.level,
-    )
-
-
-_PLAIN_TYPES: dict[type, FrameType] = {
-    Grow: FrameType.GROW,
-    Allot: FrameType.ALLOT,
-    Evict: FrameType.EVICT,
-    Resident: FrameType.RESIDENT,
-    Arena: FrameType.ARENA,
-    Terms: FrameType.TERMS,
-    Join: FrameType.JOIN,
-    Leave: FrameType.LEAVE,
-    Joined: FrameType.JOINED,
-    Gang: FrameType.GANG,
-    Watch: FrameType.WATCH,
-    Progress: FrameType.PROGRESS,
-    Limit: FrameType.LIMIT,
-    Share: FrameType.SHARE,
-    Unshare: FrameType.UNSHARE,
-    OpenShared: FrameType.OPEN_SHARED,
-    AskShared: FrameType.ASK_SHARED,
-    Shared: FrameType.SHARED,
+_TYPES: dict[type[Frame], tuple[FrameType, str]] = {
+    Register: (FrameType.REGISTER, ""),
+    SchedOn: (FrameType.SCHED_ON, ""),
+    ReqLock: (FrameType.REQ_LOCK, ""),
+    LockOk: (FrameType.LOCK_OK, ""),
+    DropLock: (FrameType.DROP_LOCK, ""),
+    LockReleased: (FrameType.LOCK_RELEASED, ""),
+    Footprint: (FrameType.FOOTPRINT, ""),
+    Waiters: (FrameType.WAITERS, ""),
+    Refused: (FrameType.REFUSED, ""),
+    DrainReport: (FrameType.DRAIN_REPORT, ""),
+    Notice: (FrameType.NOTICE, ""),
+    AskReason: (FrameType.ASK_REASON, ""),
+    Reason: (FrameType.REASON, ""),
+    Grow: (FrameType.GROW, "memory"),
+    Allot: (FrameType.ALLOT, "memory"),
+    Evict: (FrameType.EVICT, "memory"),
+    Resident: (FrameType.RESIDENT, "memory"),
+    RefuseGrowth: (FrameType.REFUSE_GROWTH, ""),
+    Arena: (FrameType.ARENA, "memory"),
+    Terms: (FrameType.TERMS, "terms"),
+    Join: (FrameType.JOIN, "gang"),
+    Leave: (FrameType.LEAVE, "gang"),
+    Joined: (FrameType.JOINED, ""),
+    Gang: (FrameType.GANG, "gang"),
+    Idle: (FrameType.IDLE, ""),
+    Watch: (FrameType.WATCH, "watch"),
+    Progress: (FrameType.PROGRESS, "progress"),
+    Limit: (FrameType.LIMIT, "limit"),
+    Share: (FrameType.SHARE, "shared"),
+    Unshare: (FrameType.UNSHARE, "shared"),
+    OpenShared: (FrameType.OPEN_SHARED, "shared"),
+    AskShared: (FrameType.ASK_SHARED, "shared"),
+    Shared: (FrameType.SHARED, "shared"),
+    NotShared: (FrameType.NOT_SHARED, ""),
+    Text: (FrameType.TEXT, ""),
 }
-"""Frames whose fields are called as the layout calls them, in the frame itself or in one part of it."""
-_PLAIN_FRAMES = {number: frame for frame, number in _PLAIN_TYPES.items()}
-_PARTS = {
-    Terms: "terms",
-    Join: "gang",
-    Leave: "gang",
-    Gang: "gang",
-    Progress: "progress",
-    Watch: "watch",
-    Limit: "limit",
-    Share: "shared",
-    Unshare: "shared",
-    OpenShared: "shared",
-    AskShared: "shared",
-    Shared: "shared",
+"""The number of each frame, and the part of the layout that has its fields beside those of every frame."""
+_CALLED = {
+    (Register, "command"): "text",
+    (Refused, "final"): "state",
+    (AskReason, "memory"): "request",
+    (Reason, "memory"): "request",
 }
-_PART_OF = {frame: _PARTS.get(frame, "memory") for frame in _PLAIN_TYPES}
-_IN_PART = {
-    part: frozenset(name for name, _ in ffi.typeof(f"struct nvs_wire_{part}").fields) for part in set(_PART_OF.values())
+"""Fields that the layout calls otherwise."""
+_CODES = {"uint8_t": "B", "uint32_t": "I", "uint64_t": "Q"}
+_HEADER_BYTES = 3
+"""Magic, version and number."""
+
+
+def _one_of(kind: type[IntEnum], unknown: str) -> Callable[[int], IntEnum]:
+    known = {int(member): member for member in kind}
+
+    def read(value: int) -> IntEnum:
+        if value not in known:
+            raise WireError(unknown.format(value))
+        return known[value]
+
+    return read
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "str": text_in,
+    "bool": bool,
+    "State": _one_of(State, "client state {} is unknown"),
+    "Backend": _one_of(Backend, "memory backend {} is unknown"),
+    "Drain": _one_of(Drain, "state {} of a drain is unknown"),
+    "Tie": _one_of(Tie, "tie {} is unknown"),
+    "Priority": _one_of(Priority, "priority {} is unknown"),
+    "WhenFull": _one_of(WhenFull, "{} is unknown as what to do where memory is full"),
 }
-"""The fields that are in a part; the others are the frame's own."""
+"""What becomes of what is in a field, by the type that the frame's dataclass gives it; other types are as they are."""
 
 
-def _place(raw: Any, frame: type, field: str) -> Any:
-    part = _PART_OF[frame]
-    return getattr(raw, part) if field in _IN_PART[part] else raw
+def _written(name: str, kind: str, size: int) -> Callable[[Any], bytes] | None:
+    """What is put into a field of so many bytes for a value of this type; None: the value itself."""
+
+    def checked(value: bytes) -> bytes:
+        if len(value) != size:
+            raise ValueError(f"{name} has {size} bytes, not {len(value)}")
+        return value
+
+    return {"str": lambda text: field_of(text, size), "bytes": checked}.get(kind)
 
 
-def _encode_plain(raw: Any, frame: Frame) -> None:
-    raw.type = _PLAIN_TYPES[type(frame)]
-    for field in fields(frame):
-        value = getattr(frame, field.name)
-        if isinstance(value, str):
-            value = field_of(value, CONTAINER_BYTES)
-        elif isinstance(value, bytes) and len(value) != KEY_BYTES:
-            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(value)}")
-        setattr(_place(raw, type(frame), field.name), field.name, value)
+def _places(struct: Any, begin: int = 0) -> dict[str, tuple[int, Any]]:
+    """Where each field of a struct begins, and its type; the fields of a union without a name are the struct's own."""
+    found: dict[str, tuple[int, Any]] = {}
+    for name, field in struct.fields:
+        place = begin + field.offset
+        found |= {name: (place, field.type)} if name else _places(field.type, place)
+    return found
 
 
-def _decode_plain(raw: Any) -> Frame:
-    frame = _PLAIN_FRAMES[raw.type]
-    values = {}
-    for field in fields(frame):
-        value = getattr(_place(raw, frame, field.name), field.name)
-        values[field.name] = _DECODED[field.name](value) if field.name in _DECODED else value
-    made: Frame = frame(**values)
-    return made
+_OWN = _places(_FRAME)
 
 
-def _decode_tie(value: int) -> Tie:
-    try:
-        return Tie(value)
-    except ValueError:
-        raise WireError(f"tie {value} is unknown") from None
+def _codec(frame: type[Frame], number: int, part: str) -> tuple[Callable[[Any], bytes], Callable[[Any], Frame]]:
+    """What makes bytes of a frame of this kind, and a frame of bytes."""
+    made: Callable[..., Frame] = frame
+    begin, struct = _OWN[part] if part else (0, _FRAME)
+    places = _OWN | _places(struct, begin)
+    kinds = {field.name: str(field.type) for field in fields(frame)}
+    found = {name: places[_CALLED.get((frame, name), name)] for name in kinds}
+    names = sorted(found, key=lambda name: found[name][0])
+    # "=": numbers as the machine has them, with no padding but ours.
+    text, end = "=", _HEADER_BYTES
+    reads, writes = [], []
+    for index, name in enumerate(names):
+        place, c_type = found[name]
+        size = ffi.sizeof(c_type)
+        text += f"{place - end}x" + (f"{size}s" if c_type.kind == "array" else _CODES[c_type.cname])
+        end = place + size
+        if (read := _READ.get(kinds[name])) is not None:
+            reads.append((index, read))
+        if (written := _written(name, kinds[name], size)) is not None:
+            writes.append((index, written))
+    layout = Struct(f"{text}{FRAME_BYTES - end}x")
+    header = bytes((MAGIC, VERSION, number))
+    order = [names.index(name) for name in kinds]
+
+    def encoded(frame: Frame) -> bytes:
+        values = [getattr(frame, name) for name in names]
+        for index, written in writes:
+            values[index] = written(values[index])
+        return header + layout.pack(*values)
+
+    def decoded(data: bytes | bytearray | memoryview) -> Frame:
+        values = list(layout.unpack_from(data, _HEADER_BYTES))
+        for index, read in reads:
+            values[index] = read(values[index])
+        return made(*[values[index] for index in order])
+
+    return encoded, decoded
 
 
-def _decode_priority(value: int) -> Priority:
-    try:
-        return Priority(value)
-    except ValueError:
-        raise WireError(f"priority {value} is unknown") from None
-
-
-def _decode_when_full(value: int) -> WhenFull:
-    try:
-        return WhenFull(value)
-    except ValueError:
-        raise WireError(f"{value} is unknown as what to do where memory is full") from None
-
-
-def _decode_drain_report(raw: Any) -> DrainReport:
-    try:
-        return DrainReport(raw.grant, Drain(raw.drain))
-    except ValueError:
-        raise WireError(f"state {raw.drain} of a drain is unknown") from None
-
-
-def _text(field: Any) -> str:
-    return text_in(bytes(ffi.buffer(field)))
-
-
-_DECODED: dict[str, Callable[[Any], Any]] = {
-    "key": lambda field: bytes(ffi.buffer(field)),
-    "tie": _decode_tie,
-    "priority": _decode_priority,
-    "when_full": _decode_when_full,
-    "container": _text,
-    "was_complete": bool,
-}
-"""What becomes of fields that are no plain numbers."""
+_CODECS = {frame: _codec(frame, int(number), part) for frame, (number, part) in _TYPES.items()}
+_ENCODE = {frame: encoded for frame, (encoded, _) in _CODECS.items()}
+_DECODE = {int(_TYPES[frame][0]): decoded for frame, (_, decoded) in _CODECS.items()}
