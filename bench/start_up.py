@@ -76,6 +76,8 @@ def main() -> None:
         measures: dict[str, Callable[[Path], float]] = {
             "nvshare-scheduler --version": lambda tree: finished(tree, SCHEDULER, "--version"),
             "nvshare-scheduler, ready": ready,
+            "nvshare-ctl --help": lambda tree: finished(tree, CTL, "--help"),
+            "nvshare-ctl run -- true": lambda tree: finished(tree, CTL, "run", "--run-dir", str(run_dir), "--", "true"),
             "nvshare-ctl status": lambda tree: finished(tree, CTL, "status", "--run-dir", str(run_dir)),
         }
         taken = {(name, tree): list[float]() for name in measures for tree in trees}

@@ -1,1 +1,1 @@
-"""Benchmarks on a real GPU with PyTorch."""
+"""Benchmarks on a real GPU: the files here are run, the folders have their parts."""

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.gpu.cuda import Cuda
 from bench.gpu.run import scheduler
+from bench.gpu.running.cuda import Cuda
 from nvshare import paths, shim, simgpu
 from nvshare.protocol import wire
 from tests.shim.lock_server import LockServer, Peer

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.gpu.cuda import AccessDesc, AllocationProp
-from bench.gpu.script import compare
+from bench.gpu.running.cuda import AccessDesc, AllocationProp
+from bench.gpu.running.script import compare
 
 BYTES = 32 << 20
 """Of each memory: enough that it swaps by itself, and a multiple of what the virtual memory calls take."""

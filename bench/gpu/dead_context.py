@@ -25,8 +25,8 @@ from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
-from bench.gpu.cuda import AccessDesc, AllocationProp
-from bench.gpu.script import scheduler, show
+from bench.gpu.running.cuda import AccessDesc, AllocationProp
+from bench.gpu.running.script import scheduler, show
 from nvshare.simgpu import KERNELS_PTX
 
 MIB = 1 << 20

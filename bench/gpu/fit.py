@@ -11,8 +11,9 @@ project, after ``make libs``.
 
 from __future__ import annotations
 
-from bench.gpu import experiments, limits, mixes, serving
-from bench.gpu.experiments import Experiment
+from bench.gpu.experiments import limits, mixes, serving
+from bench.gpu.running import experiments
+from bench.gpu.running.experiments import Experiment
 
 EXPERIMENTS = {
     "pairs": Experiment(mixes.pairs, 900),

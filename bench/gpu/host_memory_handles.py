@@ -15,8 +15,8 @@ import ctypes
 from collections.abc import Callable
 
 from bench.gpu.copies_between_gpus import AnswerError, Driver
-from bench.gpu.cuda import AccessDesc, AllocationProp
-from bench.gpu.script import compare
+from bench.gpu.running.cuda import AccessDesc, AllocationProp
+from bench.gpu.running.script import compare
 
 BYTES = 32 << 20
 DEVICE, HOST_NUMA = 1, 3

@@ -15,9 +15,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.gpu import allocations, experiments, frameworks, jobs, transfers
-from bench.gpu.experiments import GIB, Experiment
-from bench.gpu.place import HOST_GIB
+from bench.gpu.experiments import allocations, frameworks, jobs, transfers
+from bench.gpu.running import experiments
+from bench.gpu.running.experiments import GIB, Experiment
+from bench.gpu.running.place import HOST_GIB
 
 SPARE_GIB = 12
 """Of host memory, for programs."""
@@ -39,7 +40,7 @@ EXPERIMENTS = {
 
 def touch_host_memory() -> None:
     """A machine may give memory only as it is used: what the experiments need is used once before."""
-    program = Path(__file__).parent / "host_memory.py"
+    program = Path(__file__).parent / "running" / "host_memory.py"
     subprocess.run([sys.executable, str(program), str((HOST_GIB + SPARE_GIB) * GIB)], check=True, timeout=120)
 
 

@@ -117,7 +117,7 @@ def modes(code: Code) -> dict[str, dict[int, bytes]]:
 
 def spin() -> tuple[Callable[[], None], Callable[[], None]]:
     """A step of 80 empty launches, and waiting for all of them."""
-    from bench.gpu.cuda import Cuda
+    from bench.gpu.running.cuda import Cuda
 
     cuda = Cuda()
 

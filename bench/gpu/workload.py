@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from bench.gpu.stamps import Stamps
+from bench.gpu.running.stamps import Stamps
 
 
 def tiny_add() -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:

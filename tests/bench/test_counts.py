@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.gpu.counts import Largest, Swaps, changes
+from bench.gpu.running.counts import Largest, Swaps, changes
 from nvshare.admin import admin_pb2
 
 SECOND = 1_000_000_000

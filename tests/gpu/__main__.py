@@ -21,7 +21,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench.gpu.experiments import keep_logs
+from bench.gpu.running.experiments import keep_logs
 from tests.gpu import machine, results, trial
 from tests.gpu.machine import MachineError
 from tests.gpu.results import COLUMNS, Results

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.program import kill
+from bench.gpu.running.program import kill
 from nvshare import paths
 from tests.gpu.results import Cell, reason
 

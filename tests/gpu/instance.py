@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bench.gpu.place import Place
-from bench.gpu.program import Answer, Program, running
+from bench.gpu.running.place import Place
+from bench.gpu.running.program import Answer, Program, running
 
 
 class OutOfTimeError(Exception):

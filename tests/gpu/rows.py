@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.gpu.frameworks import SAME_RESULTS
+from bench.gpu.experiments.frameworks import SAME_RESULTS
 
 PROGRAMS = Path(__file__).parent / "programs"
 COMPILE_SECONDS = 90

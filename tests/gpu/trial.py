@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.gpu.counts import Largest, Swaps
-from bench.gpu.place import CONTEXT_BYTES, HEADROOM_BYTES, MIB, RESERVE_BYTES, Place, Scheduler
-from bench.gpu.program import ProgramError
+from bench.gpu.running.counts import Largest, Swaps
+from bench.gpu.running.place import CONTEXT_BYTES, HEADROOM_BYTES, MIB, RESERVE_BYTES, Place, Scheduler
+from bench.gpu.running.program import ProgramError
 from nvshare import paths
 from tests.gpu import doctor
 from tests.gpu.instance import Deadline, Instance, start

@@ -6,11 +6,11 @@ import re
 import subprocess
 from pathlib import Path
 
-from bench.gpu.place import Place
-from bench.gpu.program import ProgramError
-from bench.gpu.rows import Table
+from bench.gpu.running.place import Place
+from bench.gpu.running.program import ProgramError
+from bench.gpu.running.rows import Table
 
-SOURCE = Path(__file__).parent / "allocation_cost.c"
+SOURCE = Path(__file__).parents[1] / "allocation_cost.c"
 LINE = re.compile(
     r"(?P<size>.+?)\s+(?P<what>allocation|free|pair)\s+(?P<through>\d+) ns, .*?(?P<own>\d+): (?P<ratio>.+)"
 )

@@ -8,14 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.gpu.counts import Swaps
-from bench.gpu.jobs import kind
-from bench.gpu.place import Place, left_for
-from bench.gpu.program import Program, ProgramError
-from bench.gpu.rows import Table
+from bench.gpu.experiments.jobs import kind
+from bench.gpu.running.counts import Swaps
+from bench.gpu.running.place import Place, left_for
+from bench.gpu.running.program import Program, ProgramError
+from bench.gpu.running.rows import Table
 from nvshare import paths
 
-HERE = Path(__file__).parent
+BENCH = Path(__file__).parents[1]
 TRAININGS = ("eager", "compile", "graph", "conv", "jax", "cupy")
 SAME_RESULTS = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -171,7 +171,7 @@ def launch(place: Place, table: Table) -> None:
     """The library toggled inside one process: toggle.py, which prints its own table."""
     workload = "spin" if place.simulated else "mlp"
     rounds = ("--rounds", "4") if place.simulated else ("--rounds", "240")
-    command = [sys.executable, str(HERE / "toggle.py"), "--workload", workload, *rounds]
+    command = [sys.executable, str(BENCH / "toggle.py"), "--workload", workload, *rounds]
     done = subprocess.run(
         command,
         env={**place.environment, paths.MEMORY: "swap"},

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.gpu import jobs
-from bench.gpu.mixes import CUT, p95, seconds_of
-from bench.gpu.place import Place, Scheduler, left_for
-from bench.gpu.program import Program, ProgramError
-from bench.gpu.rows import Table
+from bench.gpu.experiments import jobs
+from bench.gpu.experiments.mixes import CUT, p95, seconds_of
+from bench.gpu.running.place import Place, Scheduler, left_for
+from bench.gpu.running.program import Program, ProgramError
+from bench.gpu.running.rows import Table
 from nvshare import paths
 
 QUANTUM = 0.25

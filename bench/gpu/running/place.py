@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 
-from bench.gpu.program import Program, ProgramError, kill, starting
+from bench.gpu.running.program import Program, ProgramError, kill, starting
 from nvshare import admin_channel, paths, scheduler_process, shim
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.ctl.asking.admin_client import admin

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bench.gpu.place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
-from bench.gpu.program import Answer, Program, ProgramError
-from bench.gpu.rows import Table
+from bench.gpu.running.place import CONTEXT_BYTES, Moved, Place, Scheduler, left_for
+from bench.gpu.running.program import Answer, Program, ProgramError
+from bench.gpu.running.rows import Table
 
 OVERHEAD = 0.25
 """Of a unit: what a job has beside its working set."""

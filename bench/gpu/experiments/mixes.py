@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.gpu.place import Place, Scheduler
-from bench.gpu.program import Answer, Program
-from bench.gpu.rows import Table
+from bench.gpu.running.place import Place, Scheduler
+from bench.gpu.running.program import Answer, Program
+from bench.gpu.running.rows import Table
 
 PAIRS = (
     ("matmul", "matmul"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bench.gpu.mixes import ALONE_SECONDS, QUANTUM, done, prepare, run
-from bench.gpu.place import MIB, Place
-from bench.gpu.rows import Table
+from bench.gpu.experiments.mixes import ALONE_SECONDS, QUANTUM, done, prepare, run
+from bench.gpu.running.place import MIB, Place
+from bench.gpu.running.rows import Table
 
 LIMITED = ("spin", "matmul")
 """A kernel that takes 1 ms by the GPU's clock, which tells the share of the time; one that runs at a higher clock rate

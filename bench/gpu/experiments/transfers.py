@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.gpu.counts import changes
-from bench.gpu.place import Moved, Place, Scheduler, left_for
-from bench.gpu.program import Answer, Program, ProgramError
-from bench.gpu.rows import Table
+from bench.gpu.running.counts import changes
+from bench.gpu.running.place import Moved, Place, Scheduler, left_for
+from bench.gpu.running.program import Answer, Program, ProgramError
+from bench.gpu.running.rows import Table
 
 ROUNDS = 3
 IDLE_SECONDS = 1.0

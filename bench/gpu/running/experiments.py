@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from bench.gpu.place import Place
-from bench.gpu.rows import Table
+from bench.gpu.running.place import Place
+from bench.gpu.running.rows import Table
 from nvshare import simgpu
 
 GIB = 1 << 30
