@@ -169,148 +169,155 @@ def node_document(**labels: str) -> Document:
     }
 
 
-def _handler(cluster: Cluster, gone: threading.Event) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
 
-        def do_GET(self) -> None:
-            address = urlsplit(self.path)
-            query = {key: values[0] for key, values in parse_qs(address.query).items()}
-            if self._is_refused():
-                return
-            if "/daemonsets/" in address.path:
-                self._daemon_set(address.path)
-                return
-            assert query["fieldSelector"] == _SELECTORS[address.path], query
-            if query.get("watch"):
-                self._watch(address.path, int(query["resourceVersion"]))
-                return
-            with cluster.changed:
-                items = list(cluster.objects[address.path].values())
-                version = str(cluster.version)
-            self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+    @property
+    def cluster(self) -> Cluster:
+        return self.server.cluster
 
-        def do_DELETE(self) -> None:
-            body = self._body()
-            if self._is_refused():
-                return
-            if self._daemon_set(self.path):
-                cluster.deleted.append((self.path, body))
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(address.query).items()}
+        if self._is_refused():
+            return
+        if "/daemonsets/" in address.path:
+            self._daemon_set(address.path)
+            return
+        assert query["fieldSelector"] == _SELECTORS[address.path], query
+        if query.get("watch"):
+            self._watch(address.path, int(query["resourceVersion"]))
+            return
+        with self.cluster.changed:
+            items = list(self.cluster.objects[address.path].values())
+            version = str(self.cluster.version)
+        self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
 
-        def _daemon_set(self, path: str) -> bool:
-            """Answers whether there is one at this path."""
-            if path in cluster.daemon_sets:
-                self._send(200, {"kind": "DaemonSet"})
+    def do_DELETE(self) -> None:
+        body = self._body()
+        if self._is_refused():
+            return
+        if self._daemon_set(self.path):
+            self.cluster.deleted.append((self.path, body))
+
+    def _daemon_set(self, path: str) -> bool:
+        """Answers whether there is one at this path."""
+        if path in self.cluster.daemon_sets:
+            self._send(200, {"kind": "DaemonSet"})
+            return True
+        self._error(404, "there is no such DaemonSet")
+        return False
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if self._is_refused():
+            return
+        assert self.headers["Content-Type"] == "application/json"
+        name = body["metadata"]["name"]
+        if name in self.cluster.events:
+            self._error(409, f"events {name} already exists")
+        else:
+            self.cluster.events[name] = body
+            self._send(201, body)
+
+    def do_PATCH(self) -> None:
+        body = self._body()
+        if self._is_refused():
+            return
+        kind = self.headers["Content-Type"]
+        match urlsplit(self.path).path.strip("/").split("/"):
+            case ["api", "v1", "nodes", name, "status"] if name == NODE:
+                assert kind == "application/strategic-merge-patch+json"
+                self._send(200, self.cluster.patch_node("status", body))
+            case ["api", "v1", "nodes", name] if name == NODE:
+                assert kind == "application/merge-patch+json"
+                self._send(200, self.cluster.patch_node("metadata", body))
+            case ["api", "v1", "namespaces", _, "events", name]:
+                assert kind == "application/merge-patch+json"
+                self.cluster.events[name] |= body
+                self.cluster.written.append(("event", body))
+                self._send(200, self.cluster.events[name])
+            case _:
+                self._error(404, "there is no such thing")
+
+    def _is_refused(self) -> bool:
+        """Whether it was answered here."""
+        self.cluster.asked.append(f"{self.command} {self.path}")
+        if self.headers["Authorization"] != f"Bearer {self.cluster.token}":
+            self._error(401, "Unauthorized")
+            return True
+        for word, (code, message) in list(self.cluster.refusals.items()):
+            if word in f"{self.command} {self.path}":
+                self._error(code, message)
                 return True
-            self._error(404, "there is no such DaemonSet")
-            return False
+        if self.cluster.garbage:
+            self._send(200, self.cluster.garbage)
+        return bool(self.cluster.garbage)
 
-        def do_POST(self) -> None:
-            body = self._body()
-            if self._is_refused():
-                return
-            assert self.headers["Content-Type"] == "application/json"
-            name = body["metadata"]["name"]
-            if name in cluster.events:
-                self._error(409, f"events {name} already exists")
-            else:
-                cluster.events[name] = body
-                self._send(201, body)
+    def _watch(self, path: str, version: int) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        with self.cluster.changed:
+            generation, over = self.cluster.generation, self.cluster.ends_at_once
+            self.cluster.watches += 1
+        try:
+            while not over:
+                with self.cluster.changed:
+                    # One that begins while the server goes is no longer among those that it ends.
+                    while not (ended := self.server.gone.is_set() or self.cluster.generation != generation) and not (
+                        news := self._since(path, version)
+                    ):
+                        self.cluster.changed.wait(60)
+                    if ended:
+                        return
+                    version = self.cluster.version
+                for event in news:
+                    # As it comes over a network: cut anywhere.
+                    self._chunk(event)
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            pass
+        finally:
+            self.close_connection = True
+            with self.cluster.changed:
+                self.cluster.watches -= 1
 
-        def do_PATCH(self) -> None:
-            body = self._body()
-            if self._is_refused():
-                return
-            kind = self.headers["Content-Type"]
-            match urlsplit(self.path).path.strip("/").split("/"):
-                case ["api", "v1", "nodes", name, "status"] if name == NODE:
-                    assert kind == "application/strategic-merge-patch+json"
-                    self._send(200, cluster.patch_node("status", body))
-                case ["api", "v1", "nodes", name] if name == NODE:
-                    assert kind == "application/merge-patch+json"
-                    self._send(200, cluster.patch_node("metadata", body))
-                case ["api", "v1", "namespaces", _, "events", name]:
-                    assert kind == "application/merge-patch+json"
-                    cluster.events[name] |= body
-                    cluster.written.append(("event", body))
-                    self._send(200, cluster.events[name])
-                case _:
-                    self._error(404, "there is no such thing")
+    def _since(self, path: str, version: int) -> list[Document]:
+        return [event for at, where, event in self.cluster.happened if at > version and where == path]
 
-        def _is_refused(self) -> bool:
-            """Whether it was answered here."""
-            cluster.asked.append(f"{self.command} {self.path}")
-            if self.headers["Authorization"] != f"Bearer {cluster.token}":
-                self._error(401, "Unauthorized")
-                return True
-            for word, (code, message) in list(cluster.refusals.items()):
-                if word in f"{self.command} {self.path}":
-                    self._error(code, message)
-                    return True
-            if cluster.garbage:
-                self._send(200, cluster.garbage)
-            return bool(cluster.garbage)
+    def _chunk(self, event: Document) -> None:
+        data = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+        for piece in (data[:7], data[7:]):
+            self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            self.wfile.flush()
 
-        def _watch(self, path: str, version: int) -> None:
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            with cluster.changed:
-                generation, over = cluster.generation, cluster.ends_at_once
-                cluster.watches += 1
-            try:
-                while not over:
-                    with cluster.changed:
-                        # One that begins while the server goes is no longer among those that it ends.
-                        while not (ended := gone.is_set() or cluster.generation != generation) and not (
-                            news := self._since(path, version)
-                        ):
-                            cluster.changed.wait(60)
-                        if ended:
-                            return
-                        version = cluster.version
-                    for event in news:
-                        # As it comes over a network: cut anywhere.
-                        self._chunk(event)
-                self.wfile.write(b"0\r\n\r\n")
-            except OSError:
-                pass
-            finally:
-                self.close_connection = True
-                with cluster.changed:
-                    cluster.watches -= 1
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
-        def _since(self, path: str, version: int) -> list[Document]:
-            return [event for at, where, event in cluster.happened if at > version and where == path]
+    def _error(self, code: int, message: str) -> None:
+        self._send(code, {"kind": "Status", "status": "Failure", "message": message, "code": code})
 
-        def _chunk(self, event: Document) -> None:
-            data = json.dumps(event, ensure_ascii=False).encode() + b"\n"
-            for piece in (data[:7], data[7:]):
-                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-                self.wfile.flush()
+    def _send(self, code: int, document: Document | bytes) -> None:
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-        def _body(self) -> Any:
-            return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-
-        def _error(self, code: int, message: str) -> None:
-            self._send(code, {"kind": "Status", "status": "Failure", "message": message, "code": code})
-
-        def _send(self, code: int, document: Document | bytes) -> None:
-            body = document if isinstance(document, bytes) else json.dumps(document).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing."""
-
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, port: int, cluster: Cluster) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.cluster = cluster
+        self.gone = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is gone is no news."""
@@ -320,8 +327,7 @@ class _Server(ThreadingHTTPServer):
 def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
     """The API server from start to end, for the account in this folder, which is made if it is not there."""
     made = Account("127.0.0.1", 0, folder) if (folder / "key").exists() else make_account(folder)
-    gone = threading.Event()
-    server = _Server(("127.0.0.1", port), _handler(cluster, gone))
+    server = _Server(port, cluster)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.folder / "ca.crt", made.folder / "key")
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -331,7 +337,7 @@ def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
         yield Account("127.0.0.1", server.server_port, folder)
     finally:
         server.shutdown()
-        gone.set()
+        server.gone.set()
         cluster.end_watches()
         thread.join()
         server.server_close()

@@ -49,35 +49,18 @@ class Oracle:
     def saw(self, event: Event, now: float) -> None:
         """An event that the core accepted."""
         match event:
-            case DeviceSeen(uuid, total_bytes, foreign_bytes):
-                device = self.devices.setdefault(uuid, ModelDevice(self.policy, self.quantum_seconds))
-                device.measured_bytes, device.foreign_bytes = total_bytes, foreign_bytes
-            case DeviceForgotten(uuid):
-                forgotten = self.devices.pop(uuid)
-                assert not forgotten.clients
-                assert not forgotten.awaited
-            case ClientRegistered():
-                self._registered(event, now)
+            case DeviceSeen() | DeviceForgotten() | PolicySet() | QuantumSet():
+                self._saw_of_devices(event)
             case HolderRecorded(uuid, grant):
                 self.devices[uuid].awaited.add(grant)
                 self.last_grant = max(self.last_grant, grant)
             case HolderDied(grant):
                 for device in self.devices.values():
                     device.awaited.discard(grant)
-            case LockRequested(number):
-                device, client = self._find(number)
-                assert client.turn is None
-                assert client not in device.queue
-                client.asked_at = now
-                device.queue.append(client)
-                if not client.measured and client.pinned_bytes == 0:
-                    client.pinned_bytes = self.settings.assumed_pinned_bytes
-            case LockReleased(number, grant):
-                device, client = self._find(number)
-                if client.turn and client.turn.grant == grant:
-                    client.held_seconds += now - client.turn.began
-                    client.turn = None
-                    device.holders.remove(client)
+            case ClientRegistered():
+                self._registered(event, now)
+            case LockRequested() | LockReleased() | ClientGone():
+                self._saw_of_lock(event, now)
             case FootprintChanged(number, footprint_bytes):
                 self._find(number)[1].footprint_bytes = footprint_bytes
             case PinnedMeasured(number, pinned_bytes):
@@ -86,11 +69,18 @@ class Oracle:
             case PinnedAssumed(number, pinned_bytes):
                 client = self._find(number)[1]
                 client.pinned_bytes, client.measured = pinned_bytes, False
-            case ClientGone(number):
-                device, client = self._find(number)
-                for clients in (device.clients, device.queue, device.holders):
-                    if client in clients:
-                        clients.remove(client)
+            case _:
+                raise AssertionError(f"{event} though nothing swaps")
+
+    def _saw_of_devices(self, event: DeviceSeen | DeviceForgotten | PolicySet | QuantumSet) -> None:
+        match event:
+            case DeviceSeen(uuid, total_bytes, foreign_bytes):
+                device = self.devices.setdefault(uuid, ModelDevice(self.policy, self.quantum_seconds))
+                device.measured_bytes, device.foreign_bytes = total_bytes, foreign_bytes
+            case DeviceForgotten(uuid):
+                forgotten = self.devices.pop(uuid)
+                assert not forgotten.clients
+                assert not forgotten.awaited
             case PolicySet(policy, uuid):
                 self.policy = policy if uuid is None else self.policy
                 for device in self._chosen(uuid):
@@ -99,8 +89,26 @@ class Oracle:
                 self.quantum_seconds = seconds if uuid is None else self.quantum_seconds
                 for device in self._chosen(uuid):
                     device.quantum_seconds = seconds
-            case _:
-                raise AssertionError(f"{event} though nothing swaps")
+
+    def _saw_of_lock(self, event: LockRequested | LockReleased | ClientGone, now: float) -> None:
+        device, client = self._find(event.client)
+        match event:
+            case LockRequested():
+                assert client.turn is None
+                assert client not in device.queue
+                client.asked_at = now
+                device.queue.append(client)
+                if not client.measured and client.pinned_bytes == 0:
+                    client.pinned_bytes = self.settings.assumed_pinned_bytes
+            case LockReleased(_, grant):
+                if client.turn and client.turn.grant == grant:
+                    client.held_seconds += now - client.turn.began
+                    client.turn = None
+                    device.holders.remove(client)
+            case ClientGone():
+                for clients in (device.clients, device.queue, device.holders):
+                    if client in clients:
+                        clients.remove(client)
 
     def answered(self, actions: list[Action], now: float) -> None:
         """What the core answered to the last event or timer: every action must be allowed in its turn."""

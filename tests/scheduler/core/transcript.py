@@ -125,19 +125,17 @@ def _answer(core: Core, words: list[str], now: float, told: Told, line: str) -> 
 
 
 def _event(words: list[str], told: Told) -> Event:
-    grants = told.grants
     match words:
-        case [name, "is", "in", container]:
-            told.containers[name] = container
-            return ContainerFound(number(name), container, told.terms.setdefault(container, Terms()))
-        case [name, "weighs", weight]:
-            return _terms(name, told, lambda terms: replace(terms, weight=float(weight)))
-        case [name, "without", "limit"]:
-            return _terms(name, told, lambda terms: replace(terms, compute_limit=None))
-        case [name, "is", priority]:
-            return _terms(name, told, lambda terms: replace(terms, priority=Priority[priority.upper()]))
-        case [name, "at", "most", share]:
-            return _terms(name, told, lambda terms: replace(terms, compute_limit=float(share.rstrip("%")) / 100))
+        case [("device" | "forget" | "policy" | "quantum" | "recorded" | "died"), *_]:
+            return _of_device(words)
+        case [_, ("is" | "weighs" | "without" | "at"), *_]:
+            return _of_terms(words, told)
+        case _:
+            return _of_client(words, told.grants)
+
+
+def _of_device(words: list[str]) -> Event:
+    match words:
         case ["device", *rest]:
             return _device(rest)
         case ["forget", "device"]:
@@ -150,6 +148,29 @@ def _event(words: list[str], told: Told) -> Event:
             return HolderRecorded(DEVICE, int(grant))
         case ["died", grant]:
             return HolderDied(int(grant))
+        case _:
+            raise AssertionError(f"not a line of a transcript: {words}")
+
+
+def _of_terms(words: list[str], told: Told) -> Event:
+    match words:
+        case [name, "is", "in", container]:
+            told.containers[name] = container
+            return ContainerFound(number(name), container, told.terms.setdefault(container, Terms()))
+        case [name, "weighs", weight]:
+            return _terms(name, told, lambda terms: replace(terms, weight=float(weight)))
+        case [name, "without", "limit"]:
+            return _terms(name, told, lambda terms: replace(terms, compute_limit=None))
+        case [name, "is", priority]:
+            return _terms(name, told, lambda terms: replace(terms, priority=Priority[priority.upper()]))
+        case [name, "at", "most", share]:
+            return _terms(name, told, lambda terms: replace(terms, compute_limit=float(share.rstrip("%")) / 100))
+        case _:
+            raise AssertionError(f"not a line of a transcript: {words}")
+
+
+def _of_client(words: list[str], grants: dict[int, int]) -> Event:
+    match words:
         case [name, "comes", size, *claim]:
             return _registration(name, size, claim, grants)
         case [name, "asks"]:
