@@ -24,9 +24,10 @@ class FakeNvml:
         self.sick: dict[str, str] = {}
         self.events: queue.Queue[Xid | NvmlError] = queue.Queue()
         self.events_supported = True
-        # While it is not set, a probe hangs in the driver.
+        # While it is not set, a probe hangs in the driver; ``hangs`` is set when one does.
         self.answers = threading.Event()
         self.answers.set()
+        self.hangs = threading.Event()
         # While it is not set, NVML does not open.
         self.opens = threading.Event()
         self.opens.set()
@@ -50,14 +51,16 @@ class FakeLibrary:
     def scan(self) -> tuple[tuple[Gpu, ...], Mapping[str, str]]:
         if self._driver.absent is not None:
             raise NvmlError(self._driver.absent, self._driver.absent_state)
-        absent, all_gpus = self._driver.lost, [Gpu(uuid, str(at)) for at, uuid in enumerate(self._driver.uuids)]
+        absent, all_gpus = dict(self._driver.lost), [Gpu(uuid, str(at)) for at, uuid in enumerate(self._driver.uuids)]
         found = tuple(gpu for gpu in all_gpus if gpu.uuid not in absent)
         return found, {gpu.index: absent[gpu.uuid] for gpu in all_gpus if gpu.uuid in absent}
 
     def probe(self, gpu: Gpu) -> str | None:
-        self._driver.answers.wait()
-        if gpu.uuid in self._driver.lost:
-            return lost(self._driver.lost[gpu.uuid])
+        if not self._driver.answers.is_set():
+            self._driver.hangs.set()
+            self._driver.answers.wait()
+        if (reason := self._driver.lost.get(gpu.uuid)) is not None:
+            return lost(reason)
         return self._driver.sick.get(gpu.uuid)
 
     def watch(self, gpus: Sequence[Gpu]) -> FakeEvents:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from structlog.testing import CapturingLogger
@@ -21,13 +21,15 @@ from tests.polling import until
 QUICK = Timing(
     poll=0.05,
     quick_poll=0.01,
-    no_stream=0.2,
+    no_stream=60.0,
     register=5.0,
     first_retry=0.1,
     longest_retry=0.4,
     stop_grace=0.5,
     settle=0.1,
 )
+"""A kubelet that is slow because the machine is busy is waited for."""
+IMPATIENT = replace(QUICK, no_stream=0.2)
 SNAPSHOT = Snapshot((Offer("GPU-a", 10), Offer("GPU-b", 10)))
 RESOURCE = "nvshare.com/gpu"
 LOCK = "nvshare.com-gpu.lock"

@@ -245,6 +245,7 @@ async def test_a_lost_gpu(
     options = {"NVIDIA_VISIBLE_DEVICES": "all", **simgpu.environment(simulated, "2x1GiB")}
     plugin = start(**options)
     await until(lambda: kubelet.healthy == 20, "the simulated GPUs are known", timeout=30)
+    await until(lambda: len(found(plugin)) == 2, "it says which they are")
     first, second = found(plugin)
     (simulated / "nvml").write_text("lost 0\n")
     await until(lambda: kubelet.healthy == 10, "the first GPU is unhealthy", timeout=30)
@@ -254,7 +255,7 @@ async def test_a_lost_gpu(
     assert await asyncio.to_thread(plugin.terminate) == 0
     plugin = start(**options)
     await until(lambda: len(kubelet.devices) == kubelet.healthy == 10, "the other one is offered", timeout=30)
-    assert found(plugin) == [second]
+    await until(lambda: found(plugin) == [second], "it says which it is")
     assert plugin.said("GPU 0 is lost, NVML says: GPU is lost; others go on: run nvidia-smi on the node")
     assert (await page(plugin, "/readyz"))[1].endswith("\nGPU 0: lost: NVML: GPU is lost\n")
 

@@ -13,6 +13,8 @@ from tests.polling import until
 
 PATH = "/apis/apps/v1/namespaces/nvshare-system/daemonsets/nvshare-node-agent"
 WAIT = 30.0
+SHORT = 2.0
+"""In which a busy machine answers all the same."""
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ async def test_there_is_none(cluster: Cluster, api: ApiServer) -> None:
 async def test_pods_that_stay(cluster: Cluster, api: ApiServer) -> None:
     """As on a node that is down: they are not waited for without end."""
     cluster.daemon_sets.add(PATH)
-    assert not await removal.end(api, PATH, 0.5)
+    assert not await removal.end(api, PATH, SHORT)
 
 
 async def test_a_refusal(cluster: Cluster, api: ApiServer) -> None:
@@ -59,5 +61,5 @@ async def test_an_api_that_is_away(cluster: Cluster, api: ApiServer) -> None:
     cluster.daemon_sets.add(PATH)
     cluster.refusals["DELETE"] = (503, "try again")
     with pytest.raises(ApiError, match="try again"):
-        await removal.end(api, PATH, 0.5)
+        await removal.end(api, PATH, SHORT)
     assert len(cluster.asked) > 1

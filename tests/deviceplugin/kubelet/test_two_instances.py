@@ -136,13 +136,13 @@ async def test_no_lock_is_left(kubelet: FakeKubelet, instance: Instance, begin: 
     assert not list(kubelet.folder.glob("*.lock"))
 
 
-async def test_killed_while_another_waits(
-    kubelet: FakeKubelet, instance: Instance, begin: Callable[..., Instance]
-) -> None:
+async def test_killed_while_another_waits(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """Without a word the devices are lost for a moment, until the next one has the lock and kubelet saw the end."""
-    kubelet.slowness = QUICK.settle / 2
+    timing = replace(QUICK, settle=1.0)
+    instance = begin(timing=timing)
+    kubelet.slowness = 0.05
     await until(lambda: kubelet.healthy == 20, "all devices are known")
-    following = begin("pod-two")
+    following = begin("pod-two", timing)
     await following.is_ready()
     instance.task.cancel()
     await asyncio.wait({instance.task})
