@@ -100,6 +100,13 @@ def test_a_request_above_the_limit(run_dir: RunDir, limit_by: str) -> None:
     assert (done.returncode, done.stdout) == (0, "ran\n")
 
 
+def test_a_request_of_the_environment(run_dir: RunDir) -> None:
+    """What was not said by an option is named by its variable."""
+    done = ctl(run_dir, "run", "--memory-limit", "1G", "--", "echo", "ran", **{paths.MEMORY_REQUEST: "2G"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value for {paths.MEMORY_REQUEST}: a memory request of 2G" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [

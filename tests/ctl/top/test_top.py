@@ -332,7 +332,8 @@ def test_no_terminal(scheduler: Scheduler, more: dict[str, str]) -> None:
     ("arguments", "code", "said"),
     [
         (["--device", "9"], 1, "device '9' is unknown"),
-        (["--interval", "0.01"], 2, "0.01 is less than 0.1 s"),
+        (["--interval", "0.01"], 2, "0.01 s is not allowed; from 0.1 to 3600 s is"),
+        (["--interval", "1e12"], 2, "1e12 s is not allowed"),
         (["--interval", "nan"], 2, "'nan'"),
         (["--run-dir", "/nonexistent"], 3, "no scheduler runs"),
     ],

@@ -8,7 +8,7 @@ from nvshare.admin import admin_pb2
 
 
 def request(field: str, value: Any, container: str) -> admin_pb2.SetTermsRequest:
-    """``field`` and ``value`` as ``set_terms.meant`` gives them."""
+    """``field`` and ``value`` as ``options.terms.meant`` gives them."""
     asked = admin_pb2.SetTermsRequest(container=container)
     if value is None:
         asked.taken_back.append(field)

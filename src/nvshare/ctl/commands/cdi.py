@@ -9,6 +9,7 @@ import typer
 
 from nvshare import cdi, paths, shim
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.options.path import path_of
 from nvshare.ctl.options.run_dirs import named_run_dir
 
 HELP = """
@@ -27,7 +28,7 @@ _RUN_DIR_HELP = "The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else 
 def print_specification(
     context: typer.Context,
     run_dir: Annotated[
-        Path | None, typer.Option("--run-dir", metavar="DIR", show_default=False, help=_RUN_DIR_HELP)
+        Path | None, typer.Option("--run-dir", metavar="DIR", parser=path_of, show_default=False, help=_RUN_DIR_HELP)
     ] = None,
 ) -> None:
     """Prints it, with the one device ``all``."""

@@ -9,6 +9,7 @@ import typer
 
 from nvshare import interrupts
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.options.path import path_of
 from nvshare.demo.errors import DemoError
 
 HELP = """
@@ -34,9 +35,9 @@ and written as a page for a browser and as a trace for https://ui.perfetto.dev. 
 def demo(
     context: typer.Context,
     real: Annotated[bool, typer.Option("--real", help="Use this machine's first GPUs, at most two.")] = False,
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the page and the trace go.")] = Path(
-        "nvshare-demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", parser=path_of, help="Where the page and the trace go.")
+    ] = Path("nvshare-demo"),
 ) -> None:
     """Ends with exit code 1 when what was seen is not as it must be."""
     # Imported only when the demo runs: the other commands need not wait for it, nor for gRPC.

@@ -11,20 +11,11 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.commands.run import find
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options.run_dirs import RunDirOption, named_run_dir
-from nvshare.ctl.options.terms import (
-    ComputeLimitOption,
-    MemoryLimitOption,
-    MemoryRequestOption,
-    PriorityOption,
-    WeightOption,
-    WhenFullOption,
-    fault,
-    variables,
-)
-from nvshare.paths import MEMORY_LIMIT, MEMORY_REQUEST
+from nvshare.ctl.options.path import path_of
+from nvshare.ctl.options.run_dirs import RunDirOption
+from nvshare.ctl.options.terms import Given, check, with_terms
+from nvshare.ctl.starting.execution import find
 
 _HELP = "Kernels for Jupyter that share their GPUs."
 
@@ -63,6 +54,7 @@ def build() -> typer.Typer:
     return group
 
 
+@with_terms
 def install(
     context: typer.Context,
     name: Annotated[
@@ -92,6 +84,7 @@ def install(
         typer.Option(
             "--prefix",
             metavar="DIR",
+            parser=path_of,
             show_default=False,
             help="Install in DIR/share/jupyter: /usr/local is for all users.",
         ),
@@ -99,39 +92,25 @@ def install(
     sys_prefix: Annotated[
         bool, typer.Option("--sys-prefix", help="Install in the environment of the kernel's Python.")
     ] = False,
-    weight: WeightOption = None,
-    priority: PriorityOption = None,
-    compute_limit: ComputeLimitOption = None,
-    memory_limit: MemoryLimitOption = None,
-    memory_request: MemoryRequestOption = None,
-    when_full: WhenFullOption = None,
+    *,
+    terms: Given,
     run_dir: RunDirOption = None,
 ) -> None:
     """Writes the file and says where."""
     if user + sys_prefix + (prefix is not None) > 1:
         raise typer.BadParameter("only one of --user, --prefix and --sys-prefix can be", param_hint="--prefix")
-    limits = variables({MEMORY_LIMIT: memory_limit, MEMORY_REQUEST: memory_request})
-    if wrong := fault(limits):
-        raise typer.BadParameter(wrong[1], param_hint="--memory-request")
-    scheduler = named_run_dir(context, run_dir) if run_dir is not None else None
-    options = {
-        "--weight": weight,
-        "--priority": priority,
-        "--compute-limit": compute_limit,
-        "--memory-limit": memory_limit,
-        "--memory-request": memory_request,
-        "--when-full": when_full,
-        "--run-dir": str(scheduler.root) if scheduler is not None else None,
-    }
+    check({}, terms)
+    options = [word for term, text in terms.items() for word in (term.flag, text)]
+    if run_dir is not None:
+        options += ["--run-dir", str(run_dir.absolute())]
     # Not resolved: the link is what makes it an environment's Python.
     interpreter = str(Path(find(python or sys.executable, context.obj)).absolute())
     own_prefix = _prefix_of(interpreter)
     chosen = own_prefix if sys_prefix else prefix
     data = chosen.absolute() / "share" / "jupyter" if chosen is not None else _user_data(context.obj)
-    folder = data / "kernels" / name
-    given = [word for option, value in options.items() if value is not None for word in (option, value)]
-    _write(folder / "kernel.json", _kernel(interpreter, given, display_name or f"Python ({name})"))
-    print(f"kernel {name}: {folder / 'kernel.json'}")
+    path = data / "kernels" / name / "kernel.json"
+    _write(path, _kernel(interpreter, options, display_name or f"Python ({name})"))
+    print(f"kernel {name}: {path}")
 
 
 def _kernel(python: str, options: Sequence[str], display_name: str) -> str:

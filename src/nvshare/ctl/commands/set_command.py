@@ -10,7 +10,8 @@ import typer
 from nvshare.command_classes import Command
 from nvshare.ctl.commands import set_terms
 from nvshare.ctl.options import completion
-from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
+from nvshare.ctl.options.seconds import seconds
 from nvshare.program import complain
 
 _HELP = "Set how the clients of a running scheduler share their devices, or what a container may have."

@@ -17,8 +17,9 @@ from typing import Annotated
 import typer
 
 from nvshare import paths, simgpu
-from nvshare.ctl.commands.run import execute, find, inherit
 from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.ctl.options.path import path_of
+from nvshare.ctl.starting.execution import execute, find, inherit
 
 HELP = """
 Run a command on simulated GPUs: a CUDA driver and an NVML in software.
@@ -66,6 +67,7 @@ def simulate(
         typer.Option(
             "--dir",
             metavar="DIR",
+            parser=path_of,
             show_default=False,
             help="The folder of the GPUs' state and of the record of what they executed. It is made if need be, "
             "and stays. All commands that name it share its GPUs.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from nvshare.ctl.options.output import Output
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 
 HELP = """
@@ -29,14 +29,6 @@ What is not known is shown as ?, and in JSON and YAML as null.
 
 [bold]Exit codes:[/bold] 3 no scheduler runs, 4 not permitted to ask it.
 """
-
-
-class Output(StrEnum):
-    """How the answer is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def status(

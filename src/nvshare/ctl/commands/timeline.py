@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
+from nvshare.ctl.options.seconds import seconds
 
 HELP = """
 Show who had which GPU when, in the last seconds of a running scheduler.

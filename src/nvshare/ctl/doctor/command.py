@@ -12,12 +12,13 @@ from typing import IO, Annotated
 import typer
 
 from nvshare import interrupts
-from nvshare.ctl.commands.run import prepare
-from nvshare.ctl.commands.status import Output
 from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.ctl.options.output import Output
+from nvshare.ctl.options.path import path_of
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
+from nvshare.ctl.starting.preparation import prepare
 from nvshare.version import version
 
 HELP = """
@@ -71,6 +72,7 @@ def doctor(
         typer.Option(
             "--output-file",
             metavar="FILE",
+            parser=path_of,
             show_default=False,
             help="Write the report there. Default: stdout, with a command stderr.",
         ),

@@ -20,10 +20,10 @@ from pathlib import Path
 import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths
-from nvshare.ctl.commands.run import execute
 from nvshare.ctl.doctor.observation import Seen
 from nvshare.ctl.doctor.proc import Family, elf_of, in_first_pid_namespace, is_privileged
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.starting.execution import execute
 from nvshare.nvml import scan
 from nvshare.program import complain
 from nvshare.protocol import report

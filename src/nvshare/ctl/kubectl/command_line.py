@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl.commands.status import Output
 from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.kubectl import timeline, top
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
+from nvshare.ctl.options.output import Output
 
 _HELP = "What nvshare's schedulers say on the nodes of a cluster."
 

@@ -9,13 +9,15 @@ import typer
 
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.kubectl.answers import Ask
+from nvshare.ctl.options.path import path_of
 
 NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NAME", help="Where nvshare is installed.")]
 ContextOption = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig. Default: its current one.")
 ]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config.")
+    Path | None,
+    typer.Option("--kubeconfig", metavar="FILE", parser=path_of, help="Default: $KUBECONFIG, else ~/.kube/config."),
 ]
 
 

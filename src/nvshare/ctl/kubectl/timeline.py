@@ -10,7 +10,7 @@ import typer
 
 from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
-from nvshare.ctl.options.run_dirs import seconds
+from nvshare.ctl.options.seconds import seconds
 
 HELP = """
 Show who had which GPU when, in the last seconds, on every node or on one.

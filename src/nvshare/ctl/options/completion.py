@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from nvshare import terms_texts
 from nvshare.ctl.options.run_dirs import run_dirs
 
 _SECONDS = 1.0
 """A person waits for it."""
-_VALUES = {"priority": terms_texts.PRIORITIES, "when-full": terms_texts.WHEN_FULL}
 
 
 def devices(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -34,22 +33,12 @@ def containers(ctx: typer.Context, incomplete: str) -> list[str]:
     return _that_begin([short[name] if count[short[name]] == 1 else name for name in full], incomplete)
 
 
-def term_values(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the command of ``set`` that is typed: its words, and what takes it back."""
-    return _that_begin([*_VALUES.get(ctx.info_name or "", ()), "none"], incomplete)
+def among(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """These words."""
+    return lambda incomplete: _that_begin(words, incomplete)
 
 
-def priorities(incomplete: str) -> list[str]:
-    """Of ``run``."""
-    return _that_begin(_VALUES["priority"], incomplete)
-
-
-def when_full(incomplete: str) -> list[str]:
-    """Of ``run``."""
-    return _that_begin(_VALUES["when-full"], incomplete)
-
-
-def _that_begin(names: Any, incomplete: str) -> list[str]:
+def _that_begin(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 

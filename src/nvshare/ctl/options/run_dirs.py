@@ -1,36 +1,26 @@
-"""Options that several commands share."""
+"""Which scheduler is meant: by the option, the environment, or the places where one usually is."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nvshare import paths
+from nvshare.ctl.options.path import path_of
 
 RunDirOption = Annotated[
     Path | None,
     typer.Option(
         "--run-dir",
         metavar="DIR",
+        parser=path_of,
         show_default=False,
         help="The scheduler's run directory. Default: $NVSHARE_RUN_DIR, else /var/run/nvshare if a scheduler "
         "answers there, else the user's own: $XDG_RUNTIME_DIR/nvshare, /run/user/UID/nvshare or /tmp/nvshare-UID.",
     ),
 ]
-
-
-def seconds(text: str) -> float:
-    """A positive number of seconds, as an option's parser."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise typer.BadParameter(f"{text!r} is no positive number of seconds, such as 30 or 2.5")
-    return value
 
 
 def named_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir | None:

@@ -1,24 +1,145 @@
-"""The options of ``nvshare-ctl run`` that say what a command may have, and the environment that they stand for."""
+"""What a container may have, and how much it matters, each said once: as an option of ``run`` and of ``jupyter
+install``, as a variable of the environment, and as a command of ``set``.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import typer
 
-from nvshare import container_names, paths, terms_texts
+from nvshare import paths, terms_texts
 from nvshare.ctl.options import completion
 
+TAKES_BACK: Final = ("none", "default")
+"""What ``set`` is told instead of a value."""
 
-def _option(
-    flag: str, metavar: str, check: Callable[[str], Any], text: str, offered: Callable[..., list[str]] | None = None
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One of the terms."""
+
+    name: str
+    """Of the option and of the command."""
+    field: str
+    """Of the request to the scheduler."""
+    variable: str
+    value_of: Callable[[str], Any]
+    """ValueError: the text means nothing."""
+    option_help: str
+    command_help: str
+    example: str
+    words: tuple[str, ...] = ()
+    """All texts that mean something, where they are few."""
+    metavar: str = ""
+    """What stands for the text in the help; empty: the words."""
+
+    @property
+    def flag(self) -> str:
+        """The option."""
+        return f"--{self.name}"
+
+    @property
+    def parameter(self) -> str:
+        """What the option is called in Python."""
+        return self.name.replace("-", "_")
+
+    @property
+    def annotation(self) -> str:
+        """Of a pod, which says the same."""
+        return f"nvshare.com/{self.name}"
+
+
+TERMS: Final = (
+    Term(
+        name="weight",
+        field="weight",
+        variable=paths.WEIGHT,
+        value_of=terms_texts.weight_of,
+        metavar="W",
+        option_help="Its share of a GPU's time against those of others, 0.01 to 1000. Default: $NVSHARE_WEIGHT, else "
+        "1.",
+        command_help="Set a container's share of a GPU's time against those of others: a number from 0.01 to 1000.",
+        example="2.5",
+    ),
+    Term(
+        name="priority",
+        field="priority",
+        variable=paths.PRIORITY,
+        value_of=terms_texts.priority_of,
+        option_help="Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
+        command_help="Set whose turn comes first: low, normal or high.",
+        example="high",
+        words=terms_texts.PRIORITIES,
+    ),
+    Term(
+        name="compute-limit",
+        field="compute_limit",
+        variable=paths.COMPUTE_LIMIT,
+        value_of=terms_texts.share_of,
+        metavar="PERCENT",
+        option_help="The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
+        command_help="Set the most of a GPU's time that a container gets, even if nobody else wants it: 30 or 30%.",
+        example="30%",
+    ),
+    Term(
+        name="memory-limit",
+        field="memory_limit_bytes",
+        variable=paths.MEMORY_LIMIT,
+        value_of=terms_texts.memory_of,
+        metavar="SIZE",
+        option_help="What all its processes together may allocate on each GPU: 512MiB, 8G. Their contexts don't count.",
+        command_help="Set what all processes of a container together may allocate on each GPU. Below what they have, "
+        "nothing is taken away: they get no more.",
+        example="2GiB",
+    ),
+    Term(
+        name="memory-request",
+        field="memory_request_bytes",
+        variable=paths.MEMORY_REQUEST,
+        value_of=terms_texts.memory_of,
+        metavar="SIZE",
+        option_help="How much of its memory stays on each GPU while others use that, and is not given to them: 512MiB, "
+        "8G. For memory that swaps; no more than its memory limit.",
+        command_help="Set how much of a container's memory stays on each GPU while others use that, and is not given "
+        "to them. It is for memory that swaps; what can't move and native memory are a part of it, managed memory is "
+        "not. What others were given before they keep: status says how much of a request is kept.",
+        example="512MiB",
+    ),
+    Term(
+        name="when-full",
+        field="when_full",
+        variable=paths.WHEN_FULL,
+        value_of=terms_texts.when_full_of,
+        option_help="What becomes of memory that it asks for and that only others' ends could free. Default: "
+        "$NVSHARE_WHEN_FULL, else refuse.",
+        command_help="Set what becomes of memory that a container asks for and that only others' ends could free: wait "
+        "for them, or refuse it, as a GPU refuses what it does not have. By default containers of pods wait, and no "
+        "others.",
+        example="wait",
+        words=terms_texts.WHEN_FULL,
+    ),
+)
+
+Given = Mapping[Term, str]
+"""The texts of the terms for which an option was given."""
+
+
+def text_option(
+    flag: str,
+    metavar: str,
+    value_of: Callable[[str], Any],
+    text: str,
+    offered: Callable[..., list[str]] | None = None,
 ) -> Any:
     """One whose value is the text itself, if that means something. ``offered``: to a shell that completes it."""
 
     def parse(given: str) -> str:
         try:
-            check(given)
+            value_of(given)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         return given
@@ -26,99 +147,45 @@ def _option(
     return typer.Option(flag, metavar=metavar, parser=parse, autocompletion=offered, show_default=False, help=text)
 
 
-WeightOption = Annotated[
-    str | None,
-    _option(
-        "--weight",
-        "W",
-        terms_texts.weight_of,
-        "Its share of a GPU's time against those of others, 0.01 to 1000. Default: $NVSHARE_WEIGHT, else 1.",
-    ),
-]
-PriorityOption = Annotated[
-    str | None,
-    _option(
-        "--priority",
-        "low|normal|high",
-        terms_texts.priority_of,
-        "Whose turn comes first. Default: $NVSHARE_PRIORITY, else normal.",
-        completion.priorities,
-    ),
-]
-ComputeLimitOption = Annotated[
-    str | None,
-    _option(
-        "--compute-limit",
-        "PERCENT",
-        terms_texts.share_of,
-        "The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
-    ),
-]
-MemoryLimitOption = Annotated[
-    str | None,
-    _option(
-        "--memory-limit",
-        "SIZE",
-        terms_texts.memory_of,
-        "What all its processes together may allocate on each GPU: 512MiB, 8G. Their contexts don't count.",
-    ),
-]
-MemoryRequestOption = Annotated[
-    str | None,
-    _option(
-        "--memory-request",
-        "SIZE",
-        terms_texts.memory_of,
-        "How much of its memory stays on each GPU while others use that, and is not given to them: 512MiB, 8G. "
-        "For memory that swaps; no more than its memory limit.",
-    ),
-]
-WhenFullOption = Annotated[
-    str | None,
-    _option(
-        "--when-full",
-        "wait|refuse",
-        terms_texts.when_full_of,
-        "What becomes of memory that it asks for and that only others' ends could free. Default: $NVSHARE_WHEN_FULL, "
-        "else refuse.",
-        completion.when_full,
-    ),
-]
-NameOption = Annotated[
-    str | None,
-    _option(
-        "--name",
-        "NAME",
-        terms_texts.container_of,
-        "All processes of yours with the same name count as one, and are shown by it. Default: $NVSHARE_CONTAINER, "
-        "else a new name, so that all that this command starts count together.",
-        completion.containers,
-    ),
-]
-GangOption = Annotated[
-    str | None,
-    _option(
-        "--gang",
-        "NAME[:SIZE]",
-        terms_texts.gang_of,
-        "Its processes hold their GPUs together, with all others of that name; with SIZE none begins before so "
-        "many processes are there, on this machine. 0: it is of no gang. Default: $NVSHARE_GANG, else what is found.",
-    ),
-]
+def with_terms(work: Callable[..., None]) -> Callable[..., None]:
+    """A command that has an option for each term, and tells ``work`` what was given as ``terms``."""
+
+    def command(**values: Any) -> None:
+        texts = {term: values.pop(term.parameter) for term in TERMS}
+        work(**values, terms={term: text for term, text in texts.items() if text is not None})
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(work, eval_str=True).parameters.values():
+        parameters += map(_parameter, TERMS) if parameter.name == "terms" else [parameter]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
 
 
-def container(name: str | None, environment: Mapping[str, str], command: str) -> str:
-    """What the processes of a command are called: as the option or the environment says, else a name of their own."""
-    if found := name or environment.get(paths.CONTAINER):
-        return found
-    return container_names.made_up(command)
+def _parameter(term: Term) -> inspect.Parameter:
+    offered = completion.among(term.words) if term.words else None
+    option = text_option(term.flag, term.metavar or "|".join(term.words), term.value_of, term.option_help, offered)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(term.parameter, kind, default=None, annotation=Annotated[str | None, option])
 
 
-def fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Where an environment says a limit that means nothing, or a memory request above it, and what is wrong; or None.
+def variables(given: Given) -> dict[str, str]:
+    """What the environment says of them."""
+    return {term.variable: text for term, text in given.items()}
+
+
+def check(environment: Mapping[str, str], given: Given) -> None:
+    """typer.BadParameter where both together say a limit that means nothing, or a memory request above it.
 
     With such a limit the library fails the program's calls.
     """
+    if fault := _fault({**environment, **variables(given)}):
+        variable, what = fault
+        said_by = next((term.flag for term in given if term.variable == variable), variable)
+        raise typer.BadParameter(what, param_hint=said_by)
+
+
+def _fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Which variable is wrong, and why."""
     for name, read in ((paths.MEMORY_LIMIT, terms_texts.memory_of), (paths.COMPUTE_LIMIT, terms_texts.share_of)):
         try:
             if said := environment.get(name):
@@ -131,9 +198,15 @@ def fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
             return None
     except ValueError:
         return None  # The library says that the request counts as not set.
-    return "--memory-request", f"a memory request of {request} is above the memory limit of {limit}"
+    return paths.MEMORY_REQUEST, f"a memory request of {request} is above the memory limit of {limit}"
 
 
-def variables(given: Mapping[str, str | None]) -> dict[str, str]:
-    """Those of the environment's variables for which an option was given."""
-    return {name: value for name, value in given.items() if value is not None}
+def meant(command: str, text: str) -> tuple[str, Any]:
+    """What ``set`` is told: the field of the request, and its value, None to take it back.
+
+    ValueError: no such command, or no such value.
+    """
+    term = next((term for term in TERMS if term.name == command), None)
+    if term is None:
+        raise ValueError(f"{command!r} is none of {', '.join(each.name for each in TERMS)}")
+    return term.field, None if text in TAKES_BACK else term.value_of(text)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.options import completion
-from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs, seconds
+from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
+from nvshare.ctl.options.seconds import interval
 
 HELP = """
 Show live who holds which GPU, who waits, what is where in memory, and the turns of late.
@@ -23,15 +24,6 @@ To set anything takes the scheduler's own user; everybody may look.
 
 [bold]Exit codes:[/bold] 1 not in a terminal, 3 no scheduler runs, 4 not permitted to ask it.
 """
-SHORTEST_SECONDS = 0.1
-
-
-def interval(text: str) -> float:
-    """The time between two drawings, as an option's parser."""
-    value = seconds(text)
-    if value < SHORTEST_SECONDS:
-        raise typer.BadParameter(f"{text} is less than {SHORTEST_SECONDS:g} s")
-    return value
 
 
 def top(

@@ -11,7 +11,7 @@ from rich.text import Text
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.ctl.asking.terms_request import request
-from nvshare.ctl.commands.set_terms import meant
+from nvshare.ctl.options.terms import meant
 from nvshare.ctl.top.feed import Feed
 from nvshare.ctl.top.figures import Colors, shares
 from nvshare.ctl.top.sections import SORTINGS, Look, in_sorting, name_of, overview, section

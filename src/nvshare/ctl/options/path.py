@@ -1,0 +1,14 @@
+"""How people name a file or a folder on a command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def path_of(text: str) -> Path:
+    """A path, as an option's parser. What is empty would mean this folder, and is a variable that was not set."""
+    if not text:
+        raise typer.BadParameter("'' is no path")
+    return Path(text)
