@@ -40,7 +40,9 @@ def accepts(path: Path) -> bool:
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return False
         except OSError as error:
-            raise SchedulerStartError(f"the scheduler's socket {path} can't be used: {error}") from error
+            raise SchedulerStartError(
+                f"the scheduler's socket {path} can't be used ({error.strerror or error}); choose another --run-dir"
+            ) from error
     return True
 
 

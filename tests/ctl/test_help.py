@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import typer.main
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl.command_line import build
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
 
-COMMANDS = [
-    [],
-    ["run"],
-    ["status"],
-    ["top"],
-    ["set"],
-    ["set", "quantum"],
-    ["set", "policy"],
-    ["service"],
-    ["service", "install"],
-    ["service", "uninstall"],
-    ["service", "status"],
-    ["jupyter"],
-    ["jupyter", "install"],
-    ["demo"],
-    ["simulate"],
-    ["library-path"],
-    ["cdi"],
-]
+
+def commands(of: Any, *words: str) -> Iterator[list[str]]:
+    """Every command and every group of commands, as words."""
+    yield list(words)
+    for name, command in getattr(of, "commands", {}).items():
+        yield from commands(command, *words, name)
+
+
+COMMANDS = list(commands(typer.main.get_command(build())))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -110,6 +110,8 @@ def test_in_an_environment(install: Callable[..., subprocess.CompletedProcess[st
     [
         (["--user", "--sys-prefix"], 2, "only one of"),
         (["--name", "a b"], 2, "'a b' is no name"),
+        (["--name", ".."], 2, "'..' is no name"),
+        (["--python", ""], 127, "cannot execute '': no such command"),
         (["--memory-limit", "1G", "--memory-request", "2G"], 2, "above the memory limit"),
         (["--python", "/nowhere/python"], 127, "/nowhere/python: no such file"),
         (["--prefix", "/proc/1"], 1, "/proc/1/share/jupyter/kernels/nvshare/kernel.json can't be written"),

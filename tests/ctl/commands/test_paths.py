@@ -8,6 +8,14 @@ from nvshare.paths import RunDir
 from tests.ctl.program import ctl
 
 
+def test_not_utf8(run_dir: RunDir) -> None:
+    """A name that no message could have is refused; one that is in a value is shown as far as it can be."""
+    done = ctl(run_dir, "run", "--run-dir", f"{run_dir.root}/\udcff", "--", "true")
+    assert (done.returncode, "is not UTF-8" in done.stderr) == (2, True)
+    done = ctl(run_dir, "simulate", "--gpus", "\udcff", "--", "true")
+    assert (done.returncode, "is not understood" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -128,6 +128,7 @@ def _own_terminal() -> None:
         ("./no/such/file", 127, "no such file"),
         ("/dev/null", 126, "permission denied"),
         ("/", 126, "directory"),
+        ("", 127, "cannot execute '': no such command in PATH"),
     ],
 )
 def test_cannot_execute(run_dir: RunDir, name: str, code: int, said: str) -> None:

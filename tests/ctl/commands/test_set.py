@@ -36,6 +36,7 @@ def test_policy_of_one(run_dir: RunDir, answers: Answers, meant: str, uuid: str)
     ("meant", "said"),
     [
         ("7", f"device '7' is unknown; known devices: 0 {BUSY}, {QUIET}"),
+        ("", f"device '' is unknown; known devices: 0 {BUSY}, {QUIET}"),
         ("GPU-", f"device 'GPU-' is unknown; known devices: 0 {BUSY}, {QUIET}"),
         ("6ec", f"device '6ec' is ambiguous: 0 {BUSY}, 1 {BUSY[:-1]}0; give more of the UUID, or the index"),
     ],

@@ -54,6 +54,8 @@ def test_no_such_container(run_dir: RunDir, answers: Answers) -> None:
         (["compute-limit", "200", "train"], "'200' is no percentage from 0.1 to 100"),
         (["memory-limit", "2gb", "train"], "'2gb' is no size"),
         (["memory-request", "much", "train"], "'much' is no size"),
+        (["memory-limit", "0", "train"], "Invalid value for VALUE: '0' is nothing"),
+        (["memory-limit", "0", "train"], "'none' takes back what was set"),
         (["when-full", "hope", "train"], "'hope' is none of wait, refuse"),
     ],
 )

@@ -229,6 +229,23 @@ def test_what_can_not_be_run(run_dir: RunDir, arguments: list[str], code: int, s
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["--", "true"], 1)], ids=["machine", "command"])
+def test_a_report_that_finds_no_room(run_dir: RunDir, arguments: list[str], code: int) -> None:
+    """One line that names the file."""
+    done = ctl(run_dir, "doctor", "-o", "json", "--output-file", "/dev/full", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1] == (
+        "nvshare-ctl: the report can't be written to /dev/full: No space left on device"
+    )
+
+
+def test_a_report_of_the_machine_that_has_no_place(run_dir: RunDir) -> None:
+    """Without a command it is 1, as all that fails."""
+    done = ctl(run_dir, "doctor", "--output-file", "/no/such/folder/file")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the report can't be written to /no/such/folder/file: No such file or directory" in done.stderr
+
+
 def test_original_scheduler(monkeypatch: pytest.MonkeyPatch, run_dir: RunDir) -> None:
     """Whoever listens at the original's path and not at ours is the original."""
     from nvshare.ctl.doctor import machine_look

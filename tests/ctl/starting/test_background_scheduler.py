@@ -103,6 +103,13 @@ def test_unwritable(run_dir: RunDir) -> None:
     assert "choose another --run-dir" in done.stderr
 
 
+def test_a_run_directory_whose_name_is_too_long(run_dir: RunDir) -> None:
+    """For a socket: it is named with the remedy."""
+    done = ctl(run_dir, "run", "--run-dir", str(run_dir.root / ("x" * 100)), "--", "true")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "scheduler.sock can't be used (AF_UNIX path too long); choose another --run-dir" in done.stderr
+
+
 def test_unknown_command_starts_nothing(run_dir: RunDir) -> None:
     """A typing error costs no background process."""
     assert ctl(run_dir, "run", "--", "no-such-command-anywhere").returncode == 127

@@ -305,6 +305,16 @@ def test_scheduler_that_goes_and_comes(run_dir: RunDir) -> None:
             shows(terminal, "auto, 7 s")
 
 
+def test_a_quantum_of_half_a_day(run_dir: RunDir) -> None:
+    """Some turns would be more than a scheduler remembers: the history is shown all the same."""
+    with Scheduler(run_dir.root / "run", "--quantum", "43200") as scheduler:
+        client = scheduler.client().register(footprint_bytes=9 * GIB)
+        with top(scheduler.run_dir) as terminal:
+            shows(terminal, "auto, 43200 s")
+            client.lock()
+            poll_until(lambda: re.search(r"\d+ \S+ .*·+.*[▐▌█]", terminal.screen()), "the turn is in the history", 30)
+
+
 def test_no_colors(scheduler: Scheduler) -> None:
     """With NO_COLOR there is none, and the parts of the memory differ by their signs."""
     holder_and_waiter(scheduler)
@@ -332,6 +342,7 @@ def test_no_terminal(scheduler: Scheduler, more: dict[str, str]) -> None:
     ("arguments", "code", "said"),
     [
         (["--device", "9"], 1, "device '9' is unknown"),
+        (["--device", ""], 1, "device '' is unknown"),
         (["--interval", "0.01"], 2, "0.01 s is not allowed; from 0.1 to 3600 s is"),
         (["--interval", "1e12"], 2, "1e12 s is not allowed"),
         (["--interval", "nan"], 2, "'nan'"),

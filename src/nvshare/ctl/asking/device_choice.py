@@ -12,16 +12,20 @@ from nvshare.ctl.errors import CommandError
 _PREFIXES = ("gpu-", "mig-")
 
 
-def uuid_of(text: str, scheduler: AdminStub) -> str:
-    """The UUID of the device that the scheduler knows by this text; empty for an empty text: all devices."""
-    return chosen(text, scheduler.GetStatus(admin_pb2.GetStatusRequest(), timeout=RPC_TIMEOUT)) if text else ""
+def uuid_of(text: str | None, scheduler: AdminStub) -> str:
+    """The UUID of the device that the scheduler knows by this text; empty for None: all devices."""
+    if text is None:
+        return ""
+    return chosen(text, scheduler.GetStatus(admin_pb2.GetStatusRequest(), timeout=RPC_TIMEOUT))
 
 
 def chosen(text: str, status: admin_pb2.Status) -> str:
     """The UUID of the device with this index or UUID, or whose UUID alone begins so; CommandError if there is none."""
     wanted = text.lower()
-    exact = [device for device in status.devices if wanted in (device.index, device.uuid.lower())]
-    found = exact or [device for device in status.devices if _begins(device.uuid.lower(), wanted)]
+    # An empty text is a variable that was not set.
+    known = status.devices if wanted else ()
+    exact = [device for device in known if wanted in (device.index, device.uuid.lower())]
+    found = exact or [device for device in known if _begins(device.uuid.lower(), wanted)]
     if len(found) == 1:
         return found[0].uuid
     if found:

@@ -36,14 +36,15 @@ A kernel of the same name is replaced.
 126 the Python can't be executed, 127 it was not found.
 """
 
-_KERNEL = re.compile(r"[A-Za-z0-9._-]+")
+_KERNEL = re.compile(r"(?!\.+$)[A-Za-z0-9._-]+")
+"""What is dots alone is a folder that is there."""
 _PROBE = "import sys; print(sys.prefix); import ipykernel_launcher"
 _PROBE_SECONDS = 60.0
 
 
 def _kernel_name(text: str) -> str:
     if not _KERNEL.fullmatch(text):
-        raise typer.BadParameter(f"{text!r} is no name of a kernel; letters, digits, dots, - and _ are")
+        raise typer.BadParameter(f"{text!r} is no name of a kernel; letters, digits, - and _ are, and dots beside them")
     return text.lower()
 
 
@@ -104,7 +105,7 @@ def install(
     if run_dir is not None:
         options += ["--run-dir", str(run_dir.absolute())]
     # Not resolved: the link is what makes it an environment's Python.
-    interpreter = str(Path(find(python or sys.executable, context.obj)).absolute())
+    interpreter = str(Path(find(sys.executable if python is None else python, context.obj)).absolute())
     own_prefix = _prefix_of(interpreter)
     chosen = own_prefix if sys_prefix else prefix
     data = chosen.absolute() / "share" / "jupyter" if chosen is not None else _user_data(context.obj)

@@ -43,7 +43,7 @@ Set how the clients of a GPU share it.
 """
 
 _DeviceOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--device",
         metavar="GPU",
@@ -77,7 +77,7 @@ def set_quantum(
     quantum: Annotated[
         float, typer.Argument(metavar="SECONDS", parser=seconds, show_default=False, help="The quantum in seconds.")
     ],
-    device: _DeviceOption = "",
+    device: _DeviceOption = None,
     run_dir: RunDirOption = None,
 ) -> None:
     """Commands the scheduler and says what is now set."""
@@ -99,7 +99,7 @@ def set_quantum(
 def set_policy(
     context: typer.Context,
     policy: Annotated[PolicyChoice, typer.Argument(show_default=False, help="The policy.")],
-    device: _DeviceOption = "",
+    device: _DeviceOption = None,
     run_dir: RunDirOption = None,
 ) -> None:
     """Commands the scheduler and says what is now set."""

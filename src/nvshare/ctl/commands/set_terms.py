@@ -68,7 +68,7 @@ def _command(term: Term) -> Callable[..., None]:
         try:
             field, value = meant(term.name, text)
         except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(str(error), param_hint="VALUE") from None
         # Imported where it is used: gRPC takes a fifth of a second to load.
         from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
         from nvshare.ctl.asking.terms_request import request

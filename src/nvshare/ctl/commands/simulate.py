@@ -90,9 +90,8 @@ def _prepare(state_dir: Path, gpus: str | None, environment: Mapping[str, str]) 
     """Makes the GPUs, or finds that they are there; in a process of its own, because the libraries do it themselves."""
     if gpus == "":
         raise typer.BadParameter("'' names no GPU; say for example 2x16GiB", param_hint="--gpus")
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _PREPARE], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-I", "-S", "-c", _PREPARE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         variable = f"{paths.SIMGPU_DEVICES}="
         reason = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1].removeprefix("simulated GPU: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -80,7 +81,8 @@ def doctor(
     run_dir: RunDirOption = None,
 ) -> None:
     """Looks at the machine, or runs the command and ends with its exit code."""
-    with _Report(output.value, output_file, sys.stderr if command else sys.stdout) as report:
+    stream, unopened = (sys.stderr, ExitCode.NOT_STARTED) if command else (sys.stdout, ExitCode.FAILED)
+    with _Report(output.value, output_file, stream, unopened) as report:
         code = _of_program(context, command, run_dir, report) if command else _of_machine(context, run_dir, report)
     if code:
         raise typer.Exit(code)
@@ -93,23 +95,34 @@ class _Report:
     output: str
     path: Path | None
     stream: IO[str]
+    unopened: ExitCode
+    """Where the file can't be opened."""
 
     def __enter__(self) -> _Report:
         if self.path is not None:
             try:
                 self.stream = self.path.open("w", encoding="utf-8")
             except OSError as error:
-                message = f"the report can't be written to {self.path}: {error.strerror}"
-                raise CommandError(message, ExitCode.NOT_STARTED) from error
+                raise self._unwritable(error, self.unopened) from error
         return self
 
     def __exit__(self, *_raised: object) -> None:
         if self.path is not None:
-            self.stream.close()
+            # What could not be written was said.
+            with suppress(OSError):
+                self.stream.close()
 
     def write(self, document: Mapping[str, object], rendered: object) -> None:
         """Says it in the form that was asked for."""
-        document = {"schema_version": SCHEMA_VERSION, "version": version(), **document}
+        try:
+            self._print({"schema_version": SCHEMA_VERSION, "version": version(), **document}, rendered)
+            self.stream.flush()
+        except OSError as error:
+            if self.path is None:
+                raise
+            raise self._unwritable(error, ExitCode.FAILED) from error
+
+    def _print(self, document: Mapping[str, object], rendered: object) -> None:
         match self.output:
             case "json":
                 print(json.dumps(document, indent=2), file=self.stream)
@@ -121,6 +134,9 @@ class _Report:
                 from rich.console import Console
 
                 Console(file=self.stream).print(rendered)
+
+    def _unwritable(self, error: OSError, code: ExitCode) -> CommandError:
+        return CommandError(f"the report can't be written to {self.path}: {error.strerror}", code)
 
 
 def _of_machine(context: typer.Context, run_dir: Path | None, report: _Report) -> int:

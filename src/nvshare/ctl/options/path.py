@@ -11,4 +11,9 @@ def path_of(text: str) -> Path:
     """A path, as an option's parser. What is empty would mean this folder, and is a variable that was not set."""
     if not text:
         raise typer.BadParameter("'' is no path")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Neither gRPC nor JSON has a way to say it.
+        raise typer.BadParameter(f"{text!r} is not UTF-8") from None
     return Path(text)

@@ -209,4 +209,9 @@ def meant(command: str, text: str) -> tuple[str, Any]:
     term = next((term for term in TERMS if term.name == command), None)
     if term is None:
         raise ValueError(f"{command!r} is none of {', '.join(each.name for each in TERMS)}")
-    return term.field, None if text in TAKES_BACK else term.value_of(text)
+    if text in TAKES_BACK:
+        return term.field, None
+    try:
+        return term.field, term.value_of(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; {TAKES_BACK[0]!r} takes back what was set") from None

@@ -25,10 +25,10 @@ def find(name: str, environment: Mapping[str, str]) -> str:
         return found
     if there := shutil.which(name, mode=os.F_OK, path=search):
         raise CommandError(f"cannot execute {there}: permission denied; chmod +x it?", ExitCode.NOT_EXECUTABLE)
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         raise CommandError(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
     where = "no such file" if "/" in name else "no such command in PATH"
-    raise CommandError(f"cannot execute {name}: {where}", ExitCode.NOT_FOUND)
+    raise CommandError(f"cannot execute {name or repr(name)}: {where}", ExitCode.NOT_FOUND)
 
 
 def inherit(descriptor: int) -> None:

@@ -29,7 +29,7 @@ To set anything takes the scheduler's own user; everybody may look.
 def top(
     context: typer.Context,
     device: Annotated[
-        str,
+        str | None,
         typer.Option(
             "-d",
             "--device",
@@ -38,7 +38,7 @@ def top(
             show_default=False,
             help="This GPU only: its index, its UUID or the beginning of that. Default: all.",
         ),
-    ] = "",
+    ] = None,
     every: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", parser=interval, help="How often it is drawn anew.")
     ] = 1.0,

@@ -21,6 +21,8 @@ from nvshare.paths import RunDir
 _QUANTA = 4
 _USE_SECONDS = 1.0
 _SHORTEST_SECONDS = 60.0
+_LONGEST_SECONDS = 86400.0
+"""The longest that a scheduler takes."""
 _NOT_PERMITTED = "not permitted: only the scheduler's own user sets anything (sudo nvshare-ctl top)"
 
 Request = Callable[[AdminStub], admin_pb2.Status]
@@ -140,7 +142,7 @@ class Feed:
         """Seconds: some turns, but not from before the scheduler was there."""
         status = self._status
         quanta = [_QUANTA * device.quantum_seconds for device in status.devices]
-        return max([_SHORTEST_SECONDS, *quanta])
+        return min(_LONGEST_SECONDS, max([_SHORTEST_SECONDS, *quanta]))
 
 
 def _busy(uuids: Sequence[str]) -> dict[str, float]:
