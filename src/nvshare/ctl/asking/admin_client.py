@@ -47,23 +47,29 @@ def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
                 return run_dir.admin_socket
             locked = None
         except PermissionError:
-            # The folder stays when its scheduler ends. The other socket tells whether one runs.
             locked = run_dir.admin_socket
-            if _is_open(run_dir.status_socket):
-                if only_to_read:
-                    return run_dir.status_socket
-                break
+            # The folder stays when its scheduler ends. The other socket tells whether one runs.
+            if not _is_open(run_dir.status_socket):
+                continue
+            if only_to_read:
+                return run_dir.status_socket
+            break
     if locked is not None:
         raise _not_permitted(locked)
-    for run_dir in filter(only_for_clients, run_dirs):
-        raise CommandError(
-            f"a scheduler answers at {run_dir.client_socket}, and only what programs need of it is here, as in a "
+    raise _nobody(run_dirs, distrusted)
+
+
+def _nobody(run_dirs: Sequence[RunDir], distrusted: str) -> CommandError:
+    """Why none of them can be asked; ``distrusted``: why one is not believed."""
+    if (in_container := next(filter(only_for_clients, run_dirs), None)) is not None:
+        return CommandError(
+            f"a scheduler answers at {in_container.client_socket}, and only what programs need of it is here, as in a "
             f"container: ask on the machine itself, or in the scheduler's own container",
             ExitCode.NOT_PERMITTED,
         )
     if distrusted:
-        raise CommandError(f"{distrusted}; a scheduler there is not asked; choose another --run-dir")
-    raise no_scheduler([run_dir.admin_socket for run_dir in run_dirs])
+        return CommandError(f"{distrusted}; a scheduler there is not asked; choose another --run-dir")
+    return no_scheduler([run_dir.admin_socket for run_dir in run_dirs])
 
 
 def _accepts(path: Path) -> bool:

@@ -111,11 +111,15 @@ def aged(status: admin_pb2.Status, seconds: float) -> admin_pb2.Status:
         if device.mix.HasField("measured_seconds"):
             device.mix.measured_seconds += seconds
         for client in device.clients:
-            if client.state in _HOLDERS:
-                client.held_seconds += seconds
-            elif client.state == "waiting":
-                client.waited_seconds += seconds
-                client.waiting_seconds += seconds
-            if client.swap.coming_bytes or client.swap.leaving_bytes:
-                client.swap.still_seconds += seconds
+            _age(client, seconds)
     return later
+
+
+def _age(client: admin_pb2.Client, seconds: float) -> None:
+    if client.state in _HOLDERS:
+        client.held_seconds += seconds
+    elif client.state == "waiting":
+        client.waited_seconds += seconds
+        client.waiting_seconds += seconds
+    if client.swap.coming_bytes or client.swap.leaving_bytes:
+        client.swap.still_seconds += seconds

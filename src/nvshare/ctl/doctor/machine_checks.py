@@ -8,7 +8,7 @@ from nvshare import display, paths
 from nvshare.ctl.advice import FOR_ALL
 from nvshare.ctl.doctor import program_checks
 from nvshare.ctl.doctor.findings import Finding, Level
-from nvshare.ctl.doctor.machine_facts import Machine
+from nvshare.ctl.doctor.machine_facts import Machine, Scheduler, Socket
 from nvshare.nvml_state import NvmlState, advice
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -82,24 +82,7 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
     if machine.original_listens:
         what = f"a scheduler of the original nvshare listens at {machine.original_listens}; it can't serve this library"
         yield Finding(_PROBLEM, "old socket", what, "end it, and start nvshare-scheduler instead")
-    if scheduler.error:
-        yield Finding(_PROBLEM, "scheduler", scheduler.error, "nvshare-ctl status says the same; see its log")
-    elif scheduler.only_for_clients:
-        what = f"one answers at {scheduler.run_dir}, which has only what its clients need, as in a container"
-        yield Finding(_OK, "scheduler", what)
-    elif scheduler.left:
-        what = f"none answers at {scheduler.run_dir}: {scheduler.left}"
-        advice = "nvshare-ctl run or nvshare-scheduler starts the next one; why it ended is in its log"
-        yield Finding(_PROBLEM, "scheduler", what, advice)
-    elif not scheduler.answers:
-        what = f"none runs at {scheduler.run_dir}"
-        yield Finding(_NOTE, "scheduler", what, "nvshare-ctl run starts one; or start nvshare-scheduler")
-    elif scheduler.version == machine.own_version:
-        what = f"version {scheduler.version}, pid {scheduler.pid}, at {scheduler.run_dir}"
-        yield Finding(_OK, "scheduler", what)
-    else:
-        what = f"version {scheduler.version} at {scheduler.run_dir}, and this is {machine.own_version}"
-        yield Finding(_NOTE, "scheduler", what, "update the older one; what only one of them knows is not used")
+    yield _answer(scheduler, machine.own_version)
     for other in machine.others:
         what = f"{other}: programs overlap there with those of another scheduler, or wait for its end"
         yield Finding(_PROBLEM, "other scheduler", what, f"one scheduler for all users: {FOR_ALL}; or end the other")
@@ -108,20 +91,43 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
         yield Finding(_NOTE, "policy", what, "nvshare-ctl set policy auto")
 
 
+def _answer(scheduler: Scheduler, own_version: str) -> Finding:
+    """Whether one answers, and which."""
+    if scheduler.error:
+        return Finding(_PROBLEM, "scheduler", scheduler.error, "nvshare-ctl status says the same; see its log")
+    if scheduler.only_for_clients:
+        what = f"one answers at {scheduler.run_dir}, which has only what its clients need, as in a container"
+        return Finding(_OK, "scheduler", what)
+    if scheduler.left:
+        what = f"none answers at {scheduler.run_dir}: {scheduler.left}"
+        advice = "nvshare-ctl run or nvshare-scheduler starts the next one; why it ended is in its log"
+        return Finding(_PROBLEM, "scheduler", what, advice)
+    if not scheduler.answers:
+        what = f"none runs at {scheduler.run_dir}"
+        return Finding(_NOTE, "scheduler", what, "nvshare-ctl run starts one; or start nvshare-scheduler")
+    if scheduler.version != own_version:
+        what = f"version {scheduler.version} at {scheduler.run_dir}, and this is {own_version}"
+        return Finding(_NOTE, "scheduler", what, "update the older one; what only one of them knows is not used")
+    return Finding(_OK, "scheduler", f"version {scheduler.version}, pid {scheduler.pid}, at {scheduler.run_dir}")
+
+
 def _sockets(machine: Machine) -> Iterator[Finding]:
-    for socket in machine.scheduler.sockets:
-        who = "every user" if socket.wanted & 0o006 else "its own user"
-        if not socket.mode:
-            yield Finding(_PROBLEM, "socket", f"{socket.path} is gone", "the scheduler makes it anew within seconds")
-        elif socket.mode != socket.wanted:
-            what = f"{socket.path} has mode {socket.mode:o}, not {socket.wanted:o}"
-            yield Finding(_PROBLEM, "socket", what, f"chmod {socket.wanted:o} {socket.path}: it is for {who}")
-        elif not socket.usable and socket.wanted & 0o006:
-            what = f"{socket.path} is for every user, and this one can't come there"
-            yield Finding(_PROBLEM, "socket", what, "let others through the folders above it (chmod o+x)")
-        else:
-            own = "" if socket.usable else ", not for this one"
-            yield Finding(_OK, "socket", f"{socket.path}, mode {socket.mode:o}: for {who}{own}")
+    return map(_socket, machine.scheduler.sockets)
+
+
+def _socket(socket: Socket) -> Finding:
+    is_for_all = bool(socket.wanted & 0o006)
+    who = "every user" if is_for_all else "its own user"
+    if not socket.mode:
+        return Finding(_PROBLEM, "socket", f"{socket.path} is gone", "the scheduler makes it anew within seconds")
+    if socket.mode != socket.wanted:
+        what = f"{socket.path} has mode {socket.mode:o}, not {socket.wanted:o}"
+        return Finding(_PROBLEM, "socket", what, f"chmod {socket.wanted:o} {socket.path}: it is for {who}")
+    if is_for_all and not socket.usable:
+        what = f"{socket.path} is for every user, and this one can't come there"
+        return Finding(_PROBLEM, "socket", what, "let others through the folders above it (chmod o+x)")
+    own = "" if socket.usable else ", not for this one"
+    return Finding(_OK, "socket", f"{socket.path}, mode {socket.mode:o}: for {who}{own}")
 
 
 def _gpus(machine: Machine) -> Iterator[Finding]:

@@ -194,14 +194,18 @@ def notes(device: admin_pb2.Device, clients: Sequence[admin_pb2.Client]) -> Iter
             yield _note("terms", client, Text(f"{by_name}{said}", "dim"))
     yield from _gangs(clients)
     for client in clients:
-        if client.too_large and client.position:
-            size = display.size(client.footprint_bytes)
-            yield _note("waits", client, Text(f"{size} don't fit beside what can't leave the GPU", "yellow"))
-        # What the table says in full is not said again.
-        if client.memory_wait or (client.position and client.swap.wanted_bytes):
-            yield _note("waits", client, Text(memory_wait(client).removeprefix("waits "), "yellow"))
+        for reason in _reasons(client):
+            yield _note("waits", client, Text(reason, "yellow"))
         for notice in (*([f"drain: {client.drain}"] if client.drain else []), *client.notices):
             yield _note("notice", client, Text(notice, "yellow"))
+
+
+def _reasons(client: admin_pb2.Client) -> Iterator[str]:
+    """Why it waits, where the table has no room for that. What that says in full is not said again."""
+    if client.too_large and client.position:
+        yield f"{display.size(client.footprint_bytes)} don't fit beside what can't leave the GPU"
+    if client.memory_wait or (client.position and client.swap.wanted_bytes):
+        yield memory_wait(client).removeprefix("waits ")
 
 
 def _gangs(clients: Iterable[admin_pb2.Client]) -> Iterator[tuple[str, Text]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.text import Text
@@ -199,52 +199,74 @@ def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
     shown = in_sorting(device, look.sorting, look.shares)
     if not shown:
         return [Text("no clients", "dim")]
+    columns = _columns(device, shown, look)
+    rows = [[cell(client) for _column, cell in columns] for client in shown]
+    return table([column for column, _cell in columns], rows, look.width)
+
+
+def _columns(
+    device: admin_pb2.Device, shown: Sequence[admin_pb2.Client], look: Look
+) -> list[tuple[Column, Callable[[admin_pb2.Client], Text]]]:
+    """Those in which something is to be said of one of the clients, each with what it says of a client."""
     swaps = any(client.HasField("swap") for client in shown)
+    names, people = _names(shown, look)
     terms = {client.id: ", ".join(terms_words(client)) for client in shown}
-    names = {client.id: given(client.member_of) for client in shown}
-    named, wide = any(names.values()), look.width >= _WIDE
-    people = {client.id: who(client) for client in shown}
-    peopled = any(people.values())
-    if named and not wide:
-        # There is room for one column: pods have their places in it, and one user of all others is known.
-        names = {client.id: client_name(client) for client in shown}
-        people = {client.id: "" if place(client.identity) else who(client) for client in shown}
-        peopled = len({user for user in people.values() if user}) > 1
-    columns = [
-        Column(""),
-        Column("PID", right=True),
-        *([Column("NAME", most=40 if wide else 16)] if named else []),
-        *([Column("WHO", most=40 if wide else 16)] if peopled else []),
-        Column("STATE"),
-        Column("RESIDENT" if swaps else "MEMORY", right=True),
-        *([Column("SWAPPED", right=True)] if swaps else []),
-        Column("TIME", right=True),
-        *([Column("USED", right=True)] if look.used else []),
-        Column("WAIT", right=True),
-        *([Column("TERMS", most=40 if wide else 12)] if any(terms.values()) else []),
-        Column("COMMAND"),
+    sign_of = signs(device)
+    most = 40 if look.width >= _WIDE else 16
+    columns: list[tuple[bool, Column, Callable[[admin_pb2.Client], Text]]] = [
+        (
+            True,
+            Column(""),
+            lambda client: Text.assemble(
+                (sign_of[client.id], look.colors.of(client.pid)), (_marker(client, look), "bold")
+            ),
+        ),
+        (True, Column("PID", right=True), lambda client: Text(str(client.pid or "?"))),
+        (any(names.values()), Column("NAME", most=most), lambda client: Text(names[client.id])),
+        (any(people.values()), Column("WHO", most=most), lambda client: Text(people[client.id])),
+        (True, Column("STATE"), lambda client: Text(client.state, display.STATE_STYLES.get(client.state, ""))),
+        (
+            True,
+            Column("RESIDENT" if swaps else "MEMORY", right=True),
+            lambda client: Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
+        ),
+        (swaps, Column("SWAPPED", right=True), lambda client: Text(display.size(client.swap.swapped_bytes))),
+        (True, Column("TIME", right=True), lambda client: Text(_percent(look.shares, client))),
+        (bool(look.used), Column("USED", right=True), lambda client: Text(_percent(look.used, client))),
+        (
+            True,
+            Column("WAIT", right=True),
+            lambda client: Text(display.duration(client.waiting_seconds) if client.position else "", "yellow"),
+        ),
+        (
+            any(terms.values()),
+            Column("TERMS", most=40 if look.width >= _WIDE else 12),
+            lambda client: Text(terms[client.id]),
+        ),
+        (True, Column("COMMAND"), lambda client: Text(command(client))),
     ]
     marked = "MEMORY" if look.sorting == "RESIDENT" and not swaps else look.sorting
-    columns = [Column(each.name, each.right, each.most, each.name == marked) for each in columns]
-    sign_of = signs(device)
-    rows = [
-        [
-            Text.assemble((sign_of[client.id], look.colors.of(client.pid)), (_marker(client, look), "bold")),
-            Text(str(client.pid or "?")),
-            *([Text(names[client.id])] if named else []),
-            *([Text(people[client.id])] if peopled else []),
-            Text(client.state, display.STATE_STYLES.get(client.state, "")),
-            Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
-            *([Text(display.size(client.swap.swapped_bytes))] if swaps else []),
-            Text(f"{look.shares[client.id]:.0%}" if client.id in look.shares else ""),
-            *([Text(f"{look.used[client.id]:.0%}" if client.id in look.used else "")] if look.used else []),
-            Text(display.duration(client.waiting_seconds) if client.position else "", "yellow"),
-            *([Text(terms[client.id])] if any(terms.values()) else []),
-            Text(command(client)),
-        ]
-        for client in shown
+    return [
+        (Column(column.name, column.right, column.most, column.name == marked), cell)
+        for is_shown, column, cell in columns
+        if is_shown
     ]
-    return table(columns, rows, look.width)
+
+
+def _names(shown: Sequence[admin_pb2.Client], look: Look) -> tuple[dict[int, str], dict[int, str]]:
+    """What the clients are called, and whose they are, as far as there is room; empty: not to be said."""
+    names = {client.id: given(client.member_of) for client in shown}
+    people = {client.id: who(client) for client in shown}
+    if look.width >= _WIDE or not any(names.values()):
+        return names, people
+    # There is room for one column: pods have their places in it, and one user of all others is known.
+    names = {client.id: client_name(client) for client in shown}
+    people = {client.id: "" if place(client.identity) else who(client) for client in shown}
+    return names, people if len({user for user in people.values() if user}) > 1 else dict.fromkeys(people, "")
+
+
+def _percent(shares: Mapping[int, float], client: admin_pb2.Client) -> str:
+    return f"{shares[client.id]:.0%}" if client.id in shares else ""
 
 
 def _marker(client: admin_pb2.Client, look: Look) -> str:

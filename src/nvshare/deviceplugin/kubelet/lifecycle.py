@@ -263,24 +263,30 @@ class Lifecycle:
         """Returns as soon as the registration has become useless, with the reason."""
         streams = serving.servicer.streams
         while not await self._stopped_within(self._interval(streams), streams.ended):
-            if _identity(self.kubelet_socket) != serving.kubelet:
-                self._log.warning("kubelet restarted or went away: registering again")
-                return Ended.KUBELET_RESTARTED
-            for socket, own in serving.sockets.items():
-                if _identity(socket) != own:
-                    self._log.warning("somebody deleted our socket: registering again", socket=str(socket))
-                    return Ended.SOCKET_GONE
-            if streams.ended.is_set():
-                self._log.warning("kubelet no longer watches our devices: registering again")
-                return Ended.STREAM_ENDED
-            if streams.idle_seconds() >= no_stream:
-                self._log.warning("kubelet does not watch our devices: registering again", seconds=no_stream)
-                return Ended.NO_STREAM
+            if (lost := self._lost(serving, no_stream)) is not None:
+                return lost
             if streams.open:
                 self._next.release()
                 if not self._lock.held and not await self._succeed(serving):
                     return Ended.STOPPED if self._stop.is_set() else Ended.REGISTER_FAILED
         return Ended.STOPPED
+
+    def _lost(self, serving: _Serving, no_stream: float) -> Ended | None:
+        """Why the registration is of no use any more, which is said in the log; None: it is."""
+        if _identity(self.kubelet_socket) != serving.kubelet:
+            self._log.warning("kubelet restarted or went away: registering again")
+            return Ended.KUBELET_RESTARTED
+        for socket, own in serving.sockets.items():
+            if _identity(socket) != own:
+                self._log.warning("somebody deleted our socket: registering again", socket=str(socket))
+                return Ended.SOCKET_GONE
+        if serving.servicer.streams.ended.is_set():
+            self._log.warning("kubelet no longer watches our devices: registering again")
+            return Ended.STREAM_ENDED
+        if serving.servicer.streams.idle_seconds() >= no_stream:
+            self._log.warning("kubelet does not watch our devices: registering again", seconds=no_stream)
+            return Ended.NO_STREAM
+        return None
 
     def _interval(self, streams: Streams) -> float:
         """Until the next look: soon while something is still to come, the stream or the lock."""
@@ -321,13 +327,11 @@ class Lifecycle:
 
         Of one that hands over to us the end is not waited for: then the lock is not yet ours.
         """
-        logged: set[str] = set()
-        waited = False
+        logged, waited = set[str](), False
         while not self._stop.is_set():
             obstacle = self._obstacle()
             if obstacle is None:
-                # If another instance has ended, kubelet must have seen that before it hears of us: it would take the
-                # end for ours.
+                # Kubelet must have seen another instance's end before it hears of us: it would take that for ours.
                 ended = waited and self._lock.held
                 return not (ended and await self._stopped_within(self._timing.settle))
             waited = waited or self._another_serves

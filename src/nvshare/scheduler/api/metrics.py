@@ -36,6 +36,8 @@ class SchedulerCollector(Collector):
         info.add_metric([self._version], 1)
         yield info
         yield from _of_devices(snapshot)
+        yield from _of_who_is_there(snapshot)
+        yield from _of_mixes(snapshot)
         yield from _of_scheduler(snapshot)
 
 
@@ -50,6 +52,9 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         for device in snapshot.devices:
             counters.add_metric([device.device], figure(device))
         yield counters
+
+
+def _of_who_is_there(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     clients = GaugeMetricFamily("nvshare_clients", "Clients by state.", labels=["gpu", "state"])
     policy = GaugeMetricFamily("nvshare_policy", "1: this is the device's policy.", labels=["gpu", "policy"])
     missing = GaugeMetricFamily(
@@ -69,6 +74,10 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
             policy.add_metric([device.device, choice.value], device.policy is choice)
         missing.add_metric([device.device], snapshot.allocations_without_client.get(device.device, 0))
         twice.add_metric([device.device], snapshot.allocations_by_others.get(device.device, 0))
+    yield from (clients, policy, missing, twice)
+
+
+def _of_mixes(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     ratio = GaugeMetricFamily(
         "nvshare_together_ratio", "What clients do together, measured by what they do in turns.", labels=["gpu"]
     )
@@ -81,7 +90,7 @@ def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         turns.add_metric([device.device], device.mix.turns)
         if device.mix.ratio is not None:
             ratio.add_metric([device.device], device.mix.ratio)
-    yield from (clients, policy, missing, twice, ratio, turns)
+    yield from (ratio, turns)
 
 
 def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:

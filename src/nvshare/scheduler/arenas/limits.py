@@ -88,13 +88,9 @@ def _folders(own: Path) -> Iterator[tuple[Path, _Names]]:
             # In a container the mount shows the container's cgroup as its root, and the path may be the host's.
             inner = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
             folder = mounted / inner.strip("/")
-            if not folder.is_dir():
-                folder = mounted
-            while True:
-                yield folder, _NAMES[version]
-                if folder == mounted:
-                    break
-                folder = folder.parent
+            own_folder = folder if folder.is_dir() else mounted
+            around = (each for each in (own_folder, *own_folder.parents) if each.is_relative_to(mounted))
+            yield from ((each, _NAMES[version]) for each in around)
 
 
 def _mounts(own: Path, version: int) -> Iterator[tuple[Path, str]]:

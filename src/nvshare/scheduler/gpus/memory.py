@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured
@@ -53,33 +53,22 @@ def measured(
     program does, but all of these together not more than what is in use and not explained by others. One that idles and
     that NVML would list, as it lists other clients, has no context.
     """
-    # Pids that NVML sees from another namespace would match no client.
-    lists_clients = any(process.pid in usage.processes for process in processes.values())
-    by_pid: dict[int, list[ClientSnapshot]] = {}
-    hidden: list[ClientSnapshot] = []
+    by_pid, hidden, without_context = _told_apart(device.clients, processes, usage)
     events: list[DeviceSeen | PinnedMeasured | PinnedAssumed] = []
-    explained = 0
-    for client in device.clients:
-        pid, backend = processes[client.client].pid, processes[client.client].backend
-        if usage.processes.get(pid) is not None:
-            by_pid.setdefault(pid, []).append(client)
-            explained += _elsewhere(client, backend)
-        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
-            events.extend(_assumed(client, 0))
-        else:
-            hidden.append(client)
+    for client in without_context:
+        events.extend(_assumed(client, 0))
     for pid, clients in by_pid.items():
-        used = usage.processes[pid] or 0
-        explained += used
         # Usually one; more while a process that lost its connection has made a new one.
         listed = sum(_listed(client, processes[client.client].backend) for client in clients)
-        share = max(0, used - listed) // len(clients)
+        share = max(0, (usage.processes[pid] or 0) - listed) // len(clients)
         events.extend(
             PinnedMeasured(client.client, share)
             for client in clients
             if client.client not in moved and (not client.pinned_measured or client.pinned_bytes != share)
         )
-    explained += sum(usage.processes.get(pid) or 0 for pid in departed if pid not in by_pid)
+    explained = sum(usage.processes.get(pid) or 0 for pid in {*by_pid, *departed})
+    for client in (client for clients in by_pid.values() for client in clients):
+        explained += _elsewhere(client, processes[client.client].backend)
     charged = _charge_hidden(hidden, processes, usage.used_bytes - explained, events)
     # Managed pages may be anywhere, so that the others' own bytes are the better answer if they are more.
     others = sum(used or 0 for pid, used in usage.processes.items() if pid not in by_pid and pid not in departed)
@@ -90,6 +79,26 @@ def measured(
         # At the end: then all of this measurement is known.
         events.append(DeviceSeen(device.device, usage.total_bytes, foreign))
     return events
+
+
+def _told_apart(
+    clients: Iterable[ClientSnapshot], processes: Mapping[int, Process], usage: Usage
+) -> tuple[dict[int, list[ClientSnapshot]], list[ClientSnapshot], list[ClientSnapshot]]:
+    """By pid those whose bytes NVML gives; those whose it does not; and those that have no context."""
+    # Pids that NVML sees from another namespace would match no client.
+    lists_clients = any(process.pid in usage.processes for process in processes.values())
+    by_pid: dict[int, list[ClientSnapshot]] = {}
+    hidden: list[ClientSnapshot] = []
+    without_context: list[ClientSnapshot] = []
+    for client in clients:
+        pid = processes[client.client].pid
+        if usage.processes.get(pid) is not None:
+            by_pid.setdefault(pid, []).append(client)
+        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
+            without_context.append(client)
+        else:
+            hidden.append(client)
+    return by_pid, hidden, without_context
 
 
 def _charge_hidden(
