@@ -29,8 +29,10 @@ class Terminal:
 
     def output(self) -> str:
         """Everything that was written so far, also after the program's end."""
+        # A terminal gives no more than a page at a time.
         with suppress(OSError):
-            self._output += os.read(self._descriptor, 1 << 20)
+            while piece := os.read(self._descriptor, 1 << 20):
+                self._output += piece
         return self._output.decode(errors="replace")
 
     def lines(self) -> list[str]:

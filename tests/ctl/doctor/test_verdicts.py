@@ -196,10 +196,11 @@ def test_process_that_goes_on_as_another_program(doctor: Callable[..., Document]
 def test_orphan(doctor: Callable[..., Document], reach: Callable[..., str]) -> None:
     """A process whose parent ended before it belongs to the program all the same."""
     keeps = [f"{name}=${name}" for name in ("LD_LIBRARY_PATH", paths.SIMGPU_DIR)]
-    script = f'(env -i {" ".join(keeps)} "$@" &); sleep 1.2'
+    # The second one lives while the command ends, however long that takes.
+    script = f'(env -i {" ".join(keeps)} sh -c \'"$@"; "$@"\' sh "$@" &); sleep 1.2'
     document = doctor("sh", "-c", script, "sh", reach(), "dlsym", KERNELS)
     assert (document["shared_safely"], subjects(document)) == ("no", {"escaped"})
-    assert document["processes_left"] == 1
+    assert document["processes_left"] >= 1
 
 
 def test_no_gpu(doctor: Callable[..., Document]) -> None:

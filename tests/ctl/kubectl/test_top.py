@@ -85,7 +85,7 @@ def test_more_than_fits(cluster: Cluster, kubeconfig: Path) -> None:
         assert len(terminal.lines()) == 10
         terminal.press(b"\x1b[B\t\t\t\t\t")
         shows(terminal, "NVIDIA T4")
-        assert "below" not in terminal.lines()[-1]
+        poll_until(lambda: "below" not in terminal.lines()[-1], "nothing is below")
         terminal.press(b"\x03")
         assert terminal.process.wait(20) == 130
         assert terminal.output().rindex("\x1b[?1049h") < terminal.output().rindex("\x1b[?1049l")

@@ -116,15 +116,13 @@ def test_an_idle_program_does_not_use_its_time(run_dir: RunDir) -> None:
             poll_until(run_dir.admin_socket.exists, "its scheduler is there", timeout=60)
             command = [*simulated, *COMMAND, "top", "--interval", "0.1"]
             with in_session(command, environment(run_dir, TERM="xterm-256color", **more), 140, 24) as terminal:
-                poll_until(lambda: _used(terminal) is not None, "top says how much it uses", timeout=30)
-                assert 0 < (_used(terminal) or 0) < 40
+                assert poll_until(lambda: _used(terminal), "top says how much it uses", timeout=30) < 40
         finally:
             os.kill(int(run_dir.pid_file.read_text()), signal.SIGTERM)
 
 
-def _used(terminal: Terminal) -> int | None:
-    """In percent; None: not said."""
-    if "USED" not in terminal.screen():
-        return None
-    found = re.search(r"holding .* (\d+)% +(\d+)% ", terminal.screen())
-    return int(found[2]) if found else None
+def _used(terminal: Terminal) -> int:
+    """In percent; 0: not said."""
+    screen = terminal.screen()
+    found = re.search(r"holding .* (\d+)% +(\d+)% ", screen) if "USED" in screen else None
+    return int(found[2]) if found else 0
