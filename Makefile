@@ -2,7 +2,8 @@
 #
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      the tests that need neither a GPU nor a cluster, in about ten minutes
-#   make soak      those of them that take long: wheels, sanitizers, kills and stops of gangs, chaos
+#   make soak      those of them that take long: wheels, sanitizers, kills and stops of gangs, chaos; then the random drivers of
+#                  the scheduler's core with new seeds, for SOAK_MINUTES=10
 #   make check     what lint does, C warnings, layout rules, generated files
 #   make lint      linters, formats, types
 #   make format    format Python and C
@@ -27,6 +28,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
+SOAK_MINUTES ?= 10
 PINNED ?= dist/deploy
 
 # The stamps carry the digest of what they stand for, so a changed file is noticed whatever its time says.
@@ -50,6 +52,7 @@ test: libs
 
 soak: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "soak and not gpu and not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m tests.random_drivers --minutes $(SOAK_MINUTES)
 
 lint: setup
 	$(BIN)/ruff check
