@@ -17,7 +17,7 @@ from bench.handover import measure
 from nvshare.protocol import wire
 from tests.scheduler.wire_client import GIB, OTHER_DEVICE, Scheduler
 
-IDLE_SECONDS = 20.0
+OBSERVED_SECONDS = 20.0
 
 
 def resident_mb(pid: int) -> float:
@@ -27,15 +27,15 @@ def resident_mb(pid: int) -> float:
 
 
 def idle_share(pid: int) -> float:
-    """The share of a core that a process uses over IDLE_SECONDS."""
+    """The share of a core that a process uses over OBSERVED_SECONDS."""
 
     def used() -> int:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
     before = used()
-    time.sleep(IDLE_SECONDS)
-    return (used() - before) / os.sysconf("SC_CLK_TCK") / IDLE_SECONDS
+    time.sleep(OBSERVED_SECONDS)
+    return (used() - before) / os.sysconf("SC_CLK_TCK") / OBSERVED_SECONDS
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nvshare.paths import RunDir
 from nvshare.unix_sockets import distrust
 
-IDLE_SECONDS = 60
+EXIT_WHEN_IDLE_SECONDS = 60
 """A scheduler that another program started ends by itself this long after its last client."""
 
 START_DEADLINE_SECONDS = 15.0

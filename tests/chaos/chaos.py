@@ -35,7 +35,7 @@ POLICIES = ("exclusive", "exclusive", "auto")
 """One of them, by the seed."""
 SERVED = ("--host-memory", "4GiB", "--reserve", "32MiB")
 QUANTUM_SECONDS = 0.2
-PATIENCE_SECONDS = 90.0
+LONGEST_WAIT_SECONDS = 90.0
 """Sixteen programs take turns of at most half a second each, beside all that is done to them."""
 
 
@@ -79,7 +79,7 @@ class Chaos:
         with self.log.open("ab") as log:
             self.scheduler = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.started += 1
-        poll_until(self._accepts, "the scheduler accepts clients", PATIENCE_SECONDS)
+        poll_until(self._accepts, "the scheduler accepts clients", LONGEST_WAIT_SECONDS)
 
     def _accepts(self) -> bool:
         assert self.scheduler.poll() is None, self.log.read_text()[-2000:]
@@ -130,7 +130,7 @@ class Chaos:
 
             _poll(goes_on, "goes on", place, self)
         for gang in self.gangs:
-            gang.goes_on(PATIENCE_SECONDS)
+            gang.goes_on(LONGEST_WAIT_SECONDS)
         for place in self.programs:
             place.ask_to_end()
         for place in self.programs:
@@ -139,12 +139,12 @@ class Chaos:
         for gang in self.gangs:
             gang.finish()
         poll_until(
-            lambda: not gangs.pages(self.scheduler.pid), "the scheduler keeps no page of a gang", PATIENCE_SECONDS
+            lambda: not gangs.pages(self.scheduler.pid), "the scheduler keeps no page of a gang", LONGEST_WAIT_SECONDS
         )
 
 
 def _poll(condition: Callable[[], bool], what: str, place: Program, chaos: Chaos) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, (
             f"no program may be stuck; this one never {what}: {place.where()}\n"

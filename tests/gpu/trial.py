@@ -37,7 +37,7 @@ FIXED_SHARE = 0.9
 """With more of it fixed there is nothing to swap."""
 HOST_MEMORY = "50%"
 DOCTOR_SECONDS = 60.0
-MEASURED_SECONDS = 5.0
+MEASURING_SECONDS = 5.0
 """More than twice the time between two measurements of the scheduler's."""
 
 
@@ -249,7 +249,7 @@ def await_measured(scheduler: Scheduler) -> None:
 
     Where NVML does not show it the processes it never does, so this ends in any case.
     """
-    end = time.monotonic() + MEASURED_SECONDS
+    end = time.monotonic() + MEASURING_SECONDS
     while time.monotonic() < end:
         clients = [client for device in scheduler.status().devices for client in device.clients]
         if all(client.pinned_measured for client in clients):

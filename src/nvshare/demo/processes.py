@@ -71,7 +71,7 @@ def devices(environment: Mapping[str, str]) -> list[DeviceInfo]:
 def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     """A scheduler that accepts clients, for as long as the block lasts."""
     # If this process is killed it can't end the scheduler, which then ends by itself.
-    idle = ("--exit-when-idle", str(scheduler_process.IDLE_SECONDS))
+    idle = ("--exit-when-idle", str(scheduler_process.EXIT_WHEN_IDLE_SECONDS))
     sharing = ("--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}")
     reserve = () if setup.reserve_bytes is None else ("--reserve", f"{setup.reserve_bytes >> 10}KiB")
     command = scheduler_process.command(run_dir, *sharing, *reserve, *idle)

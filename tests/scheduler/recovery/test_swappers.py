@@ -137,7 +137,7 @@ async def test_a_measurement_that_does_not_come_is_not_awaited_for_ever(
 ) -> None:
     """NVML may hang; nobody on the device would get memory."""
     monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.01)
-    monkeypatch.setattr(swappers, "MEASURED_SECONDS", 0.01)
+    monkeypatch.setattr(swappers, "MEASUREMENT_SECONDS", 0.01)
     awaited = returning(recorded(3, ME.pid), recorded(4, ME.pid, OTHER), measured=(DEVICE, OTHER))
     await until(lambda: told == [3, 4], "both are awaited no longer")
     assert not awaited.devices

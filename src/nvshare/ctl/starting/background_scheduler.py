@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nvshare import paths, scheduler_process
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.scheduler_process import IDLE_SECONDS, START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
+from nvshare.scheduler_process import START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
 from nvshare.unix_sockets import distrust, listening_pid, named
 
 _LOCK_DEADLINE_SECONDS = 2 * START_DEADLINE_SECONDS
@@ -81,7 +81,7 @@ def _for_the_scheduler(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _start(run_dir: paths.RunDir, environment: Mapping[str, str]) -> None:
-    command = scheduler_process.command(run_dir, "--exit-when-idle", str(IDLE_SECONDS))
+    command = scheduler_process.command(run_dir, "--exit-when-idle", str(scheduler_process.EXIT_WHEN_IDLE_SECONDS))
     log = run_dir.log_file
     written = log.stat().st_size if log.exists() else 0
     pid = _in_background(command, log, _for_the_scheduler(environment))

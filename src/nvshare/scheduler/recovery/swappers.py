@@ -18,7 +18,7 @@ from nvshare.scheduler.recovery.record import Recorded
 
 RETURN_SECONDS = 2.0
 """How long one has to come back. A client connects again after a second at the latest."""
-MEASURED_SECONDS = 2.0
+MEASUREMENT_SECONDS = 2.0
 """How long a measurement is awaited that decides what those had who were given up.
 
 While memory moves it takes up to ten tries, some 0.13 s each; where NVML hangs it never comes.
@@ -108,7 +108,7 @@ class Returning:
                 self._settle(each.number)
         if self._given_up:
             self._measure_soon()
-            self._timer = self._loop.call_later(MEASURED_SECONDS, self._settle_all)
+            self._timer = self._loop.call_later(MEASUREMENT_SECONDS, self._settle_all)
 
     def _settle_all(self) -> None:
         for number in list(self._awaited):
