@@ -1,8 +1,8 @@
 """CDI: how a container runtime is told what makes a container one of nvshare's. Pure.
 
-A runtime that is asked for a device named KIND=NAME looks it up in the files of its CDI folders, and edits the
-container as they say, after everything else: what is set here is set in the container, whatever its image and its pod
-say. The GPU itself comes with a device of NVIDIA's.
+A runtime that is asked for a device KIND=NAME looks it up in the files of its CDI folders, and edits the container as
+they say. It does that last: what CDI sets is set in the container, whatever its image and its pod say. The GPU itself
+comes with a device of NVIDIA's.
 """
 
 from __future__ import annotations

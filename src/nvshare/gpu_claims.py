@@ -2,9 +2,9 @@
 
 A scheduler that serves a GPU has a claim on it: a listening Unix socket without a file, whose name begins with the
 GPU's bytes. The kernel lists such sockets for everybody (``/proc/net/unix``), says who listens, and ends them with
-their process. The rest of a name is random, so nobody can take a place that another one needs: who squats is one claim
-more. What a claim is worth is its owner's rank: the machine's scheduler, which is root's and answers where all programs
-look first, goes before all others; among the others whoever came first.
+their process. The rest of the name is random. So nobody can take a place that another one needs: who tries has made one
+claim more. Claims have an order, by their owners: the machine's scheduler, which is root's and answers where all
+programs look first, goes before all others, and among the others whoever came first.
 
 Containers with a network namespace of their own have their own names, and see none of these.
 """

@@ -1,7 +1,7 @@
-"""``/metrics``, ``/healthz`` and ``/readyz`` on one port, served in a program's event loop.
+"""Serves ``/metrics``, ``/healthz`` and ``/readyz`` on one port, in a program's event loop.
 
-h11 knows HTTP. Here is what a page is, and that whoever connects can take neither time nor descriptors from the
-program: a connection asks for one page and has a few seconds for it, and when there are too many the oldest one goes.
+h11 knows HTTP. This module knows what a page is, and keeps time and descriptors for the program: a connection asks for
+one page and has a few seconds for it. When there are too many connections the oldest one is closed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What Ctrl-C does to a program: it ends it at once and without a word, but for work that puts something back.
+"""What Ctrl-C does to a program: it ends the program at once, without a word, unless work puts something back first.
 
-Python's own way, an exception at any place, shows a traceback while modules are imported and while the process ends.
+Python's own way is an exception at any place, which shows a traceback while modules are imported and while the process
+ends.
 """
 
 from __future__ import annotations

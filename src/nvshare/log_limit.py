@@ -1,8 +1,8 @@
-"""How many lines a log takes: whoever causes them can't fill the disk, nor hide what others cause.
+"""Limits the lines of a log, so that nobody can fill the disk, or hide what others cause.
 
-Every line passes here, whichever part of a program writes it, so that no new one can be forgotten. Its kind is its
-text, without the values. Of each kind a process, where the line names one, may cause a burst and then one a second;
-all together may cause a larger burst and then some a second. What is written for who debugs is not limited.
+Every line passes here, whichever part of a program writes it. A line's kind is its text without the values. A process
+that lines name may cause a burst of each kind, and then one line a second. All lines together may be a larger burst,
+and then some a second. Lines for debugging are not limited.
 """
 
 from __future__ import annotations

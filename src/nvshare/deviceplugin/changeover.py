@@ -1,7 +1,7 @@
-"""The program as long as it runs: its probes, its signals, and one plugin after the other as its settings change.
+"""Runs the program: its probes, its signals, and one plugin after the other as its settings change.
 
-A plugin with new settings follows the former one as an instance in another container would (kubelet/lifecycle.py):
-kubelet has devices at every moment. Settings are read by a child process, since what that takes would stay.
+A plugin with new settings follows the former one as an instance in another container would (kubelet/lifecycle.py), so
+kubelet has devices at every moment. A child process reads the settings, because the memory for that would stay.
 """
 
 from __future__ import annotations

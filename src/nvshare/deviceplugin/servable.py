@@ -1,8 +1,8 @@
-"""How many virtual devices of a GPU are offered: as many as there is memory for, and never fewer than containers hold.
+"""How many virtual devices of a GPU are offered: as many as there is memory for, and all that containers hold.
 
-A GPU's servable memory is what programs may have of the GPU itself, and its equal share of the host memory that they
-are swapped into. A virtual device stands for an equal part of it: so much is kept for each that a pod has, or what its
-programs were promised and wait for where that is more. For what is left of it, further ones are offered.
+A GPU's servable memory is its own memory that programs may have, and its equal share of the host memory to swap into. A
+virtual device stands for an equal part of it. Each one that a pod has keeps that part, or what its programs were
+promised and wait for, if that is more. Of the rest, further ones are offered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the node's device plugin says of itself: what kubelet knows of its pod, and in its pages for probes and metrics.
+"""How the node's device plugin is, by kubelet's word of its pod, and by its own pages for probes and metrics.
 
-The plugin's pod has an address of its own, which is seen by the watch of the node's pods. Its pages are there anyway,
-while a socket in the run directory would be a second way to ask for the same.
+The plugin's pod has an address of its own, which the watch of the node's pods shows. The pages are there anyway. A
+socket in the run directory would be a second way to ask for the same.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The scheduler's event loop: its clock shows up to when everything is heard, so that nobody is blamed unheard.
+"""The scheduler's event loop. Its clock shows up to when everything is heard, and all deadlines go by that clock.
 
-A deadline may pass while what was sent in time is not read yet: because the scheduler was stopped (SIGSTOP, a starved
-or frozen node), or because many have something to say at once. All deadlines, the core's too, go by this clock, and so
-none is judged before what could be read at that moment was read. The rules:
+A deadline may pass while a message that was sent in time is still unread: the scheduler was stopped (SIGSTOP, a starved
+or frozen node), or many clients speak at once. So no deadline is judged before everything was read that could be read
+at that moment. The rules:
 
-- The clock goes on when a look finds nothing to read. While there is something, it does not reach the next timer.
-- Time in which nobody could be heard, because the scheduler did not run, does not count. Who is asked may not have run
-  either.
-- Who sends without end puts nothing off for long: the clock waits for PATIENCE_SECONDS of reading at most, and after
-  time that did not count as much longer as that was, since so much may have come.
+- The clock goes on when a look finds nothing to read. While there is something to read it does not reach the next
+  timer.
+- Time in which the scheduler did not run does not count. Clients may not have run in that time either.
+- A client that sends without end puts nothing off for long: the clock waits for PATIENCE_SECONDS of reading at most.
+  After time that did not count it waits as much longer as that time was, since so much may have come.
 
-What comes in one go has the same time.
+Messages that come in one go have the same time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""In which container each client is, and on which terms: what the core is told of that.
+"""Tells the core in which container each client is, and on which terms.
 
-The kernel's word comes first: a process of a pod is in its pod's container, whatever it says. Outside of pods the name
-counts that a process says, among processes of the same user. Who says none is in a container with its own process's
-other clients. A name counts at once, so that a limit does, and until it is known that the process is in a pod. One that
-can't be seen, because its pid namespace hides it, may be in any, and is in a container of its own.
+The container: what the kernel says comes first. A process of a pod is in its pod's container, whatever it says. Outside
+of pods a name counts that the process says, among processes of the same user. A process without a name is in a
+container with its own clients alone. A name counts at once, so that a limit does, until it is known that the process is
+in a pod. A process that a pid namespace hides may be in any pod; it is in a container of its own.
 
-What the operator sets for a container counts, then what the annotations of its pod say, then what the environment of
-its processes says: should they differ, the word of the one that came first of those that are there.
+The terms: what the operator sets for a container counts, then the annotations of its pod, then the environment of its
+processes. Where their environments differ, the process counts that came first of those that are there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Mends the run directory under a running scheduler, or ends that when only another process can.
+"""Mends the run directory under a running scheduler, or lets the scheduler end when it can't be mended.
 
-Somebody may remove files, folders or all of it. Where a container's mount of it is dead, or another scheduler has taken
-the place, this one can't be found any more. The containers of its clients then have dead mounts of the client socket's
-folder: they would never find the next scheduler. So it serves them on, and ends with the last one.
+Somebody may remove files, folders or all of it. Where the directory is a dead mount, or another scheduler has taken its
+place, nobody finds this scheduler any more. The containers of its clients have dead mounts too, and would never find
+the next scheduler. So it serves the clients that it has, and ends with the last one.
 """
 
 from __future__ import annotations

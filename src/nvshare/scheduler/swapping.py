@@ -1,6 +1,6 @@
-"""What the clients whose memory swaps need beside the core's decisions, from REGISTER until their memory is free.
+"""What clients whose memory swaps need beside the core's decisions, from REGISTER until their memory is free.
 
-Host memory; a place in the record of those who have such memory; and that their memory counts as long as it is there.
+They need host memory and a place in the record of such clients. Their memory counts as long as it is there.
 """
 
 from __future__ import annotations

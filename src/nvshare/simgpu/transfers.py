@@ -1,7 +1,7 @@
-"""Memory that was swapped, by the record of a device: what moved when, and whether the device worked meanwhile. Pure.
+"""Swapped memory in the record of a device: what moved when, and whether the device worked meanwhile. Pure.
 
-The record does not say who wanted a copy. What swaps moves whole granules, so a copy over the bus of such a size counts
-as swapping: the rules hold for programs whose own copies are smaller, or no multiple of it.
+The record does not say who wanted a copy. Swapping moves whole granules, so a copy over the bus of such a size counts
+as swapping. This holds for programs whose own copies are smaller than a granule, or no multiple of it.
 """
 
 from __future__ import annotations

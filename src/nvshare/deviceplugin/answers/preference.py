@@ -1,9 +1,8 @@
-"""Which of the free virtual devices a container should get: round by round over distinct GPUs, in the policy's order.
-Pure.
+"""Which of the free virtual devices a container should get: one of each GPU in turns, in the policy's order. Pure.
 
-kubelet gives the ids in a new random order at every call and keeps no order of its own, so ties are broken by the order
-of the GPUs and then by ordinal. Virtual devices that are offered and not free are allocated: nothing is remembered
-between calls. Those of pods that end are free soon, so they count only where all else is equal.
+kubelet gives the ids in a new random order at every call, so ties are broken by the order of the GPUs and then by the
+ordinal. A virtual device that is offered and not free counts as allocated: nothing is remembered between calls. Those
+of pods that are ending will be free soon, so they count only where all else is equal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which device nodes a container needs to use a GPU, as far as they are in this container's own ``/dev``.
+"""Which device nodes a container needs to use a GPU, of those in this container's own ``/dev``.
 
 kubelet's static CPU manager writes a container's list of allowed devices anew, without those that NVIDIA's runtime has
-added: then only nodes that the plugin's answer names can be opened. NVIDIA's plugin has the same option.
+added. Then the container can open only nodes that the plugin's answer names. NVIDIA's plugin has the same option.
 """
 
 from __future__ import annotations

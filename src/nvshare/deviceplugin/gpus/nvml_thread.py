@@ -1,8 +1,8 @@
-"""The only thread that calls NVML: when the driver hangs, the rest of the plugin goes on.
+"""The only thread that calls NVML. When the driver hangs, the rest of the plugin goes on.
 
-It posts events and takes no requests. While there are GPUs it posts one about every ``PROBE_SECONDS``, and otherwise
-one before and one after each try. When none came for ``SILENCE_SECONDS`` though one is due, a call into the driver does
-not return.
+The thread posts events and takes no requests. While there are GPUs it posts one about every ``PROBE_SECONDS``, and
+otherwise one before and one after each try. If one is due and none came for ``SILENCE_SECONDS``, a call into the driver
+does not return.
 """
 
 from __future__ import annotations

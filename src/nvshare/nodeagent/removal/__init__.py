@@ -1,7 +1,8 @@
 """Ends a DaemonSet of node agents in order: ``python3 -m nvshare.nodeagent.removal NAME``.
 
-An agent takes what it wrote off its node when it ends. Uninstalled together with its rights it could not, so the chart
-runs this before, in a pod whose account may do nothing but delete that DaemonSet in its own namespace.
+An agent takes off its node what it wrote there when it ends. It needs its rights for that, and an uninstallation takes
+both at once. So the chart runs this program before, in a pod whose account may do nothing but delete that DaemonSet in
+its own namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fills segments in workers: a piece of one, then a piece of the next, so that nobody waits for another's whole one."""
+"""Fills segments in workers. Segments take turns piece by piece, so no client waits for the whole of another's."""
 
 from __future__ import annotations
 

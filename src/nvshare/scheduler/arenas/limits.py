@@ -1,7 +1,7 @@
-"""How much more memory this process can take before it, or the machine, has none left.
+"""How much memory this process can still take before it or the machine has none left.
 
-A process beyond its cgroup's limit is killed, whoever uses what it took. So the limits are looked at before memory is
-taken: those of every memory cgroup that the process is in, as far as it can see them, and what the machine has left.
+The kernel kills a process beyond its cgroup's limit, whoever uses what it took. So the limits are read before memory is
+taken: those of every memory cgroup of the process, as far as it can see them, and what the machine has left.
 """
 
 from __future__ import annotations

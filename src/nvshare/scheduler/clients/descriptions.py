@@ -1,9 +1,9 @@
 """Finds out who the clients are, one process after another.
 
-What /proc and kubelet's folders say takes up to a millisecond of a thread, and takes the interpreter from the event
-loop meanwhile. So a process is looked at once for all its clients that wait, nobody is looked for who has left, and
-between two looks there is a pause. It goes by the thread's own time: on a busy machine a look waits for the processor
-for many times of that, and meanwhile what annotations say of the next process does not count.
+A look at /proc and at kubelet's folders takes up to a millisecond of a thread, and keeps the event loop from the
+interpreter meanwhile. So one look serves all clients of a process that wait. No look is made for a client that has
+left. Between two looks there is a pause. Its length goes by the thread's processor time, not by how long the look
+lasted: on a busy machine that is many times as long, and annotations don't count before their process was looked at.
 """
 
 from __future__ import annotations

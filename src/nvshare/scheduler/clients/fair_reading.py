@@ -1,9 +1,9 @@
-"""How long each process is worked for in one pass of the event loop.
+"""Divides each pass of the event loop equally among the processes that send.
 
 Everybody else waits while a message is worked on, and messages differ: a join or a growth may take a hundred times as
-long as a footprint. So what is shared is the time that they took. A process that sends without end, over however many
-connections, gets as much of a pass as any other; what it sends beyond that waits for the next pass, its connections in
-turn.
+long as a footprint. So the time is shared, not the number of messages. A process that sends without end gets as much of
+a pass as any other, over however many connections. What it sends beyond that waits for the next pass, in which its
+connections take turns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How many connections there may be, and of whom, so that one process or one user can't take every one. Pure.
+"""Limits the connections, so that no process and no user can take all of them. Pure.
 
-A process that uses GPUs has one connection for each, so a limit for a process hurts only those that want to hurt. A
-user is not limited as long as there is room: all containers of a node may be run by root. But whoever has more than
-half of all connections can't have the last ones too. A connection that has not registered is nobody yet: when there is
-no room, one of these goes for the next.
+A process has one connection for each GPU that it uses, so a limit for a process hurts only those that want to hurt. A
+user has no limit while there is room, since root may run all containers of a node. But a user with more than half of
+all connections can't have the last ones. A connection that has not registered is nobody's yet: when there is no room,
+one of these is closed for the next.
 """
 
 from __future__ import annotations

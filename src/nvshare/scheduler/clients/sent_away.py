@@ -1,4 +1,4 @@
-"""What is left of a client that was sent away while it held: it is heard until it has given back what it held."""
+"""The session of a client that was sent away while it held. It listens until the client has given the lock back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Who is asked for memory that one client gives and another one maps, and what becomes of the request. Pure.
+"""The requests for memory that one client gives and another one maps. Pure.
 
-Each request is for one part of what a key is for, and has one answer, so as many descriptors are on their way as there
-are requests. A client that does not answer in time stays asked: what it says later is thrown away.
+Each request is for one part of what a key is for, and has one answer. So as many descriptors are on their way as there
+are requests. When the giver does not answer in time the request ends; the giver still owes its answer, which is thrown
+away when it comes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Clients on GPUs that kubelet did not give to their containers: found out by kubelet's word, and remembered.
+"""Finds clients on GPUs that kubelet did not give to their containers, and remembers them.
 
-Kubelet gives a container its devices before it starts, and never others. So what an answer says of a container counts
-for good, if kubelet was asked when a client of the container was known; an older answer may tell of a former pod with
-its name. Who can't be judged yet is judged again with every answer.
+Kubelet gives a container its devices before it starts, and gives it no others later. So an answer of kubelet that names
+a container counts for good, if it was asked for after a client of the container was known. An older answer may tell of
+a former pod with the same name. A client that can't be judged yet is judged again with every answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Clients of which it is not known yet what their containers may have: memory is not given to them.
+"""Gives no memory to clients while it is not known what their containers may have.
 
-A client is known when it is found out in which container its process is. If that is one of a pod, and pods may be
-annotated here, the node agent must have told of the pod as well: one of which it has not looks like one without
-annotations. Who is not known in time is refused memory, rather than given what an annotation may forbid, until it is.
+A client is known when the container of its process is found. If that is a pod's, and pods may be annotated here, the
+node agent must have told of the pod as well: a pod of which it has not told yet looks like one without annotations. A
+client that is not known in time is refused memory until it is: an annotation may forbid what it would be given.
 """
 
 from __future__ import annotations

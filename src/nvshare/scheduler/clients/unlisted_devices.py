@@ -1,7 +1,8 @@
-"""Devices that only clients name: neither NVML nor kubelet nor the operator knows them. Pure.
+"""Limits devices that only clients name, which neither NVML nor kubelet nor the operator knows. Pure.
 
-Where there is no NVML all devices are of this kind, and a client can invent as many as it likes. There is room for more
-than any node has; whoever names more than any program uses gets no more; and one that nobody uses makes room.
+Without NVML all devices are of this kind, and a client can invent as many as it likes. There is room for more devices
+than any node has. A process that names more than any program uses gets no more. A device that nobody uses makes room
+for another.
 """
 
 from __future__ import annotations

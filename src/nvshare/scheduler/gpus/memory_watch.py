@@ -1,8 +1,8 @@
-"""Measures the devices' memory, every two seconds where there are clients, and tells the core what is new.
+"""Measures the devices' memory every two seconds, where there are clients, and tells the core what is new.
 
-Where memory swaps, what clients have changes all the time, and they say so up to 10 ms later. What was measured is
-compared with what they said, so a measurement counts only if that was the same before and a moment after it; otherwise
-it is made again soon, and after some of these what does not depend on it counts anyway.
+Where memory swaps, what clients have changes all the time, and they say so up to 10 ms later. So a measurement counts
+only if the clients' words were the same before it and a moment after it. Else it is made again soon. After some tries
+that part of it counts which does not depend on the clients' words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends a scheduler whose NVML stays away where there is a GPU: a new container gets the driver, this one never will."""
+"""Ends a scheduler whose NVML stays away although there is a GPU: the driver comes only with a new container."""
 
 from __future__ import annotations
 

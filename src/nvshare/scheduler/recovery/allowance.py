@@ -1,9 +1,9 @@
-"""For how long processes may be without their connections while they hold: each has one allowance, on all GPUs.
+"""For how long a process may hold without its connections: each has one allowance, for all GPUs.
 
-Programs close files that they don't know, and come back within a second. But as long as a holder is awaited nobody
-else gets its GPU, and gangs elsewhere wait as well: whoever lost its connection again and again would keep them for
-ever. An absence costs as long as it lasts, and what others wait because of it after that. What a process has left
-grows with each turn that it gives back in time.
+Programs close files that they don't know, and come back within a second. But while a holder is awaited nobody else gets
+its GPU, and gangs elsewhere wait as well: a process that lost its connection again and again would keep them for ever.
+An absence costs its length, and then the time for which others wait because of it. The allowance grows with each turn
+that the process gives back in time.
 """
 
 from __future__ import annotations

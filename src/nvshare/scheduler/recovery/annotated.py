@@ -1,8 +1,8 @@
-"""What the annotations of this node's pods ask for: a file in the run directory, for the scheduler after this one.
+"""What annotations of this node's pods ask for, kept in the run directory for the next scheduler.
 
-The node agent tells it, and may come back later than the scheduler, or not while the Kubernetes API is away: until then
-the last word counts. A pod is meant by its uid. One of the same name that is made anew has another one, and inherits
-nothing. A pod without annotations has an entry that says nothing, so that it is known that the agent has told of it.
+The node agent tells it. It may come back later than the scheduler, or not while the Kubernetes API is away. Until then
+its last word counts. A pod is named by its uid: one of the same name that is made anew has another uid, and inherits
+nothing. A pod without annotations has an entry without terms, which shows that the agent has told of it.
 """
 
 from __future__ import annotations

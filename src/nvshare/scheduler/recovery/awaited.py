@@ -1,7 +1,4 @@
-"""Holders that are without a connection: who of them is not back yet, and who is none of them.
-
-Most are holders of the scheduler before this one.
-"""
+"""Waits for holders without a connection, most of them of the scheduler before this one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the operator chose while a scheduler ran: a file in the run directory, for the scheduler after it.
+"""What the operator chose while a scheduler ran, kept in the run directory for the next scheduler.
 
-A choice counts until another one is made: by ``set``, or by starting with another option than the scheduler that took
-the choice.
+A choice counts until another one is made: by ``set``, or by an option of the next scheduler that differs from that of
+the scheduler which took the choice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A record: a file in the run directory that says who has what, for the scheduler after this one.
+"""A record: a file in the run directory that says who has what, for the next scheduler.
 
-There is one of holders, and one of processes with memory that swaps. A grant, and a registration, is written before its
-client hears of it. One write of a slot within a page is whole or not made at all when the
-scheduler is killed; a power failure need not be survived, because no holder survives it either. Room for slots is
-taken from the disk beforehand, so that a full one does no harm.
+There is one of holders, and one of processes whose memory swaps. A grant, or a registration, is written before its
+client hears of it. A slot lies within a page and is written at once: when the scheduler is killed, it is there whole or
+not at all. It need not survive a power failure, which no holder survives either. The disk space for slots is taken
+beforehand, so a full disk does no harm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Processes with memory that swaps and without a connection: of the scheduler before this one, and of this one.
+"""Waits for processes without a connection whose memory swaps: those of the scheduler before this one, and of this one.
 
-The memory of the first may be anywhere on the device, so that nobody gets any there before they are back or gone, or
-what they have was measured as others'. The memory of those of this one counts until the driver shows it free.
+Memory of the former may be anywhere on the device. So nobody gets memory there before each of them is back, or gone, or
+its memory was measured as others'. Memory of the latter counts until the driver shows that it is free.
 """
 
 from __future__ import annotations
