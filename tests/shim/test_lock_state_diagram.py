@@ -2,7 +2,7 @@
 
     python -m tests.shim.test_lock_state_diagram
 
-prints it, for ARCHITECTURE.md.
+prints it, for the client's README.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from nvshare.protocol import wire
 from tests.shim.lock_state_model import Event, IllegalEventError, Link, Lock, LockState, OnMissing
 
-ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+PAGE = Path(__file__).parents[2] / "src" / "nvshare" / "shim" / "csrc" / "client" / "README.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def diagram() -> str:
 
 
 def test_the_page_shows_the_table() -> None:
-    """ARCHITECTURE.md has the diagram as lock_state.c behaves today."""
-    assert diagram() in ARCHITECTURE.read_text()
+    """The client's README.md has the diagram as lock_state.c behaves today."""
+    assert diagram() in PAGE.read_text()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m tests.scheduler.core.test_diagram
 
-prints it, for ARCHITECTURE.md.
+prints it, for the core's README.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from nvshare.scheduler.core.transitions import INITIAL, TRANSITIONS, ClientState, Step
 
 ROOT = Path(__file__).parents[3]
-ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+PAGE = ROOT / "src" / "nvshare" / "scheduler" / "core" / "README.md"
 HOW_IT_WORKS = ROOT / "docs" / "how-it-works.md"
 AT_ONCE = ("idle", "holding")
 """Asked for and granted in one step, so that nobody sees it wait."""
@@ -38,8 +38,8 @@ def test_every_state_can_be_left_and_reached() -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    """ARCHITECTURE.md has the diagram as it is drawn from the table today."""
-    assert diagram() in ARCHITECTURE.read_text()
+    """The core's README.md has the diagram as it is drawn from the table today."""
+    assert diagram() in PAGE.read_text()
 
 
 def test_the_users_page_shows_the_table() -> None:
