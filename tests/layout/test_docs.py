@@ -1,11 +1,12 @@
-"""What the pages for users name is there: files, headings, variables, commands and their options, metrics."""
+"""What pages name is there: files, headings, variables, commands and their options, metrics."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
 import typer.main
 
 from nvshare.ctl import command_line
@@ -13,13 +14,24 @@ from nvshare.ctl.kubectl import command_line as kubectl_command_line
 from nvshare.deviceplugin import cli as device_plugin
 from nvshare.nodeagent import cli as node_agent
 from nvshare.scheduler import cli as scheduler
-from tests.layout.tree import ROOT
+from tests.layout.tree import PACKAGE, ROOT, below, line_of, name, nobody, text, tracked
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+# The one that is left out is a form, from which docs/compatibility.md is made.
+PAGES = [path for path in below(ROOT, ".md") if path != ROOT / "tests" / "gpu" / "page.md"]
+# Those for who changes something: they name files by the end of their paths.
+OF_THE_CODE = [
+    *(ROOT / page for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "tests/README.md")),
+    *(path for path in PAGES if path.is_relative_to(PACKAGE)),
+]
+# What was is in these, too.
+OF_THE_PAST = {ROOT / "CHANGELOG.md", ROOT / "bench" / "RESULTS.md"}
+OF_THE_ORIGINAL = ROOT / "docs" / "from-nvshare-0.1.1.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 METRIC = re.compile(r"`(?:[^`\n]*\b)?(nvshare_[a-z0-9_]*[a-z0-9])\b(?![*/.{])")
 VARIABLE = re.compile(r"\bNVSHARE_[A-Z_]+[A-Z]\b")
+# But for what is made and not tracked.
+FILE = re.compile(r"`(?!build/|dist/|\.)([\w.-]+(?:/[\w.-]+)*(?:\.(?:py|c|h|md|inc|def|tsv|proto)|/))`")
 USE = re.compile(
     r"(?:^    |`|-- )(nvshare-(?:ctl|scheduler|device-plugin|node-agent)|kubectl nvshare)(?![\w/-])([^`\n#|>]*)",
     re.MULTILINE,
@@ -32,62 +44,84 @@ PROGRAMS = {
     "nvshare-node-agent": typer.main.get_command(node_agent.app),
     "kubectl nvshare": typer.main.get_command(kubectl_command_line.build()),
 }
-OF_THE_ORIGINAL = "from-nvshare-0.1.1.md"
-
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Of its headings, as Markdown's usual renderers make them."""
-    texts = (re.sub(r"[^\w\- ]", "", text.lower()).strip() for text in HEADING.findall(page.read_text()))
-    return {text.replace(" ", "-") for text in texts}
+    texts = (re.sub(r"[^\w\- ]", "", heading.lower()).strip() for heading in HEADING.findall(text(page)))
+    return {heading.replace(" ", "-") for heading in texts}
 
 
-@pages
-def test_links_lead_somewhere(page: Path) -> None:
+def found(pattern: re.Pattern[str], pages: list[Path]) -> Iterator[tuple[Path, str, re.Match[str]]]:
+    """Each match in each of the pages, with its page and place."""
+    for page in pages:
+        for match in pattern.finditer(text(page)):
+            yield page, line_of(page, text(page), match.start()), match
+
+
+def test_links_lead_somewhere() -> None:
     """Every link to a file of the repository, and to a heading in one."""
-    for link in LINK.findall(page.read_text()):
-        if "://" in link:
-            continue
-        name, _, heading = link.partition("#")
-        target = page.parent / name if name else page
-        assert target.exists(), link
-        assert not heading or heading in anchors(target), link
+
+    def is_right(page: Path, link: str) -> bool:
+        file, _, heading = link.partition("#")
+        target = page.parent / file if file else page
+        return target.exists() and (not heading or heading in anchors(target))
+
+    links = ((page, where, match[1]) for page, where, match in found(LINK, PAGES) if "://" not in match[1])
+    nobody(f"{where}: {link}" for page, where, link in links if not is_right(page, link))
 
 
 def test_every_page_is_in_the_index() -> None:
     """docs/README.md links to each page beside it."""
-    index = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} <= index
+    index = set(LINK.findall(text(ROOT / "docs" / "README.md")))
+    nobody(name(page) for page in below(ROOT / "docs", ".md") if page.name not in index | {"README.md"})
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != OF_THE_ORIGINAL], ids=lambda page: page.name)
-def test_variables_exist(page: Path) -> None:
+def test_files_exist() -> None:
+    """A file or folder that a page about the code names, by its path or the end of that, is there."""
+    parts = [path.relative_to(ROOT).parts for path in tracked()]
+    ends = {"/".join(each[begin:]) for each in parts for begin in range(len(each))}
+    within = {
+        "/".join(each[begin:end]) + "/"
+        for each in {each[:-1] for each in parts}
+        for begin in range(len(each))
+        for end in range(begin + 1, len(each) + 1)
+    }
+    nobody(f"{where}: {match[1]}" for _, where, match in found(FILE, OF_THE_CODE) if match[1] not in ends | within)
+
+
+def test_variables_exist() -> None:
     """Something in src/, the tests or the Makefile reads each, or writes it into an environment."""
-    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.[ch]"), *(ROOT / "tests").rglob("*.py")]
-    known = set(VARIABLE.findall("\n".join(file.read_text() for file in [*files, ROOT / ".ci" / "run"])))
-    assert set(VARIABLE.findall(page.read_text())) <= known
+    files = [*below(ROOT / "src", ".py", ".c", ".h"), *below(ROOT / "tests", ".py"), ROOT / ".ci" / "run"]
+    known = {variable for file in files for variable in VARIABLE.findall(text(file))}
+    pages = [page for page in PAGES if page != OF_THE_ORIGINAL]
+    nobody(f"{where}: {match[0]}" for _, where, match in found(VARIABLE, pages) if match[0] not in known)
 
 
-@pages
-def test_commands_and_their_options_exist(page: Path) -> None:
+def test_commands_and_their_options_exist() -> None:
     """What follows nvshare-ctl or kubectl nvshare is a command, and has the options named with it."""
-    for program, rest in USE.findall(page.read_text()):
-        command, words = PROGRAMS[program], rest.split()
+
+    def is_right(program: str, words: list[str]) -> bool:
+        command = PROGRAMS[program]
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
-        assert command is not PROGRAMS[program] or not words or words[0].startswith("-"), (program, rest)
+        if command is PROGRAMS[program] and words and not words[0].startswith("-"):
+            return False
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         before = words[: words.index("--")] if "--" in words else words
-        assert {word for word in before if OPTION.fullmatch(word)} <= known, (program, rest)
+        return {word for word in before if OPTION.fullmatch(word)} <= known
+
+    uses = ((where, match[1], match[2].strip()) for _, where, match in found(USE, PAGES))
+    nobody(f"{where}: {program} {rest}" for where, program, rest in uses if not is_right(program, rest.split()))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
-def test_metrics_exist(page: Path) -> None:
+def test_metrics_exist() -> None:
     """Each is in docs/monitoring.md, which is compared with what is served, or the node agent's."""
-    text = (ROOT / "docs" / "monitoring.md").read_text()
-    known = set(re.findall(r"^\| `(nvshare_[a-z0-9_]+)`", text, re.MULTILINE))
-    agents = (ROOT / "src" / "nvshare" / "nodeagent" / "metrics.py").read_text()
-    names = {name.removeprefix("nvshare_node_agent_") for name in re.findall(r'"(\w+)"', agents)}
-    known |= {f"nvshare_node_agent_{name}{end}" for name in names for end in ("", "_total")}
-    assert set(METRIC.findall(page.read_text())) <= known
+    served = text(ROOT / "docs" / "monitoring.md")
+    known = set(re.findall(r"^\| `(nvshare_[a-z0-9_]+)`", served, re.MULTILINE))
+    agents = text(PACKAGE / "nodeagent" / "metrics.py")
+    names = {metric.removeprefix("nvshare_node_agent_") for metric in re.findall(r'"(\w+)"', agents)}
+    known |= {f"nvshare_node_agent_{metric}{end}" for metric in names for end in ("", "_total")}
+    pages = [page for page in PAGES if page not in OF_THE_PAST]
+    nobody(f"{where}: {match[1]}" for _, where, match in found(METRIC, pages) if match[1] not in known)

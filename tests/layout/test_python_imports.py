@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import ast
-from graphlib import CycleError, TopologicalSorter
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.layout.tree import PACKAGE, below, imports, module_of, name
+from tests.layout.tree import (
+    PACKAGE,
+    at,
+    below,
+    circle,
+    imports,
+    module_of,
+    modules,
+    name,
+    nobody,
+    own_imports,
+    syntax,
+    text,
+)
 
 SCHEDULER = PACKAGE / "scheduler"
 CORE = below(SCHEDULER / "core", ".py")
@@ -93,11 +105,8 @@ PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"devices", "answers", "gpus"},
 }
 MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
-PARTED = [(program, path) for program in MAY_IMPORT for path in below(program, ".py")]
-
-MODULES = {module_of(path): path for path in below(PACKAGE, ".py")}
+MODULES = modules()
 OWN_PROCESS = "nvshare.ctl.own_process"
-python_files = pytest.mark.parametrize("path", MODULES.values(), ids=name)
 
 
 def package_of(path: Path) -> str:
@@ -106,70 +115,57 @@ def package_of(path: Path) -> str:
     return parts[0] if len(parts) > 1 else ""
 
 
-def own_imports(path: Path) -> set[str]:
-    """The modules of nvshare that a file imports, also within functions.
-
-    ``from package import module`` counts as the module alone; a package runs its ``__init__`` first, which imports
-    nothing of what is below it.
-    """
+def reached(root: str) -> list[Path]:
+    """A module and every module of nvshare that it imports, directly or not; paths.py ends the search."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
-        match node:
-            case ast.Import(names=names):
-                found.update(alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), names=names):
-                for alias in names:
-                    member = f"{module}.{alias.name}"
-                    found.add(member if member in MODULES else module)
-            case _:
-                pass
-    return found & MODULES.keys()
-
-
-def reached(roots: set[str]) -> list[Path]:
-    """The roots and every module of nvshare that they import, directly or not; paths.py ends the search."""
-    found: set[str] = set()
-    open_ends = set(roots)
+    open_ends = {root}
     while open_ends:
         module = open_ends.pop()
         if module not in found:
             found.add(module)
-            open_ends |= own_imports(MODULES[module]) - {PATHS}
+            open_ends |= own_imports(MODULES[module]).keys() - {PATHS}
     return [MODULES[module] for module in sorted(found)]
 
 
-def tops(path: Path) -> set[str]:
-    """The top-level names of all that a file imports."""
-    return {imported.split(".")[0] for imported in imports(path)}
+def tops(path: Path) -> dict[str, int]:
+    """The top-level names of all that a file imports, with the lines."""
+    return {imported.split(".")[0]: line for imported, line in imports(path).items()}
 
 
 def says_pure(path: Path) -> bool:
     """Whether the docstring of a module claims that it is pure."""
-    text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return "Pure." in text
+    return "Pure." in (ast.get_docstring(syntax(path)) or "")
 
 
 SAY_PURE = [path for path in MODULES.values() if says_pure(path)]
 
 
-@pytest.mark.parametrize("path", CORE, ids=name)
-def test_core_is_pure(path: Path) -> None:
+def test_core_is_pure() -> None:
     """Every module of the scheduler's core imports the core and modules that can neither wait, nor look, nor roll dice.
 
     Not even nvshare.paths or the protocol.
     """
-    assert tops(path) - {"nvshare"} <= CORE_STANDARD_LIBRARY
-    assert own_imports(path) <= {module_of(other) for other in CORE}
+    core = {module_of(path) for path in CORE}
+
+    def strange(path: Path) -> dict[str, int]:
+        foreign = {top: line for top, line in tops(path).items() if top not in {"nvshare", *CORE_STANDARD_LIBRARY}}
+        return foreign | {module: line for module, line in own_imports(path).items() if module not in core}
+
+    nobody(f"{at(path, line)}: {module}" for path in CORE for module, line in strange(path).items())
 
 
-@pytest.mark.parametrize("path", sorted({*SAY_PURE, *PLUGIN_PURE}), ids=name)
-def test_who_says_pure_is_pure(path: Path) -> None:
+def test_who_says_pure_is_pure() -> None:
     """A module whose docstring says "Pure.", and what it imports, does no I/O and knows neither time nor chance.
 
     Neither does any that answers kubelet, whether it says so or not.
     """
-    impure = {name(other): sorted(tops(other) & IMPURE) for other in reached({module_of(path)})}
-    assert not {file: found for file, found in impure.items() if found}
+    nobody(
+        f"{name(path)} is not pure: {at(other, line)}: {top}"
+        for path in sorted({*SAY_PURE, *PLUGIN_PURE})
+        for other in reached(module_of(path))
+        for top, line in tops(other).items()
+        if top in IMPURE
+    )
 
 
 def test_somebody_says_pure() -> None:
@@ -177,23 +173,20 @@ def test_somebody_says_pure() -> None:
     assert len(SAY_PURE) >= 5
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*CORE, *PLUGIN_PURE, *below(PACKAGE / "protocol", ".py"), *below(PACKAGE / "shim", ".py"), PACKAGE / "paths.py"],
-    ids=name,
-)
-def test_event_loop_stays_in_the_shell(path: Path) -> None:
+def test_event_loop_stays_in_the_shell() -> None:
     """What decides, encodes or names things imports neither asyncio nor grpc."""
-    assert not tops(path) & EVENT_LOOP
+    folders = [*below(PACKAGE / "protocol", ".py"), *below(PACKAGE / "shim", ".py"), PACKAGE / "paths.py"]
+    nobody(
+        f"{at(path, line)}: {top}"
+        for path in (*CORE, *PLUGIN_PURE, *folders)
+        for top, line in tops(path).items()
+        if top in EVENT_LOOP
+    )
 
 
 def test_no_circle_of_imports() -> None:
     """No module of nvshare imports itself by way of others, not even within functions."""
-    graph = {module: own_imports(path) - {module} for module, path in MODULES.items()}
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(" -> ".join(reversed(error.args[1])))
+    nobody(circle({module: set(own_imports(path)) - {module} for module, path in MODULES.items()}))
 
 
 def part_of(module: str, program: Path) -> str:
@@ -203,66 +196,85 @@ def part_of(module: str, program: Path) -> str:
     return part if module.startswith(package) and part in MAY_IMPORT[program] else ""
 
 
-@pytest.mark.parametrize(("program", "path"), PARTED, ids=[name(path) for _, path in PARTED])
-def test_imports_within_a_program_run_one_way(program: Path, path: Path) -> None:
-    """A folder of a program imports what the table allows it; modules that wire are imported by their kind only."""
+def strange_parts(program: Path, path: Path) -> Iterator[str]:
+    """What a file of a program imports of it that its part may not know."""
     part = part_of(module_of(path), program)
-    if not part:
-        return
-    known = {module for module in own_imports(path) if module.startswith(f"nvshare.{program.name}.")}
-    allowed = MAY_IMPORT[program][part] | {part}
-    assert not {module for module in known if part_of(module, program) not in allowed}
+    for module, line in own_imports(path).items() if part else ():
+        allowed = MAY_IMPORT[program][part] | {part}
+        if module.startswith(f"nvshare.{program.name}.") and part_of(module, program) not in allowed:
+            yield f"{at(path, line)}: {part} may not know {module}"
 
 
-@pytest.mark.parametrize("program", MAY_IMPORT, ids=name)
-def test_the_table_runs_one_way(program: Path) -> None:
+def test_imports_within_a_program_run_one_way() -> None:
+    """A folder of a program imports what the table allows it; modules that wire are imported by their kind only."""
+    files = ((program, path) for program in MAY_IMPORT for path in below(program, ".py"))
+    nobody(stranger for program, path in files for stranger in strange_parts(program, path))
+
+
+def test_the_table_runs_one_way() -> None:
     """The table names every folder and existing modules, and has no circle itself."""
-    paths = below(program, ".py")
-    folders = {path.relative_to(program).parts[0] for path in paths if path.parent != program}
-    modules = {path.stem for path in paths if path.parent == program}
-    assert folders <= MAY_IMPORT[program].keys() <= folders | modules
-    TopologicalSorter(MAY_IMPORT[program]).prepare()
+    found: list[str] = []
+    for program, table in MAY_IMPORT.items():
+        paths = below(program, ".py")
+        folders = {path.relative_to(program).parts[0] for path in paths if path.parent != program}
+        modules = {path.stem for path in paths if path.parent == program}
+        found += [f"{name(program)}/{folder}/ is not in the table" for folder in sorted(folders - table.keys())]
+        found += [f"{name(program)}/{part} is not there" for part in sorted(table.keys() - folders - modules)]
+        found += circle(table)
+    nobody(found)
 
 
-@python_files
-def test_programs_are_strangers(path: Path) -> None:
+def strangers(path: Path) -> Iterator[str]:
+    """What a file imports of programs that it may not know."""
+    own = package_of(path)
+    others = [f"nvshare.{other}" for other in STRANGERS if other != own and (own, other) != ("ctl", "demo")]
+    face = {"nvshare.shim", "nvshare.shim.library_path", "nvshare.shim.preload_environment"}
+    if path == PACKAGE / "__init__.py":
+        face = {"nvshare.ctl", OWN_PROCESS}
+    for imported, line in imports(path).items():
+        if imported not in face and any(f"{imported}.".startswith(f"{other}.") for other in others):
+            yield f"{at(path, line)}: {imported}"
+
+
+def test_programs_are_strangers() -> None:
     """The programs and the library never import one another; who is none of them knows none of them.
 
     The face of the shim is the exception: where the library is and what a process needs to be preloaded with it. And
     ctl runs the demo, and does what the package itself offers to programs that import it.
     """
-    own = package_of(path)
-    others = {f"nvshare.{other}" for other in STRANGERS if other != own and (own, other) != ("ctl", "demo")}
-    known = {
-        imported
-        for imported in imports(path)
-        if any(imported == other or imported.startswith(other + ".") for other in others)
-    }
-    face = {"nvshare.shim", "nvshare.shim.library_path", "nvshare.shim.preload_environment"}
-    if path == PACKAGE / "__init__.py":
-        face = {"nvshare.ctl", OWN_PROCESS}
-    assert not known - face
+    nobody(stranger for path in MODULES.values() for stranger in strangers(path))
 
 
-@python_files
-def test_cffi_stays_in_the_codec(path: Path) -> None:
+def test_cffi_stays_in_the_codec() -> None:
     """Objects of cffi never leave the codec, and no module loads cffi's parser."""
-    loads = {imported for imported in imports(path) if imported.split(".")[0] in ("cffi", "_cffi_backend")}
-    assert loads <= ({"_cffi_backend"} if module_of(path) == "nvshare.protocol.layout" else set())
-    codec = {"nvshare.protocol." + name for name in ("wire", "frames", "frame_types", "gang", "report")}
-    if module_of(path) not in codec:
-        assert "nvshare.protocol.layout" not in imports(path)
+    layout = PACKAGE / "protocol" / "layout.py"
+    codec = {f"nvshare.protocol.{module}" for module in ("wire", "frames", "frame_types", "gang", "report")}
+
+    def is_wrong(path: Path, imported: str) -> bool:
+        if imported == module_of(layout):
+            return module_of(path) not in codec
+        top = imported.split(".")[0]
+        return top == "cffi" or (top == "_cffi_backend" and path != layout)
+
+    nobody(
+        f"{at(path, line)}: {imported}"
+        for path in (*MODULES.values(), layout)
+        for imported, line in imports(path).items()
+        if is_wrong(path, imported)
+    )
 
 
-@python_files
-def test_environment_is_read_at_the_door(path: Path) -> None:
+def test_environment_is_read_at_the_door() -> None:
     """Only paths.py and the __main__ modules look at the process's environment; the rest is told.
 
     What sets it for the process that imports the package does, too.
     """
-    if path.name == "__main__.py" or module_of(path) in (PATHS, OWN_PROCESS):
-        return
-    assert not imports(path) & {"os.environ", "os.getenv"}
-    text = path.read_text()
-    assert "os.environ" not in text
-    assert "os.getenv" not in text
+    doors = {MODULES[PATHS], MODULES[OWN_PROCESS]}
+    pattern = re.compile(r"os\.(?:environ|getenv)|from os import .*\b(?:environ|getenv)\b")
+    nobody(
+        f"{at(path, number)}: {match[0]}"
+        for path in MODULES.values()
+        if path.name != "__main__.py" and path not in doors
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if (match := pattern.search(line))
+    )

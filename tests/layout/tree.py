@@ -1,4 +1,4 @@
-"""The tracked tree as text: what the layout rules look at."""
+"""The tracked tree as text, each file read and parsed once: what the layout rules look at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,12 @@ PACKAGE = ROOT / "src" / "nvshare"
 GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi", "layout.py")
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+
+def nobody(offenders: Iterable[str]) -> None:
+    """Fails if anybody breaks a rule, and names all who do, one a line."""
+    if found := list(offenders):
+        pytest.fail("\n".join([f"{len(found)} break this rule:", *found]), pytrace=False)
 
 
 @cache
@@ -28,13 +36,26 @@ def tracked() -> tuple[Path, ...]:
     return tuple(sorted(path for name in names if name and (path := ROOT / name).is_file()))
 
 
-def below(folder: Path, *suffixes: str) -> list[Path]:
+@cache
+def below(folder: Path, *suffixes: str) -> tuple[Path, ...]:
     """The tracked files of a folder that a person wrote, with one of these suffixes."""
-    return [
+    return tuple(
         path
         for path in tracked()
-        if path.is_relative_to(folder) and path.suffix in suffixes and not path.name.endswith(GENERATED)
-    ]
+        if path.suffix in suffixes and not path.name.endswith(GENERATED) and path.is_relative_to(folder)
+    )
+
+
+@cache
+def text(path: Path) -> str:
+    """What a file says."""
+    return path.read_text()
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    """A Python file, parsed."""
+    return ast.parse(text(path), str(path))
 
 
 def name(path: Path) -> str:
@@ -42,33 +63,88 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def at(path: Path, line: int) -> str:
+    """A line of a file as a message shows it."""
+    return f"{name(path)}:{line}"
+
+
+def line_of(path: Path, content: str, place: int) -> str:
+    """The line of a file on which a character of its content is, as a message shows it."""
+    return at(path, content.count("\n", 0, place) + 1)
+
+
+@cache
 def module_of(path: Path) -> str:
     """The dotted name under which a file of the package is imported."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> set[str]:
-    """The dotted names that a Python file imports; for ``from a import b`` both ``a`` and ``a.b``."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+@cache
+def imports(path: Path) -> dict[str, int]:
+    """The dotted names that a Python file imports, with their lines; for ``from a import b`` both ``a`` and ``a.b``."""
+    found: dict[str, int] = {}
+    for node in ast.walk(syntax(path)):
         match node:
             case ast.Import(names=names):
-                found.update(alias.name for alias in names)
+                found |= {alias.name: node.lineno for alias in names}
             case ast.ImportFrom(module=str(module), names=names):
-                found.add(module)
-                found.update(f"{module}.{alias.name}" for alias in names)
+                found |= {module: node.lineno} | {f"{module}.{alias.name}": node.lineno for alias in names}
             case _:
                 pass
     return found
 
 
+@cache
+def modules() -> dict[str, Path]:
+    """The modules of the package that a person wrote, by the names under which they are imported."""
+    return {module_of(path): path for path in below(PACKAGE, ".py")}
+
+
+@cache
+def own_imports(path: Path) -> dict[str, int]:
+    """The modules of nvshare that a file imports, also within functions, with the lines.
+
+    ``from package import module`` counts as the module alone; a package runs its ``__init__`` first, which imports
+    nothing of what is below it.
+    """
+    found: dict[str, int] = {}
+    for node in ast.walk(syntax(path)):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name: node.lineno for alias in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                members = {alias.name: f"{module}.{alias.name}" for alias in names}
+                found |= {member if member in modules() else module: node.lineno for member in members.values()}
+            case _:
+                pass
+    return {module: line for module, line in found.items() if module in modules()}
+
+
+@cache
+def includes(path: Path) -> dict[str, int]:
+    """The headers that a C file includes, as it spells them, with their lines."""
+    pattern = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+    lines = enumerate(text(path).splitlines(), 1)
+    return {match[1]: number for number, line in lines if (match := pattern.match(line))}
+
+
+@cache
 def c_code(path: Path) -> str:
     """A C file without its comments and without what stands in quotes; line numbers stay."""
-    return _NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), path.read_text())
+    return _NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), text(path))
 
 
 def c_uses(path: Path, word: str) -> list[int]:
     """The lines on which C code calls a function or takes its address; ``word`` is a regular expression."""
     pattern = re.compile(rf"(?<![\w.>]){word}\s*\(|&{word}\b")
     return [number for number, line in enumerate(c_code(path).splitlines(), 1) if pattern.search(line)]
+
+
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """One circle of a graph, as a line that says who leads to whom; none if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [" -> ".join(reversed(error.args[1]))]
+    return []
