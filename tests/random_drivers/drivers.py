@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.scheduler.core.checked import check_all
+
 CORE = "tests.scheduler.core"
 MODULES = {
     "CoreMachine": f"{CORE}.test_properties",
@@ -41,6 +43,7 @@ def drive(name: str, seed: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("random")
+    check_all()
     driver = getattr(importlib.import_module(MODULES[name]), name)
     hypothesis.core.global_force_seed = seed
     if isinstance(driver, type):

@@ -1,4 +1,4 @@
-"""Who is not here and counts all the same: recorded clients of the scheduler before, and those that left memory."""
+"""Who is not here and counts all the same: recorded clients of the scheduler before."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class Absent:
         """The devices of recorded holders, by grant, and their turns; None: a scheduler before this one gave it."""
         self._residents: dict[int, Device] = {}
         """The devices of recorded clients that swap, by record."""
-        self._gone: dict[int, Device] = {}
-        """The devices of clients that are gone and may still have memory there."""
 
     @property
     def holders(self) -> int:
@@ -71,16 +69,4 @@ class Absent:
         device = self._residents.pop(event.record)
         device.residency.awaited -= 1
         self._host.awaited -= 1
-        return device
-
-    def gone(self, client: int, device: Device) -> None:
-        """A client is gone; maybe it left memory."""
-        if client in device.residency.estates:
-            self._gone[client] = device
-
-    def freed(self, client: int) -> Device | None:
-        """Nothing of a client that is gone is left; returns the device where something was."""
-        device = self._gone.pop(client, None)
-        if device is not None:
-            device.residency.estates.free(client)
         return device

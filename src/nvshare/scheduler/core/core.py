@@ -216,7 +216,6 @@ class Core:
         device.remove(client, now)
         del self._clients[event.client]
         self._containers.leave(event.client, client.container)
-        self._absent.gone(event.client, device)
         return True
 
     def _enter(self, event: ContainerFound, client: Client, _device: Device, now: float) -> bool:
@@ -291,11 +290,11 @@ class Core:
         self._mark(*([device] if self._host.awaited else self._devices.values()))
 
     def _free(self, event: MemoryFreed, _now: float) -> None:
-        used_bytes = self._host.used_bytes
-        device = self._absent.freed(event.client)
-        if device is not None:
-            # Clients of any device may wait for the host memory.
-            self._mark(*([device] if used_bytes == self._host.used_bytes else self._devices.values()))
+        for device in self._devices.values():
+            estate = device.residency.estates.free(event.client)
+            if estate is not None:
+                # Clients of any device may wait for the host memory.
+                self._mark(*(self._devices.values() if estate.arena_bytes else [device]))
 
     def _see_device(self, event: DeviceSeen, _now: float) -> None:
         device = self._devices.get(event.device)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.memory.limits import claimed_bytes
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
@@ -78,7 +77,7 @@ class CheckedCore(Core):
     def _is_owed(self) -> bool:
         """Whether something will happen: a client has to answer, or it will be known what one left that is gone."""
         estates = any(True for device in self._devices.values() for _ in device.residency.estates)
-        return estates or self._host.awaited > 0 or any(_owes(*each) for each in self._clients.values())
+        return estates or self._host.awaited > 0 or any(_owes(client) for client, _ in self._clients.values())
 
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
@@ -88,7 +87,7 @@ class CheckedCore(Core):
                     yield client
 
 
-def _owes(client: Client, device: Device) -> bool:
+def _owes(client: Client) -> bool:
     """Whether a client has something to do that it was told, so that something will happen."""
     if client.state is ClientState.LEAVING or client.told or client.killed:
         return True
@@ -96,8 +95,8 @@ def _owes(client: Client, device: Device) -> bool:
     if swap is None:
         return False
     is_heard = swap.reported and swap.going_by == swap.order
-    stuck = device.residency.is_stuck(swap, float("inf"))
-    return not is_heard or (swap.is_moving and not stuck) or swap.arena_asked_bytes > 0
+    registers = swap.arena_asked_bytes > 0 or swap.usable_bytes < swap.arena_bytes
+    return not is_heard or registers or swap.is_moving
 
 
 def waits(client: ClientSnapshot) -> bool:

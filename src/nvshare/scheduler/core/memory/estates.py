@@ -21,6 +21,10 @@ class Estate:
     """Of host memory."""
     pledged_bytes: int = 0
     """How much of what can move it may have. If its process lives it comes back with that, which must fit then."""
+    container: str = ""
+    """The name of its container; empty: it had none but its own."""
+    claimed_bytes: int = 0
+    """What it might have allocated of its container's limit."""
 
     @property
     def device_bytes(self) -> int:
@@ -48,12 +52,15 @@ class Estates:
         self._ledger.depart(estate.device_bytes)
         self._host.departed_bytes += estate.arena_bytes
 
-    def free(self, number: int) -> None:
-        """Nothing of a client that is gone is left; nothing if that is no news."""
-        estate = self._estates.pop(number, Estate(0))
+    def free(self, number: int) -> Estate | None:
+        """Nothing of a client that is gone is left; returns what that was, None if there was nothing."""
+        estate = self._estates.pop(number, None)
+        if estate is None:
+            return None
         self._ledger.depart(-estate.device_bytes)
         self._host.used_bytes -= estate.arena_bytes
         self._host.departed_bytes -= estate.arena_bytes
+        return estate
 
     def free_all(self) -> None:
         """The device is forgotten."""

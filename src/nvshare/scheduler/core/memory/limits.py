@@ -30,8 +30,6 @@ class Limits:
         self._of: dict[int, Container] = {}
         self._told: dict[int, tuple[int, int]] = {}
         """What the clients know: the limit, and what others have."""
-        self._gone: dict[int, tuple[str, int]] = {}
-        """What clients claimed that are gone, with the names of their containers."""
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -44,10 +42,7 @@ class Limits:
             self._of[client.number] = client.container
 
     def remove(self, client: Client) -> None:
-        """A client is gone; its estate is there already."""
-        self._gone = {number: claim for number, claim in self._gone.items() if number in self._estates}
-        if client.container.name and client.number in self._estates:
-            self._gone[client.number] = client.container.name, claimed_bytes(client)
+        """A client is gone."""
         self._leave(client.number)
         self._told.pop(client.number, None)
 
@@ -120,8 +115,8 @@ class Limits:
         return (client for client in self._containers[container].values() if client.number != number)
 
     def _gone_bytes(self, container: Container) -> int:
-        gone = self._gone.items()
-        return sum(claim for number, (name, claim) in gone if name == container.name and number in self._estates)
+        name = container.name
+        return sum(estate.claimed_bytes for estate in self._estates if name and estate.container == name)
 
     def _limit(self, container: Container) -> int:
         return container.terms.memory_limit_bytes or 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
@@ -13,7 +14,7 @@ from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.memory.estates import Estate, Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.limits import Limits, claimed_bytes
 from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
@@ -79,7 +80,7 @@ class Residency:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
         if not self.clients:
             return
-        swap = client.swap
+        swap, claimed = client.swap, claimed_bytes(client)
         estate = Estate(client.account.fixed_bytes, client.account.movable_bytes if client.holds else 0)
         if swap is not None:
             del self.clients[client.number]
@@ -88,7 +89,7 @@ class Residency:
             self.queue.remove(client.number)
             self.ledger.charged_bytes -= swap.charge_bytes
             estate = swap.estate()
-        self.estates.add(client.number, estate)
+        self.estates.add(client.number, replace(estate, container=client.container.name, claimed_bytes=claimed))
         self.deadline = None
         if not self.clients:
             self.short, self.kept, self._cramped = None, False, frozenset()
