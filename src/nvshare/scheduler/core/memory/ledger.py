@@ -110,8 +110,6 @@ class Ledger:
         """What stays free; 0 where no client swaps."""
         self.shortage_bytes = 0
         """What the driver lacked though it seemed to be there, since the last measurement. The room is less by that."""
-        self.charged_bytes = 0
-        """What the clients that swap may have resident."""
         self.departed_bytes = 0
         """What clients that are gone had, where it is not known to be free."""
         self.measurements = 0
@@ -141,11 +139,6 @@ class Ledger:
         self.shortage_bytes = 0
         self.measurements += 1
         self._add_up()
-
-    @property
-    def room_bytes(self) -> int:
-        """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
-        return self.left_bytes - self.shortage_bytes - self.charged_bytes
 
     @property
     def paging_bytes(self) -> int:

@@ -63,7 +63,7 @@ class Moves:
         """Those that wait, as far as they were looked at."""
         self._more_units = (unit for unit in units if not any(map(residency.never_fits, unit)))
         self._now, self._paging_bytes = now, paging_bytes
-        self._room = residency.ledger.room_bytes - paging_bytes
+        self._room = residency.room_bytes - paging_bytes
         self._pending = 0
         """What is about to leave."""
         self._mover: Client | None = None
@@ -264,7 +264,6 @@ class Moves:
         else:
             self._able.pop(swap.number, None)
         self._pending += swap.leaving_bytes - leaving_bytes
-        self._of.ledger.charged_bytes += swap.charge_bytes - charge_bytes
         self._room -= swap.charge_bytes - charge_bytes
 
     def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:

@@ -68,7 +68,6 @@ class Residency:
         assert client.swap is not None
         self.clients[client.number] = client
         self.present.wake(client)
-        self.ledger.charged_bytes += client.swap.charge_bytes
 
     def ask(self, client: Client) -> None:
         """A client wants to be admitted so much as its record says."""
@@ -87,7 +86,6 @@ class Residency:
             self.present.remove(client.number)
             self.growing.pop(client.number, None)
             self.queue.remove(client.number)
-            self.ledger.charged_bytes -= swap.charge_bytes
             estate = swap.estate()
         self.estates.add(client.number, replace(estate, container=client.container.name, claimed_bytes=claimed))
         self.deadline = None
@@ -96,7 +94,7 @@ class Residency:
 
     def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client told its memory; what it has in all is the device's to count."""
-        charge, arena_bytes = swap.charge_bytes, swap.arena_bytes
+        arena_bytes = swap.arena_bytes
         self.present.wake(self.clients[swap.number])
         if swap.reported:
             sizes = (swap.footprint_bytes, event.footprint_bytes), (swap.out_bytes, event.out_bytes)
@@ -104,17 +102,22 @@ class Residency:
             waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - CHUNK_BYTES
             self.traffic.told(swap.number, *sizes, now, waits=waits, prepares=prepares)
         swap.report(event, now)
-        self.ledger.charged_bytes += swap.charge_bytes - charge
         self.host.used_bytes += swap.arena_bytes - arena_bytes
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.
-            self.ledger.shortage_bytes += max(0, self.ledger.room_bytes + event.lacking_bytes)
+            self.ledger.shortage_bytes += max(0, self.room_bytes + event.lacking_bytes)
 
     def arena_grown(self, swap: Swap, segment_bytes: int) -> None:
         """A client was sent host memory."""
         self.present.wake(self.clients[swap.number])
         self.host.used_bytes += segment_bytes - swap.arena_asked_bytes
         swap.arena_bytes, swap.arena_asked_bytes = swap.arena_bytes + segment_bytes, 0
+
+    @property
+    def room_bytes(self) -> int:
+        """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
+        charged = sum(client.swap.charge_bytes for client in self.present.clients.values() if client.swap is not None)
+        return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
 
     @property
     def holder_grows(self) -> bool:
@@ -141,7 +144,7 @@ class Residency:
         needed = self.needed_bytes(client)
         if not needed or (self.short is not None and self.short.client is client and not paging_bytes):
             return True
-        return not self.kept and self.ledger.room_bytes - paging_bytes >= needed
+        return not self.kept and self.room_bytes - paging_bytes >= needed
 
     def refusal(self, swap: Swap, now: float) -> str | None:
         """Why the growth that a client asked for is not possible; None: it is."""
