@@ -26,7 +26,7 @@ from nvshare.scheduler.core.events import (
     PolicySet,
     QuantumSet,
 )
-from nvshare.scheduler.core.lock.blocking import IDLE_SECONDS
+from nvshare.scheduler.core.lock.blocking import GIVE_WAY_SECONDS
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
 from tests.scheduler.core.oracle_device import ModelClient, ModelDevice, Turn
@@ -123,7 +123,7 @@ class Oracle:
                 case Revoke(_, grant):
                     self._revoked(device, client, grant, now)
                 case TellWaiters(_, waiters, idle_seconds):
-                    assert idle_seconds == (IDLE_SECONDS if waiters else 0.0)
+                    assert idle_seconds == (GIVE_WAY_SECONDS if waiters else 0.0)
                     turn = client.turn
                     assert turn is not None
                     assert turn.revoked_at is None, "a holder that must leave anyway is told of waiters"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from nvshare.scheduler.core.events import Backend, Policy
-from nvshare.scheduler.core.memory.ledger import SLACK_BYTES, SLACK_SHARE
+from nvshare.scheduler.core.memory.ledger import OUTGROWN_BYTES, OUTGROWN_SHARE
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +88,7 @@ class ModelDevice:
 
     def slack(self) -> int:
         """How much too much is let pass; none while nobody knows how much there is."""
-        return max(SLACK_BYTES, int(self.total_bytes() * SLACK_SHARE)) if self.total_bytes() else 0
+        return max(OUTGROWN_BYTES, int(self.total_bytes() * OUTGROWN_SHARE)) if self.total_bytes() else 0
 
     def staying(self) -> list[ModelClient]:
         """The holders that were not asked to leave."""

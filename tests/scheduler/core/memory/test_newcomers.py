@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
 from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import CONTEXT_SECONDS, MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, CONTEXT_SECONDS, Swap
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 
@@ -53,7 +53,7 @@ def test_who_is_never_measured_is_not_waited_for() -> None:
     table = three_come()
     assert table.grows("D", 0) == []
     assert "refuse D 1" in table.timer()
-    assert table.now == CONTEXT_SECONDS + MEASURED_SECONDS
+    assert table.now == CONTEXT_SECONDS + CONTEXT_KNOWN_SECONDS
 
 
 def test_a_footprint_waits_until_contexts_are_measured() -> None:
@@ -74,7 +74,7 @@ def test_a_context_that_waits_or_is_made_is_charged_though_it_is_not_seen() -> N
         assert table.feed(PinnedAssumed(ord(name), 0)) == []
     shown = [client.pinned_bytes for client in table.core.snapshot(table.now)[0].clients]
     assert shown == [GIB // 2, GIB, GIB, GIB]
-    table.now += MEASURED_SECONDS
+    table.now += CONTEXT_KNOWN_SECONDS
     table.feed(PinnedAssumed(ord("B"), 0))
     assert table.core.snapshot(table.now)[0].clients[1].pinned_bytes == 0
 

@@ -14,7 +14,7 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.memory.queue import LOOK_SECONDS, SURE_SECONDS
-from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS
+from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS
 from nvshare.scheduler.core.terms import Terms, WhenFull
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 
@@ -159,7 +159,7 @@ def test_who_asks_for_less_may_have_it_meanwhile() -> None:
 def test_a_context_that_waits_takes_nothing() -> None:
     """One GiB is assumed of each, and A needs what B's would take."""
     table = table_of({"A": 14.5, "B": 0}, pinned=1)
-    table.now += MEASURED_SECONDS
+    table.now += CONTEXT_KNOWN_SECONDS
     table.grows("B", 0)
     seen = table.core.client(ord("B"), 0)
     assert seen.swap is not None

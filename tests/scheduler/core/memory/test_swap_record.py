@@ -6,7 +6,7 @@ import pytest
 
 from nvshare.scheduler.core.events import Backend, GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, Swap
 
 
 def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Swap:
@@ -111,7 +111,7 @@ def test_the_first_growth_makes_the_context() -> None:
     swap.grow(11, 0, 5.0)
     assert swap.context_at == 3.0
     assert swap.makes_context(3.0)
-    assert not swap.makes_context(3.0 + MEASURED_SECONDS)
+    assert not swap.makes_context(3.0 + CONTEXT_KNOWN_SECONDS)
     swap.account.pinned_measured = True
     assert not swap.makes_context(3.0)
 

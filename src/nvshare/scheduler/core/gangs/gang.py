@@ -13,7 +13,7 @@ REJOIN_SECONDS: Final = 1.0
 long a gang that waits waits for a member whose connection ended."""
 
 
-class Standing(Enum):
+class Phase(Enum):
     """How far a gang on several devices is that waits as a whole."""
 
     UNDECIDED = auto()
@@ -62,7 +62,7 @@ class Gang:
     """Who was told last that they are this gang."""
     idle_seconds: float = 0.0
     """How old what a member said of its idleness may be."""
-    standing: Standing = Standing.PASSED_OVER
+    phase: Phase = Phase.PASSED_OVER
     kept_out: bool = False
     """It is in line, and on one of its devices something but others' turns keeps it out."""
     due_at: float = float("inf")
@@ -76,7 +76,7 @@ class Gang:
     @property
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
-        return self.wide and self.standing is Standing.PASSED_OVER
+        return self.wide and self.phase is Phase.PASSED_OVER
 
 
 def is_short(gang: Gang | None, now: float) -> bool:

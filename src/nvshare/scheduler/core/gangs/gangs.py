@@ -41,11 +41,11 @@ from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import ClientIdle, GangJoined, GangLeft
 from nvshare.scheduler.core.gangs.as_one import renew, set_gang
 from nvshare.scheduler.core.gangs.belonging import Belonging, Member
-from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Standing, is_short
+from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Phase, is_short
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.transitions import ClientState
 
-IDLE_SECONDS: Final = 0.25
+IDLE_WORD_SECONDS: Final = 0.25
 """How old what a member said of its idleness may be, or twice the time between two such words if that is more: each
 says it every 20 ms, and a thread that comes late on a busy machine is not to keep the gang busy."""
 
@@ -312,19 +312,19 @@ class Gangs:
         """Grants to the gangs on several devices that can come in, in their order, after those before them."""
         gangs.sort(key=lambda gang: (-gang.priority, self._leaders(gang)[0][0].ticket))
         for gang in gangs:
-            gang.standing = Standing.UNDECIDED
+            gang.phase = Phase.UNDECIDED
             gang.kept_out = not all(device.lock.may_come(leader) for leader, device in self._leaders(gang))
         for gang in gangs:
             leaders = self._leaders(gang)
             for _, device in leaders:
                 device.lock.admit(now, new_grant, actions)
             if not all(device.lock.is_next(leader) for leader, device in leaders):
-                gang.standing = Standing.PASSED_OVER
+                gang.phase = Phase.PASSED_OVER
                 continue
             gang.due_at = max(device.lock.free_at(leader) for leader, device in leaders)
-            gang.standing = Standing.NEXT if now < gang.due_at else Standing.DUE
+            gang.phase = Phase.NEXT if now < gang.due_at else Phase.DUE
             may_grant = all(device.lock.may_grant(leader, now) for leader, device in leaders)
-            if gang.standing is Standing.DUE and may_grant:
+            if gang.phase is Phase.DUE and may_grant:
                 for leader, device in leaders:
                     device.lock.grant(leader, now, new_grant, actions)
                 members = [client for client, _ in self._members(gang.together)]
@@ -340,7 +340,7 @@ class Gangs:
         blocked = [device.lock for client, device in members if client.blocking]
         waiters = max((len(lock.turns) for lock in blocked), default=0)
         idle_seconds = max((lock.blocking.idle_seconds for lock in blocked), default=0.0)
-        gang.idle_seconds = max(IDLE_SECONDS, 2 * idle_seconds)
+        gang.idle_seconds = max(IDLE_WORD_SECONDS, 2 * idle_seconds)
         if blocked and all(client.idle_at >= now - gang.idle_seconds for client, _ in members):
             for client, device in members:
                 device.lock.revoke(client, now, actions)

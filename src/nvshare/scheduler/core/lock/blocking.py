@@ -16,7 +16,7 @@ from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.transitions import ClientState
 
-IDLE_SECONDS: Final = 0.02
+GIVE_WAY_SECONDS: Final = 0.02
 """How long a holder that others wait for is idle before it releases: about what a hand-over without swapping costs."""
 
 COMING_SECONDS: Final = 1.0
@@ -157,7 +157,7 @@ class Blocking:
     @property
     def idle_seconds(self) -> float:
         """How long a blocking one is to be idle before it leaves by itself."""
-        return max(IDLE_SECONDS, self._stall_seconds())
+        return max(GIVE_WAY_SECONDS, self._stall_seconds())
 
     def _end_of(self, holder: Client, first: Client) -> float:
         if self._plain:

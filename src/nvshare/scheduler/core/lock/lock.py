@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Standing
+from nvshare.scheduler.core.gangs.gang import Phase
 from nvshare.scheduler.core.lock.blocking import Blocking
 from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.passing import passing
@@ -363,7 +363,7 @@ class Lock:
 
     def _lend(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind a gang that can't come in everywhere yet, until one of them does not fit."""
-        if first.gang is None or first.gang.standing is not Standing.NEXT:
+        if first.gang is None or first.gang.phase is not Phase.NEXT:
             return
         for client in [each for each in self.turns.in_turn() if each is not first and self.may_come(each)]:
             if not self.may_grant(client, now):

@@ -25,12 +25,12 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
 from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.memory.swap import MEASURED_SECONDS, Swap
+from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, Swap
 
-SLACK_BYTES: Final = 64 << 20
-"""How much more than it asked for a client is admitted, or SLACK_SHARE of it if that is more: many small allocations
+UNASKED_BYTES: Final = 64 << 20
+"""How much more than it asked for a client is admitted, or UNASKED_SHARE of it if that is more: many small allocations
 do not ask each."""
-SLACK_SHARE: Final = 1 / 16
+UNASKED_SHARE: Final = 1 / 16
 MIB: Final = 1 << 20
 
 
@@ -128,7 +128,7 @@ class Admission:
 
     def changes_at(self, clients: Collection[Swap], now: float) -> float | None:
         """When a growth that is not ready may be refused if nothing happens before; None: never."""
-        moments = [client.context_at + MEASURED_SECONDS for client in self._unmeasured(clients, now)]
+        moments = [client.context_at + CONTEXT_KNOWN_SECONDS for client in self._unmeasured(clients, now)]
         moments += [
             client.progress_at + self._grace_seconds
             for client in clients
@@ -139,7 +139,7 @@ class Admission:
     def admitted_bytes(self, swap: Swap, growth: GrowthRequested, clients: Collection[Swap], now: float) -> int:
         """How much footprint to admit for a growth that is ready: with slack where that costs no host memory."""
         wanted = max(growth.footprint_bytes, swap.admitted_bytes)
-        slack = max(SLACK_BYTES, int(wanted * SLACK_SHARE))
+        slack = max(UNASKED_BYTES, int(wanted * UNASKED_SHARE))
         slack = min(slack, self.capacity_bytes(swap) - wanted) // GRANULE_BYTES * GRANULE_BYTES
         if growth.footprint_bytes <= swap.admitted_bytes or slack <= 0 or self._limits.is_limited(swap.number):
             return wanted
@@ -215,7 +215,9 @@ class Admission:
         return [
             client
             for client in clients
-            if client.has_context and not client.account.pinned_measured and now < client.context_at + MEASURED_SECONDS
+            if client.has_context
+            and not client.account.pinned_measured
+            and now < client.context_at + CONTEXT_KNOWN_SECONDS
         ]
 
     def _is_stuck(self, client: Swap, now: float) -> bool:

@@ -22,14 +22,14 @@ from typing import Final
 
 from nvshare.scheduler.core.events import Backend
 
-SLACK_BYTES: Final = 256 << 20
-"""How far holders may outgrow the device before one of them is asked to leave, or SLACK_SHARE of it if that is more.
+OUTGROWN_BYTES: Final = 256 << 20
+"""How far holders may outgrow the device before one of them is asked to leave, or OUTGROWN_SHARE of it if that is more.
 
 Memory of others comes and goes in steps of this size (a CUDA context of a small program takes 200 to 300 MiB), and NVML
 and footprints are never of the same moment. Paging as much costs less than a hand-over back and forth. Grants have no
 slack.
 """
-SLACK_SHARE: Final = 0.01
+OUTGROWN_SHARE: Final = 0.01
 
 RESERVE_BYTES: Final = 512 << 20
 """What stays free where memory swaps, or RESERVE_SHARE of the device if that is more; no more than RESERVE_MOST of it.
@@ -233,7 +233,7 @@ class Ledger:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
         self.reserve_bytes = self._reserve() if self._swapping else 0
         self.left_bytes = self.all_bytes - self._fixed_bytes - self.departed_bytes
-        slack = max(SLACK_BYTES, int(total * SLACK_SHARE)) if total else 0
+        slack = max(OUTGROWN_BYTES, int(total * OUTGROWN_SHARE)) if total else 0
         # Where memory swaps there is no paging to make up for it: only the reserve.
         self.slack_bytes = self.reserve_bytes if self._swapping else slack
 

@@ -14,7 +14,7 @@ from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.memory.traffic import moved_bytes
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
-MEASURED_SECONDS: Final = 10.0
+CONTEXT_KNOWN_SECONDS: Final = 10.0
 """How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
 machine, and the device is measured every two seconds. Later what is assumed counts."""
 CONTEXT_SECONDS: Final = 3.0
@@ -173,7 +173,7 @@ class Swap:
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""
         if self.has_context:
-            return not self.account.pinned_measured and now < self.context_at + MEASURED_SECONDS
+            return not self.account.pinned_measured and now < self.context_at + CONTEXT_KNOWN_SECONDS
         return self.growth is not None
 
     def is_growing(self, measured_bytes: int, now: float) -> bool:

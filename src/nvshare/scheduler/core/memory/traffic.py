@@ -12,7 +12,7 @@ ASSUMED_BYTES_PER_SECOND: Final = 20e9
 """In one direction, before anything was measured: somewhat less than PCIe 4 gives."""
 PAUSE_SECONDS: Final = 0.1
 """Who has told of nothing moved for so long did something else than move."""
-MEASURED_SECONDS: Final = 0.005
+LEAST_MEASURED_SECONDS: Final = 0.005
 """How much has to be measured before that counts."""
 TELLING_BYTES: Final = 16 << 20
 """How long less than this takes is not a matter of the link."""
@@ -41,7 +41,7 @@ class Way:
     @property
     def bytes_per_second(self) -> float:
         """Of late; 0: not known yet."""
-        return self._recent_bytes / self._recent_seconds if self._recent_seconds >= MEASURED_SECONDS else 0.0
+        return self._recent_bytes / self._recent_seconds if self._recent_seconds >= LEAST_MEASURED_SECONDS else 0.0
 
     def moved(self, client: int, moved_bytes: int, now: float, *, hindered: bool = False) -> None:
         """A client says that so much more has moved; ``hindered``: something else than the link made it wait."""
