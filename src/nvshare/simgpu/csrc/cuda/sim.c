@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the process-wide state: initialization, what a fork does to it, and the trace of calls. */
+/* Owns the process-wide state, and the trace of calls. */
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -7,23 +7,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "memory/range.h"
-
 struct sim_globals sim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-enum {
-	UNTOUCHED,
-	READY,
-	FORKED
-};
-
-static _Atomic int phase = UNTOUCHED;
-static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t trace_once = PTHREAD_ONCE_INIT;
 static int trace_fd = -1;
 
@@ -55,7 +44,7 @@ CUresult sim_enter_early(const char *symbol)
 CUresult sim_enter(const char *symbol)
 {
 	trace(symbol);
-	if (atomic_load_explicit(&phase, memory_order_acquire) != READY)
+	if (atomic_load_explicit(&sim.phase, memory_order_acquire) != SIM_READY)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return sim_in_callback ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
@@ -95,62 +84,4 @@ int sim_device_count(void)
 bool sim_device_exists(CUdevice device)
 {
 	return device >= 0 && device < sim_device_count();
-}
-
-/*
- * The parent's threads and locks are not here: like the real driver, this one cannot be used in a
- * forked child. The state is closed, because the parent's slot counts as alive as long as anybody
- * has it open.
- */
-static void after_fork_in_child(void)
-{
-	atomic_store(&phase, FORKED);
-	close(sim.state.fd);
-	munmap(sim.state.shared, sizeof(*sim.state.shared));
-}
-
-static CUresult initialize(void)
-{
-	CUresult result;
-
-	if (!sim_state_open(&sim.state))
-		return CUDA_ERROR_NO_DEVICE;
-	for (int i = 0; i < sim_device_count(); i++) {
-		sim.records[i] = sim_record_open(sim.state.folder, sim.state.place[i]);
-		if (!sim.records[i])
-			return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	sim_lock();
-	result = sim_window_open_locked();
-	sim_unlock();
-	if (result != CUDA_SUCCESS)
-		return result;
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_cuInit(unsigned int Flags)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (atomic_load(&phase) == FORKED)
-		return CUDA_ERROR_NOT_INITIALIZED;
-	if (Flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&init_mutex);
-	if (atomic_load(&phase) == UNTOUCHED) {
-		result = initialize();
-		if (result == CUDA_SUCCESS)
-			atomic_store_explicit(&phase, READY, memory_order_release);
-	}
-	pthread_mutex_unlock(&init_mutex);
-	return result;
-}
-
-CUresult sim_cuDriverGetVersion(int *driverVersion)
-{
-	if (!driverVersion)
-		return CUDA_ERROR_INVALID_VALUE;
-	*driverVersion = SIM_DRIVER_VERSION;
-	return CUDA_SUCCESS;
 }

@@ -8,8 +8,7 @@
  * shorter, or a range is unpinned. Operations execute without the lock, on their stream's thread
  * (stream/stream_queue.c), with the memory that they touch pinned (memory/range.c).
  */
-#ifndef SIM_CUDA_H
-#define SIM_CUDA_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -107,7 +106,17 @@ struct CUevent_st {
 
 /* sim.c */
 
+enum sim_phase {
+	SIM_UNTOUCHED,
+	SIM_READY,
+	SIM_FORKED
+};
+
+struct sim_executor;
+
 struct sim_globals {
+	_Atomic int phase;		     /* enum sim_phase */
+	const struct sim_executor *executor; /* of operations */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct sim_state state;
@@ -142,7 +151,7 @@ void sim_register_locked(void *object, enum sim_type type);
 void sim_forget_locked(void *object);
 bool sim_is_locked(const void *object, enum sim_type type);
 
-/* device/context.c */
+/* device/current.c */
 
 /*
  * The calling thread's context, with its sticky error: CUDA_ERROR_INVALID_CONTEXT if there is none.
@@ -153,6 +162,10 @@ void sim_context_fail(struct CUctx_st *context, int error);
 struct CUctx_st *sim_current_locked(void);
 /* A number of the calling thread that no other thread has or had. */
 uint64_t sim_thread_id(void);
+/* Makes it the calling thread's current one, over the one that is. */
+CUresult sim_push(struct CUctx_st *context);
+/* It is not the current one any more, if it was. */
+void sim_leave(const struct CUctx_st *context);
 
 #define SIM_KIB(n) ((size_t)(n) << 10)
 #define SIM_MIB(n) ((size_t)(n) << 20)
@@ -163,5 +176,3 @@ static inline uint64_t sim_round_up(uint64_t value, uint64_t step)
 }
 
 #include "entry/prototypes.inc"
-
-#endif

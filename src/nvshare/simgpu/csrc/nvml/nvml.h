@@ -3,8 +3,7 @@
  * The part of the management library's binary interface that the simulated one has, and what its
  * files share.
  */
-#ifndef SIM_NVML_H
-#define SIM_NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ bool nvml_has_memory(const struct sim_state *state, int index);
 /* How many MIG devices it has, and their profiles; -1: it is not in MIG mode. */
 int nvml_mig_devices(const struct sim_state *state, int index,
 		     char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES]);
-
-#endif

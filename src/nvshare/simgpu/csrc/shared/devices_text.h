@@ -12,8 +12,7 @@
  * context takes more at its first launch. The rate is that of the bus between the device and the
  * host, in one direction and for registered memory. Pure: no state, no I/O.
  */
-#ifndef SIM_DEVICES_TEXT_H
-#define SIM_DEVICES_TEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_D
 
 /* Writes "GPU-" and the UUID in the usual form. */
 void sim_devices_write_uuid(const uint8_t uuid[16], char text[SIM_UUID_TEXT_BYTES]);
-
-#endif

@@ -7,8 +7,7 @@
  * A writer takes the next number, fills the entry and sets its `sequence` to that number plus one
  * last, so that a reader knows a finished entry, and knows when the ring has come round.
  */
-#ifndef SIM_RECORD_H
-#define SIM_RECORD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ struct sim_record {
 struct sim_record *sim_record_open(const char *folder, unsigned int place);
 
 void sim_record_append(struct sim_record *record, const struct sim_record_entry *entry);
-
-#endif

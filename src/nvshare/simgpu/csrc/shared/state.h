@@ -20,8 +20,7 @@
  * however it ends, and means the same in every pid namespace). The table is changed only under the
  * lock of the file's first byte and, within a process, under the state's mutex.
  */
-#ifndef SIM_STATE_H
-#define SIM_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -111,5 +110,3 @@ uint64_t sim_state_used(struct sim_state *state, int device);
  */
 unsigned int sim_state_processes(struct sim_state *state, int device, struct sim_process *out,
 				 unsigned int room);
-
-#endif

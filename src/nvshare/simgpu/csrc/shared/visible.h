@@ -3,8 +3,7 @@
  * Which devices a process sees: what a container runtime makes of NVIDIA_VISIBLE_DEVICES by leaving
  * out the others' device files. Pure: no state, no I/O.
  */
-#ifndef SIM_VISIBLE_H
-#define SIM_VISIBLE_H
+#pragma once
 
 #include "state.h"
 
@@ -15,5 +14,3 @@
  */
 unsigned int sim_visible(const struct sim_shared *shared, const char *list,
 			 unsigned int place[SIM_MAX_DEVICES]);
-
-#endif

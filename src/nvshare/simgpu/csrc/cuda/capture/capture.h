@@ -3,8 +3,7 @@
  * Stream capture: what is submitted to a capturing stream becomes a node of a graph instead. All of
  * it is protected by sim.lock.
  */
-#ifndef SIM_CAPTURE_H
-#define SIM_CAPTURE_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -66,5 +65,3 @@ CUresult sim_capture_event_record_locked(struct CUstream_st *stream, struct CUev
 					 unsigned int flags);
 CUresult sim_capture_event_wait_locked(struct CUstream_st *stream, struct CUevent_st *event,
 				       unsigned int flags);
-
-#endif

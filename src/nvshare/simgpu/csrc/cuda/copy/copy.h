@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies: where an address is, when a call may return, and carrying one out. */
-#ifndef SIM_COPY_H
-#define SIM_COPY_H
+#pragma once
 
 #include "stream/op.h"
 
@@ -35,5 +34,3 @@ CUresult sim_copy_prepare(struct CUctx_st *context, const CUDA_MEMCPY3D_v2 *copy
 			  enum sim_home *dst, enum sim_home *src);
 /* The other way round, as far as addresses tell. */
 CUDA_MEMCPY3D_v2 sim_copy_describe(const struct sim_copy *copy);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long things take: the bus between a device and the host, and calls of the driver. */
-#ifndef SIM_BUS_H
-#define SIM_BUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ enum sim_call {
 uint64_t sim_call_ns(enum sim_call call, uint64_t count, uint64_t bytes);
 /* Returns when that time has passed since the call began at start_ns; without the lock. */
 void sim_call_takes(uint64_t start_ns, uint64_t ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of all exported entry points. */
-#ifndef SIM_ENTRIES_H
-#define SIM_ENTRIES_H
+#pragma once
 
 #include "sim.h"
 
@@ -19,5 +18,3 @@ struct sim_entry_row {
 
 extern const struct sim_entry_row sim_entry_rows[];
 extern const size_t sim_entry_row_count;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: nodes that are operations, and edges between them. Protected by sim.lock. */
-#ifndef SIM_GRAPH_H
-#define SIM_GRAPH_H
+#pragma once
 
 #include "stream/op.h"
 
@@ -43,5 +42,3 @@ void sim_node_depend_locked(struct CUgraphNode_st *node, struct CUgraphNode_st *
 /* Removes an edge; false: there is none. */
 bool sim_node_independ_locked(struct CUgraphNode_st *node, const struct CUgraphNode_st *before);
 CUgraphNodeType sim_node_type_of(const struct sim_op *op);
-
-#endif

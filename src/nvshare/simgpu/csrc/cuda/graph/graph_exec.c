@@ -114,7 +114,7 @@ CUresult sim_graph_op_run(const struct sim_op *op)
 			step.context = op->context;
 		if (!steps->entries[i].enabled)
 			continue;
-		result = sim_execute(&step);
+		result = sim.executor->execute(&step);
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (!fence)

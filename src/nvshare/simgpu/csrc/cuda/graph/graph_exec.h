@@ -3,8 +3,7 @@
  * Executable graphs: the operations of a graph in an order that keeps its edges. Protected by
  * sim.lock; the steps are never changed once they were made, an update replaces them.
  */
-#ifndef SIM_GRAPH_EXEC_H
-#define SIM_GRAPH_EXEC_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -42,5 +41,3 @@ void sim_steps_unref_locked(struct sim_steps *steps);
 CUresult sim_graph_op_run(const struct sim_op *op);
 CUresult sim_event_node_wait(const struct sim_op *op);
 void sim_graph_op_free_locked(struct sim_op *op);
-
-#endif

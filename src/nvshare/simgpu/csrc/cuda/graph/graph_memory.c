@@ -32,9 +32,10 @@ bool sim_graph_memory_is_locked(uint64_t address)
 	return reservation && reservation->of_graph && reservation->start == address;
 }
 
-void sim_graph_memory_count_locked(int device, uint64_t bytes, bool more)
+static void count_locked(int device, struct sim_range *range)
 {
-	used_bytes[device] = more ? used_bytes[device] + bytes : used_bytes[device] - bytes;
+	range->used_bytes = &used_bytes[device];
+	used_bytes[device] += range->bytes;
 	if (used_bytes[device] > high_bytes[device])
 		high_bytes[device] = used_bytes[device];
 }
@@ -73,7 +74,7 @@ static CUresult take_one_locked(const struct sim_op *op, struct CUctx_st *contex
 	range->device = context->device;
 	range->context = context;
 	range->of_graph = true;
-	sim_graph_memory_count_locked(context->device, bytes, true);
+	count_locked(context->device, range);
 	return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that graphs allocate when they run. Protected by sim.lock. */
-#ifndef SIM_GRAPH_MEMORY_H
-#define SIM_GRAPH_MEMORY_H
+#pragma once
 
 #include "graph/graph_exec.h"
 
@@ -14,6 +13,3 @@ CUresult sim_graph_memory_take_locked(const struct CUgraphExec_st *exec, struct 
 uint64_t sim_graph_memory_reserve_locked(uint64_t bytes);
 /* Whether a node may free it: an allocation node has that address. */
 bool sim_graph_memory_is_locked(uint64_t address);
-void sim_graph_memory_count_locked(int device, uint64_t bytes, bool more);
-
-#endif

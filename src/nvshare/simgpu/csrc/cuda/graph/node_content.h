@@ -3,8 +3,7 @@
  * Turns what a program says about a node into an operation, for graphs and for executable ones
  * alike.
  */
-#ifndef SIM_NODE_CONTENT_H
-#define SIM_NODE_CONTENT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -36,5 +35,3 @@ CUresult sim_content_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params,
 CUresult sim_content_any(const CUgraphNodeParams *params, struct sim_node_content *content);
 /* Version 1 of a kernel's parameters is the beginning of version 2. */
 CUDA_KERNEL_NODE_PARAMS_v2 sim_kernel_params_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *params);
-
-#endif

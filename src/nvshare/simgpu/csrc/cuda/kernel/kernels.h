@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels that the simulated devices know. */
-#ifndef SIM_KERNELS_H
-#define SIM_KERNELS_H
+#pragma once
 
 #include "stream/op.h"
 
@@ -15,5 +14,3 @@ struct sim_kernel {
 const struct sim_kernel *sim_kernel_find(const char *name);
 unsigned int sim_kernel_offset(const struct sim_kernel *kernel, unsigned int index);
 unsigned int sim_kernel_parameter_bytes(const struct sim_kernel *kernel);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns what a program says about a launch into an operation. */
-#ifndef SIM_LAUNCH_H
-#define SIM_LAUNCH_H
+#pragma once
 
 #include "stream/op.h"
 
@@ -16,5 +15,3 @@ struct sim_launch_request {
 
 CUresult sim_launch_prepare(struct CUctx_st *context, const struct sim_launch_request *request,
 			    struct sim_op *op);
-
-#endif

@@ -3,8 +3,7 @@
  * Modules, libraries and functions. An image is PTX text, of which only the names of the entries
  * are read. Protected by sim.lock.
  */
-#ifndef SIM_MODULE_H
-#define SIM_MODULE_H
+#pragma once
 
 #include "kernel/kernels.h"
 
@@ -63,5 +62,3 @@ struct CUmod_st *sim_module_of_library_locked(struct CUctx_st *context, struct C
 /* The function behind a handle that a launch was given, which may be a kernel of a library. */
 CUresult sim_function_locked(CUfunction handle, struct CUctx_st *context,
 			     struct CUfunc_st **function);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays. Protected by sim.lock. */
-#ifndef SIM_ARRAY_H
-#define SIM_ARRAY_H
+#pragma once
 
 #include "sim.h"
 
@@ -14,5 +13,3 @@ struct CUarray_st {
 	uint64_t bytes;
 	unsigned int element_bytes;
 };
-
-#endif

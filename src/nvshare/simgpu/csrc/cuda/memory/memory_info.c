@@ -84,25 +84,21 @@ static bool is_host(const struct sim_range *range)
 			 (range->kind == SIM_RANGE_MAPPED && range->physical->device < 0));
 }
 
-static struct answer host_pointer(const struct sim_range *range, uint64_t address)
+static bool is_seen(const struct sim_range *range)
 {
-	if (range && (is_host(range) || range->kind == SIM_RANGE_MANAGED))
-		return answer_u64(address);
-	return refuse(8);
+	return is_host(range) || range->kind == SIM_RANGE_MANAGED;
 }
 
-static struct answer access_flags(const struct sim_range *range, const struct CUctx_st *context)
+/* CUmemAccess_flags. */
+static uint32_t rights(const struct sim_range *range, const struct CUctx_st *context)
 {
-	if (!range)
-		return refuse(4);
-	return answer_u32(range->kind == SIM_RANGE_MAPPED ? range->access[context->device]
-							  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	return range->kind == SIM_RANGE_MAPPED ? range->access[context->device]
+					       : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
 static bool has_rights(const struct sim_range *range, const struct CUctx_st *context)
 {
-	return range->kind != SIM_RANGE_MAPPED ||
-	       range->access[context->device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return rights(range, context) != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
 /* What the driver calls the range of an address: for a mapping the reservation that it is in. */
@@ -114,62 +110,105 @@ static const struct sim_range *whole_locked(const struct sim_range *range)
 	return reservation ? reservation : range;
 }
 
+/* The numbers of 64 bits; false: it is none of them. */
+static bool number_of_locked(const struct sim_range *range, CUpointer_attribute attribute,
+			     uint64_t *number)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*number = (uintptr_t)range->context;
+		return true;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*number = range->id;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*number = whole_locked(range)->start;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*number = range->start;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*number = whole_locked(range)->requested_bytes;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*number = range->span;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*number = range->physical ? (uint64_t)range->physical->properties.handle_types : 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*number = (uintptr_t)range->pool;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static struct answer property_of(const struct sim_range *range, CUpointer_attribute attribute,
+				 uint64_t address, const struct CUctx_st *context)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		return answer_u32(is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		return has_rights(range, context) ? answer_u64(address) : refuse(8);
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		return is_seen(range) ? answer_u64(address) : refuse(8);
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		return answer_u32((uint32_t)range->sync_memops);
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		return answer_bool(range->kind == SIM_RANGE_MANAGED);
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		return (struct answer){ .value.i32 = range->device, .bytes = 4 };
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		return answer_bool(true);
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		return answer_bool(range->kind == SIM_RANGE_DEVICE && !range->pool);
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		return answer_u32(rights(range, context));
+	default:
+		return refuse(0);
+	}
+}
+
+/* How many bytes are written where there is nothing at the address; others: none. */
+static const unsigned char widths[] = {
+	[CU_POINTER_ATTRIBUTE_CONTEXT] = 8,
+	[CU_POINTER_ATTRIBUTE_MEMORY_TYPE] = 4,
+	[CU_POINTER_ATTRIBUTE_DEVICE_POINTER] = 8,
+	[CU_POINTER_ATTRIBUTE_HOST_POINTER] = 8,
+	[CU_POINTER_ATTRIBUTE_SYNC_MEMOPS] = 4,
+	[CU_POINTER_ATTRIBUTE_BUFFER_ID] = 8,
+	[CU_POINTER_ATTRIBUTE_IS_MANAGED] = 1,
+	[CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL] = 4,
+	[CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE] = 1,
+	[CU_POINTER_ATTRIBUTE_RANGE_START_ADDR] = 8,
+	[CU_POINTER_ATTRIBUTE_RANGE_SIZE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPED] = 1,
+	[CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES] = 8,
+	[CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE] = 1,
+	[CU_POINTER_ATTRIBUTE_ACCESS_FLAGS] = 4,
+	[CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPING_SIZE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR] = 8,
+	[CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID] = 8,
+};
+
 static struct answer attribute_locked(CUpointer_attribute attribute, uint64_t address,
 				      const struct CUctx_st *context)
 {
 	const struct sim_range *range = sim_range_live_locked(address);
+	uint64_t number;
 
-	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		if (!range)
-			return refuse(8);
-		return answer_u64((uint64_t)(uintptr_t)range->context);
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return range ? answer_u32(is_host(range) ? CU_MEMORYTYPE_HOST
-							 : CU_MEMORYTYPE_DEVICE)
-			     : refuse(4);
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return range && has_rights(range, context) ? answer_u64(address) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return host_pointer(range, address);
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		return range ? answer_u32((uint32_t)range->sync_memops) : refuse(4);
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		return range ? answer_u64(range->id) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		return range ? answer_bool(range->kind == SIM_RANGE_MANAGED) : refuse(1);
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		return range ? (struct answer){ .value.i32 = range->device, .bytes = 4 }
-			     : refuse(4);
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		return range ? answer_u64(whole_locked(range)->start) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		return range ? answer_u64(range->start) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		return range ? answer_u64(whole_locked(range)->requested_bytes) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		return range ? answer_u64(range->span) : refuse(8);
-	case CU_POINTER_ATTRIBUTE_MAPPED:
-		return range ? answer_bool(true) : refuse(1);
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		if (!range)
-			return refuse(8);
-		return answer_u64(
-			range->physical ? (uint64_t)range->physical->properties.handle_types : 0);
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		return range ? answer_bool(range->kind == SIM_RANGE_DEVICE && !range->pool)
-			     : refuse(1);
-	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+	if (attribute == CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
 		return answer_bool(false);
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return access_flags(range, context);
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		return range ? answer_u64((uint64_t)(uintptr_t)range->pool) : refuse(8);
-	default:
-		return refuse(0);
-	}
+	if (!range)
+		return refuse((size_t)attribute < sizeof(widths) ? widths[attribute] : 0);
+	return number_of_locked(range, attribute, &number)
+		       ? answer_u64(number)
+		       : property_of(range, attribute, address, context);
 }
 
 CUresult sim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)

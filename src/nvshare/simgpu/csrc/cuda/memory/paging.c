@@ -61,19 +61,6 @@ static void catch_up(int device, uint64_t left)
 		sim_state_page_out(&sim.state, device, left - there[device]);
 }
 
-void sim_paging_begin_locked(struct sim_range *range)
-{
-	uint64_t count = (range->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
-
-	range->blocks = calloc(count, sizeof(*range->blocks));
-	for (uint64_t i = 0; i < count; i++) {
-		uint64_t rest = range->bytes - i * BLOCK_BYTES;
-
-		range->blocks[i].bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
-		range->blocks[i].device = -1;
-	}
-}
-
 /* The next managed block in [*at, end), and *at behind it; NULL: there is none. */
 static struct sim_block *next_block(uint64_t *at, uint64_t end)
 {
@@ -93,14 +80,6 @@ static struct sim_block *next_block(uint64_t *at, uint64_t end)
 		return &range->blocks[index];
 	}
 	return NULL;
-}
-
-void sim_paging_end_locked(struct sim_range *range)
-{
-	int device;
-
-	(void)sim_paging_leave_locked(range->start, range->start + range->bytes, &device);
-	free(range->blocks);
 }
 
 /* Blocks of this process came to the device; returns how much left it. */
@@ -164,6 +143,28 @@ struct sim_paging sim_paging_leave_locked(uint64_t address, uint64_t end, int *d
 		*device = from;
 	}
 	return paging;
+}
+
+static void end_locked(struct sim_range *range)
+{
+	int device;
+
+	(void)sim_paging_leave_locked(range->start, range->start + range->bytes, &device);
+	free(range->blocks);
+}
+
+void sim_paging_begin_locked(struct sim_range *range)
+{
+	uint64_t count = (range->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+
+	range->ends_locked = end_locked;
+	range->blocks = calloc(count, sizeof(*range->blocks));
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t rest = range->bytes - i * BLOCK_BYTES;
+
+		range->blocks[i].bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+		range->blocks[i].device = -1;
+	}
 }
 
 void sim_paging_wait(int device, struct sim_paging paging, enum sim_cargo cargo)

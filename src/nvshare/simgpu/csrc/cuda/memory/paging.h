@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where managed memory is, and what it costs to bring it to a device. */
-#ifndef SIM_PAGING_H
-#define SIM_PAGING_H
+#pragma once
 
 #include "device/bus.h"
 #include "memory/range.h"
@@ -22,12 +21,9 @@ struct sim_paging {
 };
 
 void sim_paging_begin_locked(struct sim_range *range);
-void sim_paging_end_locked(struct sim_range *range);
 /* Brings what is managed in [address, end) to a device; what is not does not matter. */
 struct sim_paging sim_paging_touch_locked(int device, uint64_t address, uint64_t end);
 /* Sends it to the host; returns how many bytes left the device with the number *device. */
 struct sim_paging sim_paging_leave_locked(uint64_t address, uint64_t end, int *device);
 /* Takes the time of it, without the lock. */
 void sim_paging_wait(int device, struct sim_paging paging, enum sim_cargo cargo);
-
-#endif

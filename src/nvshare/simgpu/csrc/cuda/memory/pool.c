@@ -219,9 +219,10 @@ CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 	return result;
 }
 
-void sim_pool_count_locked(struct CUmemPoolHandle_st *pool, uint64_t bytes, bool more)
+static void count_locked(struct CUmemPoolHandle_st *pool, struct sim_range *range)
 {
-	pool->used_bytes = more ? pool->used_bytes + bytes : pool->used_bytes - bytes;
+	range->used_bytes = &pool->used_bytes;
+	pool->used_bytes += range->bytes;
 	if (pool->used_bytes > pool->high_bytes)
 		pool->high_bytes = pool->used_bytes;
 }
@@ -245,7 +246,7 @@ static CUresult take_locked(struct CUstream_st *stream, struct CUmemPoolHandle_s
 		return result;
 	range->pool = pool;
 	memcpy(range->access, pool->access, sizeof(range->access));
-	sim_pool_count_locked(pool, range->bytes, true);
+	count_locked(pool, range);
 	*address = range->start;
 	return CUDA_SUCCESS;
 }

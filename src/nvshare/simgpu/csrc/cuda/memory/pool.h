@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory pools. Protected by sim.lock. */
-#ifndef SIM_POOL_H
-#define SIM_POOL_H
+#pragma once
 
 #include "memory/range.h"
 #include "stream/op.h"
@@ -16,8 +15,5 @@ struct CUmemPoolHandle_st {
 	unsigned char access[SIM_MAX_DEVICES];
 };
 
-void sim_pool_count_locked(struct CUmemPoolHandle_st *pool, uint64_t bytes, bool more);
 /* Carries out the free of a stream, or of a graph. */
 CUresult sim_free_run(const struct sim_op *op);
-
-#endif

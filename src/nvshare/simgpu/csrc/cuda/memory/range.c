@@ -10,10 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "graph/graph_memory.h"
-#include "memory/paging.h"
-#include "memory/pool.h"
-
 struct table {
 	struct sim_range **entries;
 	size_t count;
@@ -133,29 +129,6 @@ void sim_reservation_remove_locked(struct sim_range *reservation)
 	free(reservation);
 }
 
-CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
-				  struct sim_range **range)
-{
-	uint64_t size = sim_round_up(bytes, SIM_ALIGNMENT);
-	uint64_t span = sim_round_up(bytes, SIM_PAGE);
-	uint64_t start;
-
-	if (!sim_state_charge(&sim.state, device, size))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	start = sim_window_take_locked(span, bytes >= SIM_GRANULARITY ? SIM_GRANULARITY : SIM_PAGE,
-				       0);
-	if (start == 0) {
-		sim_state_uncharge(&sim.state, device, size);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*range = sim_range_add_locked(SIM_RANGE_DEVICE, start, size, span);
-	(*range)->requested_bytes = bytes;
-	(*range)->charged_bytes = size;
-	(*range)->device = device;
-	(*range)->context = context;
-	return CUDA_SUCCESS;
-}
-
 void sim_range_drop_locked(struct sim_range *range)
 {
 	void *host = (void *)(uintptr_t)range->start;
@@ -163,8 +136,8 @@ void sim_range_drop_locked(struct sim_range *range)
 	range->going = true;
 	while (range->pins > 0)
 		pthread_cond_wait(&sim.changed, &sim.lock);
-	if (range->kind == SIM_RANGE_MANAGED)
-		sim_paging_end_locked(range);
+	if (range->ends_locked)
+		range->ends_locked(range);
 	remove_from(&ranges, range);
 	switch (range->kind) {
 	case SIM_RANGE_DEVICE:
@@ -184,10 +157,8 @@ void sim_range_drop_locked(struct sim_range *range)
 	case SIM_RANGE_RESERVED:
 		break;
 	}
-	if (range->pool)
-		sim_pool_count_locked(range->pool, range->bytes, false);
-	if (range->of_graph)
-		sim_graph_memory_count_locked(range->device, range->bytes, false);
+	if (range->used_bytes)
+		*range->used_bytes -= range->bytes;
 	if (range->charged_bytes > 0)
 		sim_state_uncharge(&sim.state, range->device, range->charged_bytes);
 	free(range);
@@ -210,99 +181,4 @@ void sim_range_drop_context_locked(const struct CUctx_st *context)
 
 	while ((range = first_of_context(context)) != NULL)
 		sim_range_drop_locked(range);
-}
-
-/* Whether a device's kernels and copies may touch a range. */
-static bool may_touch(const struct CUctx_st *context, const struct sim_range *range,
-		      enum sim_access access, bool any_device)
-{
-	switch (range->kind) {
-	case SIM_RANGE_MAPPED:
-		return (range->access[context->device] & access) == access;
-	case SIM_RANGE_DEVICE:
-		if (range->device == context->device || any_device ||
-		    context->peers >> range->device & 1)
-			return true;
-		return range->pool && (range->access[context->device] & access) == access;
-	case SIM_RANGE_MANAGED:
-	case SIM_RANGE_HOST:
-	case SIM_RANGE_REGISTERED:
-		return true;
-	case SIM_RANGE_RESERVED:
-		break;
-	}
-	return false;
-}
-
-static void unpin_locked(struct CUctx_st *context, uint64_t address, uint64_t end)
-{
-	for (struct sim_range *range = sim_range_next_locked(address); range && range->start < end;
-	     range = sim_range_next_locked(range->start + range->span)) {
-		range->pins--;
-		if (range->lost)
-			sim_context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS);
-	}
-	pthread_cond_broadcast(&sim.changed);
-}
-
-/* Whether [at, end), as far as it lies in the range, may be touched. */
-static bool is_right(const struct CUctx_st *context, const struct sim_range *range, uint64_t at,
-		     uint64_t end, enum sim_access access, bool any_device)
-{
-	uint64_t limit = range->start + range->bytes;
-
-	if (range->going || at >= limit || (end > limit && range->bytes < range->span))
-		return false;
-	return may_touch(context, range, access, any_device);
-}
-
-/*
- * Pins one range after another until the end; between them there may be host memory that was not
- * registered.
- */
-static CUresult pin_locked(struct CUctx_st *context, uint64_t address, uint64_t end,
-			   enum sim_access access, bool host_allowed, bool any_device)
-{
-	uint64_t at = address;
-
-	while (at < end) {
-		struct sim_range *range = sim_range_next_locked(at);
-
-		if (host_allowed && !sim_window_contains(at) && (!range || range->start > at)) {
-			at = range ? range->start : end;
-			continue;
-		}
-		if (!range || range->start > at ||
-		    !is_right(context, range, at, end, access, any_device)) {
-			unpin_locked(context, address, at);
-			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		}
-		range->pins++;
-		at = range->start + range->span;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
-		 bool host_allowed, bool any_device)
-{
-	CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS;
-	struct sim_paging paging = { 0, 0 };
-
-	sim_lock();
-	if (address + bytes >= address)
-		result = pin_locked(context, address, address + bytes, access, host_allowed,
-				    any_device);
-	if (result == CUDA_SUCCESS)
-		paging = sim_paging_touch_locked(context->device, address, address + bytes);
-	sim_unlock();
-	sim_paging_wait(context->device, paging, SIM_CARGO_PAGES);
-	return result;
-}
-
-void sim_unpin(struct CUctx_st *context, uint64_t address, uint64_t bytes)
-{
-	sim_lock();
-	unpin_locked(context, address, address + bytes);
-	sim_unlock();
 }

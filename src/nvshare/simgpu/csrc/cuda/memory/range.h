@@ -11,8 +11,7 @@
  *
  * Managed and pinned host memory is ordinary memory of the process, outside the windows.
  */
-#ifndef SIM_RANGE_H
-#define SIM_RANGE_H
+#pragma once
 
 #include "sim.h"
 
@@ -64,9 +63,12 @@ struct sim_range {
 	/* mapped ranges and pools: CUmemAccess_flags of each device */
 	unsigned char access[SIM_MAX_DEVICES];
 	struct CUmemPoolHandle_st *pool;
+	uint64_t *used_bytes; /* that it is counted in: the pool's, or a device's graphs'; NULL:
+				 none */
 	int sync_memops;
-	struct sim_block *blocks; /* managed ranges: paging.h */
-	struct {		  /* managed ranges: what cuMemAdvise and prefetches said last */
+	struct sim_block *blocks;		      /* managed ranges: paging.h */
+	void (*ends_locked)(struct sim_range *range); /* managed ranges: before it is dropped */
+	struct { /* managed ranges: what cuMemAdvise and prefetches said last */
 		int read_mostly;
 		CUmemLocation preferred;
 		CUmemLocation prefetched;
@@ -75,13 +77,16 @@ struct sim_range {
 	} advice;
 };
 
+/* file.c */
+
+extern struct sim_window {
+	uint64_t start; /* of the addresses that programs see */
+	uint64_t bytes;
+	int file; /* the memory file */
+} sim_window;
+
 /* Makes the windows, once. */
 CUresult sim_window_open_locked(void);
-/*
- * Address space for device memory in the window; 0: none left. `wanted` is tried first if it is not
- * 0.
- */
-uint64_t sim_window_take_locked(uint64_t bytes, uint64_t alignment, uint64_t wanted);
 bool sim_window_contains(uint64_t address);
 /* Where the simulator reaches an address of the program. */
 void *sim_reach(uint64_t address);
@@ -96,6 +101,15 @@ void sim_file_unmap(uint64_t address, uint64_t bytes);
 bool sim_file_show(uint64_t address, uint64_t bytes, int from, uint64_t offset, bool readable,
 		   bool writable);
 void sim_file_hide(uint64_t address, uint64_t bytes);
+/* Makes a part of a file read as zeros. */
+void sim_file_punch(int from, uint64_t offset, uint64_t bytes);
+/*
+ * Makes device memory that lies in the file where it lies in the window read as zeros, and gives
+ * the host memory behind it back.
+ */
+void sim_discard_in_place(uint64_t address, uint64_t bytes);
+
+/* range.c */
 
 struct sim_range *sim_range_add_locked(enum sim_range_kind kind, uint64_t start, uint64_t bytes,
 				       uint64_t span);
@@ -117,10 +131,26 @@ struct sim_range *sim_reservation_find_locked(uint64_t address);
 struct sim_range *sim_reservation_next_locked(uint64_t address);
 void sim_reservation_remove_locked(struct sim_range *reservation);
 
+/* window.c */
+
+/*
+ * Address space for device memory in the window; 0: none left. `wanted` is tried first if it is not
+ * 0.
+ */
+uint64_t sim_window_take_locked(uint64_t bytes, uint64_t alignment, uint64_t wanted);
 /* Allocates device memory: charges it to the device, takes address space and makes a range. */
 CUresult sim_device_memory_locked(struct CUctx_st *context, int device, uint64_t bytes,
 				  struct sim_range **range);
-/* vmm.c */
+/*
+ * The first byte from an address on that was ever written, at most `bytes` away; only device memory
+ * knows.
+ */
+uint64_t sim_next_data(uint64_t address, uint64_t bytes);
+/* Makes device memory read as zeros, and gives the host memory behind it back. */
+void sim_discard(uint64_t address, uint64_t bytes);
+
+/* physical.c */
+
 struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
 					     uint64_t bytes);
 /* Returns how many bytes became free by it: 0 while somebody else has it. */
@@ -135,6 +165,8 @@ void sim_prefetch_run(const struct sim_op *op);
 
 /* A file for memory that may be exported; -1: the system has none. */
 int sim_sharing_new_file(const CUmemAllocationProp_v1 *properties, uint64_t bytes);
+
+/* pin.c */
 
 enum sim_access {
 	SIM_READ = 1,
@@ -151,18 +183,3 @@ enum sim_access {
 CUresult sim_pin(struct CUctx_st *context, uint64_t address, uint64_t bytes, enum sim_access access,
 		 bool host_allowed, bool any_device);
 void sim_unpin(struct CUctx_st *context, uint64_t address, uint64_t bytes);
-
-/*
- * The first byte from an address on that was ever written, at most `bytes` away; only device memory
- * knows.
- */
-uint64_t sim_next_data(uint64_t address, uint64_t bytes);
-/* Makes device memory read as zeros, and gives the host memory behind it back. */
-void sim_discard(uint64_t address, uint64_t bytes);
-/*
- * The same for memory that lies in the file where it lies in the window, without looking at the
- * table.
- */
-void sim_discard_in_place(uint64_t address, uint64_t bytes);
-
-#endif

@@ -15,23 +15,6 @@ static struct sim_physical *physical_of(CUmemGenericAllocationHandle_v1 handle)
 	return (struct sim_physical *)(uintptr_t)handle;
 }
 
-uint64_t sim_physical_unref_locked(struct sim_physical *physical)
-{
-	uint64_t bytes = physical->bytes;
-
-	if (--physical->references > 0)
-		return 0;
-	sim_forget_locked(physical);
-	if (physical->file >= 0)
-		close(physical->file);
-	else if (physical->offset != 0)
-		sim_file_give_locked(physical->offset, physical->bytes);
-	if (physical->charged)
-		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
-	free(physical);
-	return bytes;
-}
-
 /*
  * The device that memory of these properties is on; -1: the host; -2: the properties are not right.
  */
@@ -73,21 +56,6 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 	if (result == CUDA_SUCCESS)
 		*granularity = SIM_GRANULARITY;
 	return result;
-}
-
-struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
-					     uint64_t bytes)
-{
-	struct sim_physical *physical = calloc(1, sizeof(*physical));
-
-	physical->references = 1;
-	physical->handles = 1;
-	physical->device = device;
-	physical->file = -1;
-	physical->bytes = bytes;
-	physical->properties = *properties;
-	sim_register_locked(physical, SIM_PHYSICAL);
-	return physical;
 }
 
 static bool find_place_locked(struct sim_physical *physical)

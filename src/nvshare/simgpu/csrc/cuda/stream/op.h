@@ -3,8 +3,7 @@
  * Operations. An operation is data: what a graph's node holds, what a capture records and what a
  * stream's thread executes are the same thing.
  */
-#ifndef SIM_OP_H
-#define SIM_OP_H
+#pragma once
 
 #include "sim.h"
 
@@ -126,9 +125,17 @@ struct sim_fence *sim_fence_new(void);
 struct sim_fence *sim_fence_ref(struct sim_fence *fence);
 void sim_fence_unref(struct sim_fence *fence);
 
-/* op_execute.c */
-CUresult sim_execute(const struct sim_op *op);
-/* What is left to do for an operation whose context is broken. */
-void sim_fail(const struct sim_op *op, CUresult error);
+/*
+ * What is done with an operation, whatever its kind. The streams and graphs that execute operations
+ * call it by sim.executor: what an operation does may end in another submission.
+ */
+struct sim_executor {
+	CUresult (*execute)(const struct sim_op *op);
+	/* What is left to do for an operation whose context is broken. */
+	void (*fail)(const struct sim_op *op, CUresult error);
+	/* Frees what belongs to it. */
+	void (*free_locked)(struct sim_op *op);
+};
 
-#endif
+/* op_execute.c */
+extern const struct sim_executor sim_executor;

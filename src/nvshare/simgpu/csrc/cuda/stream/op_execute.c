@@ -3,6 +3,7 @@
  * Executes one operation, on a stream's thread and without the lock, and adds it to the device's
  * record. Owns nothing.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ static void call_back(const struct sim_op *op, CUresult result)
 	sim_in_callback = false;
 }
 
-CUresult sim_execute(const struct sim_op *op)
+static CUresult execute(const struct sim_op *op)
 {
 	uint64_t start = sim_now_ns();
 
@@ -121,8 +122,22 @@ CUresult sim_execute(const struct sim_op *op)
 	return CUDA_ERROR_UNKNOWN;
 }
 
-void sim_fail(const struct sim_op *op, CUresult error)
+static void fail(const struct sim_op *op, CUresult error)
 {
 	if (op->kind == SIM_OP_CALLBACK)
 		call_back(op, error);
 }
+
+static void free_locked(struct sim_op *op)
+{
+	if (op->kind == SIM_OP_COPY)
+		free(op->u.copy.staged);
+	if (op->kind == SIM_OP_GRAPH)
+		sim_graph_op_free_locked(op);
+}
+
+const struct sim_executor sim_executor = {
+	.execute = execute,
+	.fail = fail,
+	.free_locked = free_locked,
+};

@@ -25,14 +25,6 @@ struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int
 	return stream;
 }
 
-void sim_stream_free_locked(struct CUstream_st *stream)
-{
-	sim_fence_unref(stream->last);
-	pthread_cond_destroy(&stream->work);
-	free(stream->capture_tail);
-	free(stream);
-}
-
 void sim_stream_close_locked(struct CUstream_st *stream)
 {
 	struct CUstream_st **link = &stream->context->streams;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: their handles, and the queues of operations that they execute in order. */
-#ifndef SIM_STREAM_H
-#define SIM_STREAM_H
+#pragma once
 
 #include "stream/op.h"
 
 #define SIM_QUEUE_DEPTH 1023
 
-/* stream_queue.c */
+/* submit.c */
 
 /*
  * Queues a copy of the operation; waits while the queue is full. A stream that is capturing gets a
@@ -15,9 +14,14 @@
  * made.
  */
 CUresult sim_submit(CUstream stream, const struct sim_op *op, struct sim_fence **fence);
+/* Submits and waits: the synchronous forms. */
+CUresult sim_submit_and_wait(CUstream stream, const struct sim_op *op);
+
+/* stream_queue.c */
+
 /*
- * The same with the lock held (it is released while the queue is full), for a stream that is not
- * capturing.
+ * Queues a copy of the operation, for a stream that is not capturing. The lock is released while
+ * the queue is full.
  */
 struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_op *op);
 /* Makes the stream's later operations wait for a fence. */
@@ -27,8 +31,7 @@ void sim_wait_locked(struct sim_fence *fence);
 void sim_context_idle_locked(struct CUctx_st *context);
 bool sim_stream_idle_locked(struct CUstream_st *stream);
 void sim_stream_wait_locked(struct CUstream_st *stream);
-/* Submits and waits: the synchronous forms. */
-CUresult sim_submit_and_wait(CUstream stream, const struct sim_op *op);
+void sim_stream_free_locked(struct CUstream_st *stream);
 
 /* stream.c */
 
@@ -38,6 +41,3 @@ struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int
 					  int priority);
 /* Lets the queue run empty in the background, then frees the stream. */
 void sim_stream_close_locked(struct CUstream_st *stream);
-void sim_stream_free_locked(struct CUstream_st *stream);
-
-#endif

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/capture.h"
-#include "graph/graph_exec.h"
 #include "stream/stream.h"
 
 static void add_wait(struct sim_op *op, struct sim_fence *fence)
@@ -52,20 +50,25 @@ static void carry_out(struct sim_op *op)
 	sim_unlock();
 	error = atomic_load(&op->context->error);
 	if (error == CUDA_SUCCESS) {
-		error = sim_execute(op);
+		error = sim.executor->execute(op);
 		if (error != CUDA_SUCCESS)
 			sim_context_fail(op->context, error);
 	} else {
-		sim_fail(op, error);
+		sim.executor->fail(op, error);
 	}
+}
+
+void sim_stream_free_locked(struct CUstream_st *stream)
+{
+	sim_fence_unref(stream->last);
+	pthread_cond_destroy(&stream->work);
+	free(stream->capture_tail);
+	free(stream);
 }
 
 static void free_op_locked(struct sim_op *op)
 {
-	if (op->kind == SIM_OP_COPY)
-		free(op->u.copy.staged);
-	if (op->kind == SIM_OP_GRAPH)
-		sim_graph_op_free_locked(op);
+	sim.executor->free_locked(op);
 	free(op->waits);
 	free(op);
 }
@@ -206,41 +209,4 @@ void sim_context_idle_locked(struct CUctx_st *context)
 		sim_wait_locked(stream->last);
 		stream = context->streams; /* the list may have changed meanwhile */
 	}
-}
-
-CUresult sim_submit(CUstream handle, const struct sim_op *op, struct sim_fence **fence)
-{
-	struct CUstream_st *stream;
-	struct sim_fence *queued;
-	CUresult result;
-
-	if (fence)
-		*fence = NULL;
-	sim_lock();
-	result = sim_stream_locked(handle, &stream);
-	if (result == CUDA_SUCCESS)
-		result = sim_capture_check_submit_locked(stream);
-	if (result == CUDA_SUCCESS && stream->capture) {
-		result = sim_capture_op_locked(stream, op);
-	} else if (result == CUDA_SUCCESS) {
-		queued = sim_queue_locked(stream, op);
-		if (fence)
-			*fence = sim_fence_ref(queued);
-	}
-	sim_unlock();
-	return result;
-}
-
-CUresult sim_submit_and_wait(CUstream stream, const struct sim_op *op)
-{
-	struct sim_fence *fence;
-	CUresult result = sim_submit(stream, op, &fence);
-
-	if (result != CUDA_SUCCESS || !fence)
-		return result;
-	sim_lock();
-	sim_wait_locked(fence);
-	sim_fence_unref(fence);
-	sim_unlock();
-	return atomic_load(&op->context->error);
 }
