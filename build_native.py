@@ -96,7 +96,8 @@ def _checked(name: str, *flags: str) -> Target:
 
 def _sanitized(name: str, *flags: str) -> Target:
     # A sanitizer finds the functions that it replaces by dlsym, before checked code can run: it must get the real one.
-    target = _checked(name, "-O1", "-g", "-fno-omit-frame-pointer", *flags)
+    # The order of the library's mutexes is checked in them, too (shim/csrc/process/mutex.h).
+    target = _checked(name, "-O1", "-g", "-fno-omit-frame-pointer", "-DNVS_CHECK_ORDER", *flags)
     return replace(target, left_out=frozenset({"loader.S", "loader.c"}))
 
 

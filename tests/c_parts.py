@@ -26,7 +26,6 @@ HEADERS = (
     f"{CSRC}/process/sizes.h",
     f"{CSRC}/client/lock_types.h",
     f"{CSRC}/client/lock_state.h",
-    f"{CSRC}/client/lock_words.h",
     f"{CSRC}/driver/nvml_abi.h",
     f"{CSRC}/gate/lead.h",
     f"{CSRC}/gate/pace.h",
@@ -38,10 +37,8 @@ HEADERS = (
     f"{CSRC}/ties/tie_list.h",
 )
 SOURCES = (
-    f"{CSRC}/client/lock_link.c",
     f"{CSRC}/client/lock_rules.c",
     f"{CSRC}/client/lock_state.c",
-    f"{CSRC}/client/lock_words.c",
     f"{CSRC}/gate/lead.c",
     f"{CSRC}/gate/pace.c",
     f"{CSRC}/memory/account.c",
@@ -51,7 +48,10 @@ SOURCES = (
     f"{CSRC}/memory/swap/addresses.c",
     f"{CSRC}/memory/swap/slabs.c",
     f"{CSRC}/process/digest.c",
+    f"{CSRC}/process/log.c",
+    f"{CSRC}/process/mutex.c",
     f"{CSRC}/process/sizes.c",
+    f"{CSRC}/process/thread.c",
     f"{CSRC}/ties/tie_list.c",
 )
 

@@ -62,7 +62,7 @@ class Late(RuleBasedStateMachine):
         return bool(self.state.link == UP)
 
     def serve(self) -> None:
-        """Whoever waits goes on when it may, as room_lock.c sees to."""
+        """Whoever waits goes on when it may, as room.c sees to."""
         if self.waiting and (answer := self.room.take(*self.waiting, self.again)) != WAIT:
             self.waiting, self.of_driver = None, answer == IN
         if self.waiting:

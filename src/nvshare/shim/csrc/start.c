@@ -15,15 +15,15 @@
 #include "gate/marks.h"
 #include "memory/limit.h"
 #include "memory/memory.h"
-#include "memory/room_lock.h"
+#include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/mover.h"
 #include "memory/swap/opens.h"
 #include "process/files.h"
-#include "process/fork.h"
 #include "process/notices.h"
+#include "process/thread.h"
 #include "ties/tied.h"
 #include "ties/ties.h"
 
@@ -49,7 +49,7 @@ static void forked(void)
 	nvs_files_unlock();
 }
 
-void nvs_device_start(struct nvs_device *device)
+static void start(struct nvs_device *device)
 {
 	static bool fork_handled;
 
@@ -60,3 +60,5 @@ void nvs_device_start(struct nvs_device *device)
 	nvs_ties_begin(device);
 	nvs_client_start(device);
 }
+
+NVS_DEVICE_STARTER(start);

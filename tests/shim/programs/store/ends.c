@@ -52,7 +52,7 @@ void other_context(void)
 void fork_child(void)
 {
 	CUdeviceptr pointer;
-	struct nvs_block block;
+	struct nvs_allocation block;
 	int status;
 	pid_t child;
 
@@ -60,11 +60,11 @@ void fork_child(void)
 	OK(cuMemAlloc_v2(&pointer, 100));
 	child = fork();
 	if (!child) {
-		CHECK(!nvs_block_find(pointer, &block));
+		CHECK(!nvs_allocation_find(pointer, &block));
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK(nvs_block_find(pointer, &block));
+	CHECK(nvs_allocation_find(pointer, &block));
 }
 
 /* Pinned memory stays, and is fixed. */
@@ -74,14 +74,14 @@ void pinned(void)
 
 	begin();
 	OK(cuMemAlloc_v2(&pointer, 100 * MIB));
-	CHECK(nvs_block_pin(pointer + MIB, 1));
+	CHECK(nvs_allocation_pin(pointer + MIB, 1));
 	CHECK(room.footprint == 36 * MIB && room.fixed_bytes == 64 * MIB);
-	CHECK(nvs_block_pin(pointer, 2 * MIB));
+	CHECK(nvs_allocation_pin(pointer, 2 * MIB));
 	CHECK(room.footprint == 36 * MIB && room.fixed_bytes == 64 * MIB);
 	close_gate();
 	CHECK(send_out() && !send_out());
 	OK(cuMemAlloc_v2(&out, 4 * MIB));
-	CHECK(!nvs_block_pin(out, 1));
+	CHECK(!nvs_allocation_pin(out, 1));
 	open_gate();
 	OK(cuMemFree_v2(pointer));
 	CHECK(room.fixed_bytes == 0 && room.footprint == 4 * MIB);

@@ -58,8 +58,9 @@ bool nvs_room_forgo(struct nvs_device *asked, uint64_t bytes)
 	return true;
 }
 
-bool nvs_room_ask_fixed(struct nvs_device *asked, uint64_t bytes)
+bool nvs_room_ask_fixed(struct nvs_device *asked, uint64_t bytes, uint64_t most)
 {
+	(void)most;
 	nvs_room_count_fixed(asked, (int64_t)bytes);
 	return true;
 }
@@ -75,6 +76,23 @@ void nvs_room_count_fixed(struct nvs_device *asked, int64_t change)
 	pthread_mutex_lock(&room_lock);
 	room.fixed_bytes += (uint64_t)change;
 	pthread_mutex_unlock(&room_lock);
+}
+
+void nvs_room_commit(struct nvs_device *asked, uint64_t given, int64_t charged)
+{
+	atomic_fetch_add(&asked->footprint_bytes, (uint64_t)charged);
+	nvs_room_count_fixed(asked, charged - (int64_t)given);
+}
+
+void nvs_room_set_graphs(struct nvs_device *asked, uint64_t bytes)
+{
+	(void)asked;
+	(void)bytes;
+}
+
+bool nvs_room_possible(struct nvs_device *asked, uint64_t bytes)
+{
+	return bytes <= asked->total_bytes;
 }
 
 void nvs_room_pin(struct nvs_device *asked, uint64_t bytes)
@@ -127,9 +145,10 @@ void nvs_room_changed(struct nvs_device *asked)
 }
 
 /* In place of start.c and the client. */
-static void nobody_listens(struct nvs_device *asked)
+static void nobody_listens(struct nvs_device *asked, enum nvs_news news)
 {
 	(void)asked;
+	(void)news;
 }
 
 static void nobody_else(struct nvs_device *asked, char *text, size_t size)
@@ -138,17 +157,7 @@ static void nobody_else(struct nvs_device *asked, char *text, size_t size)
 	snprintf(text, size, "%s", "");
 }
 
-static const struct nvs_listener listener = {
-	.wanted = nobody_listens,
-	.footprint_changed = nobody_listens,
-	.room_changed = nobody_listens,
-	.ties_changed = nobody_listens,
-	.shared_changed = nobody_listens,
-	.name_other = nobody_else,
-	.memory_waits = nobody_listens,
-	.lost = nobody_listens,
-	.suspected = nobody_listens,
-};
+static const struct nvs_listener listener = { .hear = nobody_listens, .name_other = nobody_else };
 
 static void chunk_ended(struct nvs_chunk *chunk)
 {
@@ -164,7 +173,7 @@ static void forked(void)
 	nvs_memory_forked();
 }
 
-void nvs_device_start(struct nvs_device *started)
+static void start(struct nvs_device *started)
 {
 	device = started;
 	device->listener = &listener;
@@ -173,6 +182,8 @@ void nvs_device_start(struct nvs_device *started)
 	atomic_store(&device->gate.state, NVS_GATE_OPEN);
 	pthread_atfork(NULL, NULL, forked);
 }
+
+NVS_DEVICE_STARTER(start);
 
 /* In place of the mover: a chunk's `granules` are its copy. */
 void close_gate(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks and blocks without a scheduler: the library's own files are linked into this program, with
- * stand_in.c in place of client and room, and its callers in place of the mover. What a case says
- * stands before it.
+ * Chunks and allocations without a scheduler: the library's own files are linked into this program,
+ * with stand_in.c in place of client and room, and its callers in place of the mover. What a case
+ * says stands before it.
  */
 #ifndef NVSHARE_TEST_STORE_H
 #define NVSHARE_TEST_STORE_H
@@ -16,7 +16,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 
 CUresult cuInit(unsigned int flags);

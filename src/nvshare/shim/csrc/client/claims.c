@@ -53,12 +53,12 @@ static void look_at_all(struct found *found, int list)
 			}
 }
 
-bool nvs_claims_find(const uint8_t uuid[16], uint32_t but, struct nvs_owner *owner)
+bool nvs_claims_find(const uint8_t uuid[16], uint32_t but, struct nvs_peer *owner)
 {
 	struct found found = { .prefix = "@" PREFIX };
 	size_t length = strlen(found.prefix);
 	int list, saved = errno;
-	struct nvs_owner seen;
+	struct nvs_peer seen;
 	bool other = false;
 
 	for (size_t i = 0; i < 16; i++, length += 2)
@@ -74,7 +74,7 @@ bool nvs_claims_find(const uint8_t uuid[16], uint32_t but, struct nvs_owner *own
 	}
 	nvs_files_unlock();
 	for (size_t i = 0; i < found.count && !other; i++)
-		other = nvs_connection_owner(found.names[i], &seen) && seen.pid != but;
+		other = nvs_connection_peer(found.names[i], &seen) && seen.pid != but;
 	nvs_cancel_on();
 	if (other)
 		*owner = seen;

@@ -12,20 +12,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "client/gang_frames.h"
-#include "client/join_frames.h"
+#include "client/heard.h"
 #include "client/lock_state.h"
-#include "client/lock_words.h"
 #include "client/messages.h"
 #include "client/posts.h"
-#include "client/report_lock.h"
 #include "gate/device.h"
 #include "gate/gang_page.h"
 #include "gate/gate.h"
 #include "gate/lost.h"
 #include "process/clock.h"
 #include "process/log.h"
-#include "process/notices.h"
 
 #define UNWOKEN_US 100000 /* what nothing can wake looks as often */
 
@@ -51,11 +47,11 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 {
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, NVS_PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, NVS_NEWS_FOOTPRINT);
 	nvs_message_register(&frame, client->device, &client->state, action);
 	nvs_memory_registers(&client->memory, &frame);
 	if (client->memory.swaps)
-		nvs_pending_add(&client->pending, NVS_PENDING_FOOTPRINT);
+		nvs_pending_add(&client->pending, NVS_NEWS_FOOTPRINT);
 	client->notices_known = 0;
 	client->lost_known = false;
 	post(client, &frame);
@@ -64,30 +60,15 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 static uint64_t memory_deadline(const struct nvs_client *client)
 {
 	return nvs_memory_deadline(&client->memory, &client->state,
-				   nvs_pending_has(&client->pending, NVS_PENDING_FOOTPRINT));
+				   nvs_pending_has(&client->pending, NVS_NEWS_FOOTPRINT));
 }
 
 static void post_memory(struct nvs_client *client, uint64_t now, bool all)
 {
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, NVS_PENDING_FOOTPRINT);
+	nvs_pending_take(&client->pending, NVS_NEWS_FOOTPRINT);
 	while (nvs_memory_next_frame(&client->memory, now, all, &frame))
-		post(client, &frame);
-}
-
-static uint64_t progress_deadline(const struct nvs_client *client)
-{
-	bool open = client->state.lock == NVS_LOCK_HOLDING && !client->memory.opens;
-
-	return nvs_progress_deadline(&client->progress, open);
-}
-
-static void post_progress(struct nvs_client *client)
-{
-	struct nvs_frame frame;
-
-	if (nvs_progress_frame(&client->progress, nvs_now_us(), &frame))
 		post(client, &frame);
 }
 
@@ -99,23 +80,10 @@ static bool read_frame(struct nvs_client *client)
 
 	switch (nvs_connection_receive(&client->connection)) {
 	case NVS_RECEIVED_FRAME:
-		if (nvs_join_heard(client->device, &client->connection))
-			return true;
-		heard = nvs_share_heard(&client->share, &client->connection);
-		if (heard == NVS_HEARD_OTHER)
-			heard = nvs_gang_heard(client->device, &client->connection)
-					? nvs_memory_heard(&client->memory, &client->connection)
-					: NVS_HEARD_WRONG;
-		if (heard == NVS_HEARD_MEMORY)
-			return true;
-		if (heard == NVS_HEARD_OTHER &&
-		    nvs_progress_heard(&client->progress, &client->state, &client->connection.input,
-				       nvs_now_us())) {
-			nvs_tell_others(client);
-			return true;
-		}
+		heard = nvs_hear(client);
 		event = nvs_lock_event_of(&client->connection.input);
-		if (heard == NVS_HEARD_WRONG || !feed(client, &event))
+		if (heard == NVS_HEARD_WRONG ||
+		    (heard == NVS_HEARD_BY_LOCK && !feed(client, &event)))
 			feed_kind(client, NVS_EVENT_BAD_FRAME);
 		return client->connection.socket.number >= 0;
 	case NVS_RECEIVED_NO_FRAME:
@@ -141,14 +109,14 @@ static void open_connection(struct nvs_client *client)
 static void open_gate(struct nvs_client *client)
 {
 	/* Before it opens: nothing of this turn is submitted yet. */
-	post_progress(client);
+	nvs_post_progress(client);
 	nvs_gate_set(client->device, NVS_GATE_OPEN);
 	/*
 	 * Whoever asked until now found the gate closed before this, and it is not closed again
 	 * before this thread asks for it. A wish that stayed would bring a second request after the
 	 * next release, and a turn that nobody needs.
 	 */
-	nvs_pending_take(&client->pending, NVS_PENDING_WANT);
+	nvs_pending_take(&client->pending, NVS_NEWS_WANTED);
 }
 
 /*
@@ -169,10 +137,56 @@ static void ask_worker(struct nvs_client *client, enum nvs_job job)
 		nvs_worker_ask(&client->worker, job);
 }
 
-static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
+static void say(struct nvs_client *client, const struct nvs_lock_action *action)
 {
 	struct nvs_frame frame;
 
+	nvs_message_for(&frame, action);
+	post(client, &frame);
+}
+
+static void release(struct nvs_client *client, const struct nvs_lock_action *action)
+{
+	nvs_memory_released(&client->memory);
+	if (client->state.link != NVS_LINK_UP)
+		return;
+	/* All that was submitted has completed. */
+	nvs_post_progress(client);
+	say(client, action);
+}
+
+static void carry_out_gate(struct nvs_client *client, int action)
+{
+	switch (action) {
+	case NVS_ACTION_OPEN_GATE:
+		nvs_gang_runs(client->device);
+		if (nvs_memory_may_open(&client->memory))
+			open_gate(client);
+		break;
+	case NVS_ACTION_FAIL_GATE:
+		nvs_gate_set(client->device, NVS_GATE_FAILING);
+		break;
+	case NVS_ACTION_LOSE_GATE:
+		nvs_memory_lose(&client->memory);
+		nvs_gate_set(client->device, NVS_GATE_LOST);
+		break;
+	case NVS_ACTION_CLOSE_GATE:
+		/* Nothing passed it, so there is nothing to drain. */
+		nvs_gate_set(client->device, NVS_GATE_CLOSED);
+		break;
+	case NVS_ACTION_DRAIN:
+		ask_worker(client, NVS_JOB_DRAIN);
+		break;
+	case NVS_ACTION_LOOK:
+		ask_worker(client, NVS_JOB_LOOK);
+		break;
+	default:
+		nvs_message_warn(action, client->device, &client->state, &client->connection);
+	}
+}
+
+static void carry_out(struct nvs_client *client, const struct nvs_lock_action *action)
+{
 	switch (action->kind) {
 	case NVS_ACTION_CONNECT:
 		open_connection(client);
@@ -189,46 +203,18 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		 * one goes first.
 		 */
 		post_memory(client, nvs_now_us(), true);
-		nvs_message_for(&frame, action);
-		post(client, &frame);
+		say(client, action);
 		break;
 	case NVS_ACTION_SEND_LOCK_RELEASED:
-		nvs_memory_released(&client->memory);
-		if (client->state.link != NVS_LINK_UP)
-			break;
-		/* All that was submitted has completed. */
-		post_progress(client);
-		/* fall through */
+		release(client, action);
+		break;
 	case NVS_ACTION_SEND_DRAIN_REPORT:
 	case NVS_ACTION_SEND_ASK_REASON:
 	case NVS_ACTION_SEND_IDLE:
-		nvs_message_for(&frame, action);
-		post(client, &frame);
-		break;
-	case NVS_ACTION_OPEN_GATE:
-		nvs_gang_runs(client->device);
-		if (nvs_memory_may_open(&client->memory))
-			open_gate(client);
-		break;
-	case NVS_ACTION_DRAIN:
-		ask_worker(client, NVS_JOB_DRAIN);
-		break;
-	case NVS_ACTION_FAIL_GATE:
-		nvs_gate_set(client->device, NVS_GATE_FAILING);
-		break;
-	case NVS_ACTION_LOSE_GATE:
-		nvs_memory_lose(&client->memory);
-		nvs_gate_set(client->device, NVS_GATE_LOST);
-		break;
-	case NVS_ACTION_CLOSE_GATE:
-		/* Nothing passed it, so there is nothing to drain. */
-		nvs_gate_set(client->device, NVS_GATE_CLOSED);
-		break;
-	case NVS_ACTION_LOOK:
-		ask_worker(client, NVS_JOB_LOOK);
+		say(client, action);
 		break;
 	default:
-		nvs_message_warn(action->kind, client->device, &client->state, &client->connection);
+		carry_out_gate(client, action->kind);
 	}
 }
 
@@ -250,13 +236,9 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 			  nvs_lock_name(state->lock), (unsigned long long)state->grant);
 	if (state->sent_away)
 		nvs_lose(client->device, NVS_SENT_AWAY);
-	nvs_report_lock(client->device, state, lock);
+	nvs_report_lock(client, lock);
 	nvs_memory_follow(&client->memory, state);
-	nvs_progress_follow(&client->progress, state);
-	nvs_gang_follow(client->device, state);
-	nvs_join_follow(client->device, state);
-	nvs_share_follow(&client->share, state);
-	nvs_tell_others(client);
+	nvs_posts_follow(client);
 	/* Before a request for the lock: whether it is for a whole gang; the terms say that this is
 	 * all. */
 	if (state->link != link && state->link == NVS_LINK_UP) {
@@ -270,7 +252,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 
 /* The thread */
 
-static bool take_report(struct nvs_client *client, enum nvs_report report)
+static bool take_report(struct nvs_client *client, enum nvs_worker_report report)
 {
 	return nvs_pending_take(&client->pending, NVS_PENDING_REPORT * report);
 }
@@ -310,18 +292,17 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending,
-			 NVS_PENDING_NOTICE | NVS_PENDING_ROOM | NVS_PENDING_SHARED);
-	if (nvs_pending_take(&client->pending, NVS_PENDING_TIES))
+	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED);
+	if (nvs_pending_take(&client->pending, NVS_NEWS_TIES))
 		nvs_post_ties(client);
 	/* A look asks the contexts; one that is due meanwhile is done with it. */
-	if (nvs_pending_take(&client->pending, NVS_PENDING_SUSPECTED))
+	if (nvs_pending_take(&client->pending, NVS_NEWS_SUSPECTED))
 		nvs_worker_ask(&client->worker, NVS_JOB_LOOK);
-	if (nvs_pending_take(&client->pending, NVS_PENDING_LOST))
+	if (nvs_pending_take(&client->pending, NVS_NEWS_LOST))
 		lose(client);
-	if (nvs_pending_take(&client->pending, NVS_PENDING_WANT))
+	if (nvs_pending_take(&client->pending, NVS_NEWS_WANTED))
 		feed_kind(client, NVS_EVENT_WANTED);
-	if (nvs_pending_take(&client->pending, NVS_PENDING_REASON))
+	if (nvs_pending_take(&client->pending, NVS_NEWS_MEMORY_WAITS))
 		nvs_memory_waits(&client->memory, &client->state, &client->connection);
 	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
@@ -330,13 +311,13 @@ static void handle_pending(struct nvs_client *client)
 		open_gate(client);
 	if (now >= memory_deadline(client))
 		post_memory(client, now, false);
-	if (now >= progress_deadline(client))
-		post_progress(client);
+	if (now >= nvs_progress_deadline(client))
+		nvs_post_progress(client);
 	if (nvs_message_lost(&frame, client->device, &client->state, &client->lost_known))
 		post(client, &frame);
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
-	nvs_share_say(&client->share, &client->connection);
+	nvs_post_shared(client);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.
@@ -348,7 +329,7 @@ static void handle_pending(struct nvs_client *client)
 static void wait_for_something(struct nvs_client *client, struct pollfd *fds)
 {
 	uint64_t deadline = nvs_lock_state_deadline(&client->state), now = nvs_now_us(), left;
-	uint64_t memory = memory_deadline(client), progress = progress_deadline(client);
+	uint64_t memory = memory_deadline(client), progress = nvs_progress_deadline(client);
 	struct timespec timeout;
 
 	if (memory < deadline)

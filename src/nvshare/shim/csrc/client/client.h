@@ -4,8 +4,7 @@
  * lock_state.c. Every function may be called from any thread, never blocks on the network and
  * leaves errno alone.
  */
-#ifndef NVSHARE_CLIENT_H
-#define NVSHARE_CLIENT_H
+#pragma once
 
 struct nvs_device;
 
@@ -16,5 +15,3 @@ struct nvs_device;
 void nvs_client_start(struct nvs_device *device);
 /* In a forked child, with nvs_files_lock held. */
 void nvs_clients_forked(void);
-
-#endif

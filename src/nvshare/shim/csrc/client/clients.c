@@ -71,62 +71,29 @@ void nvs_clients_forked(void)
 	}
 }
 
-static void hear(struct nvs_worker *worker, enum nvs_report report)
+static void hear_worker(struct nvs_worker *worker, enum nvs_worker_report report)
 {
 	nvs_pending_add(&worker->device->client->pending, NVS_PENDING_REPORT * report);
 }
 
-static void want(struct nvs_device *device)
+static void hear(struct nvs_device *device, enum nvs_news news)
 {
-	nvs_pending_add(&device->client->pending, NVS_PENDING_WANT);
-	start_thread(device->client);
-}
-
-static void footprint_changed(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_FOOTPRINT);
-}
-
-static void room_changed(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_ROOM);
-}
-
-static void ties_changed(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_TIES);
-}
-
-static void shared_changed(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_SHARED);
+	if (news == NVS_NEWS_LOST)
+		nvs_room_lose(device);
+	nvs_pending_add(&device->client->pending, news);
+	if (news == NVS_NEWS_WANTED)
+		start_thread(device->client);
 }
 
 static void name_other(struct nvs_device *device, char *text, size_t size)
 {
 	uint32_t own = atomic_load(&device->client->connection.listener);
-	struct nvs_owner other;
+	struct nvs_peer other;
 
 	*text = '\0';
 	if (nvs_claims_find(device->uuid, own, &other))
 		snprintf(text, size, "; another scheduler has this device%s: pid %u of user %u",
 			 own ? ", too" : "", other.pid, other.uid);
-}
-
-static void memory_waits(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_REASON);
-}
-
-static void lost(struct nvs_device *device)
-{
-	nvs_room_lose(device);
-	nvs_pending_add(&device->client->pending, NVS_PENDING_LOST);
-}
-
-static void suspected(struct nvs_device *device)
-{
-	nvs_pending_add(&device->client->pending, NVS_PENDING_SUSPECTED);
 }
 
 static void notice_said(void)
@@ -136,17 +103,7 @@ static void notice_said(void)
 			nvs_pending_add(&client->pending, NVS_PENDING_NOTICE);
 }
 
-static const struct nvs_listener listener = {
-	.wanted = want,
-	.footprint_changed = footprint_changed,
-	.room_changed = room_changed,
-	.ties_changed = ties_changed,
-	.shared_changed = shared_changed,
-	.name_other = name_other,
-	.memory_waits = memory_waits,
-	.lost = lost,
-	.suspected = suspected,
-};
+static const struct nvs_listener listener = { .hear = hear, .name_other = name_other };
 
 void nvs_client_start(struct nvs_device *device)
 {
@@ -157,8 +114,7 @@ void nvs_client_start(struct nvs_device *device)
 	client->connection.socket = client->connection.descriptor = NVS_NO_FILE;
 	client->pending.hears = client->pending.says = NVS_NO_FILE;
 	client->worker.device = client->memory.device = device;
-	client->progress.device = client->share.device = device;
-	client->worker.tell = hear;
+	client->worker.tell = hear_worker;
 	client->device = device;
 	nvs_pending_mend(&client->pending);
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),

@@ -10,12 +10,82 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/trust.h"
 #include "process/config.h"
 #include "process/files.h"
+
+#define CLIENT_SOCKET "/client/scheduler.sock"
+
+/* Cuts the last part off a path; "." when nothing is before it. */
+static void parent_of(char *path)
+{
+	char *end = strrchr(path, '/');
+
+	if (!end)
+		strcpy(path, ".");
+	else
+		end[end == path] = '\0';
+}
+
+/* The run directory into `folder`; false: it is in a folder where only its owner may write. */
+static bool in_public_folder(const char *socket_path,
+			     char folder[sizeof(((struct sockaddr_un *)0)->sun_path)])
+{
+	char parent[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	size_t length = strlen(socket_path), tail = strlen(CLIENT_SOCKET);
+	struct stat found;
+
+	if (length <= tail || length >= sizeof(parent))
+		return false;
+	memcpy(folder, socket_path, length - tail);
+	folder[length - tail] = '\0';
+	memcpy(parent, folder, length - tail + 1);
+	parent_of(parent);
+	return !stat(parent, &found) && found.st_mode & S_IWOTH;
+}
+
+const char *nvs_distrust(const char *socket_path)
+{
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat found;
+
+	if (!in_public_folder(socket_path, folder) || lstat(folder, &found))
+		return NULL;
+	if (!S_ISDIR(found.st_mode))
+		return "its folder is a link or a file that anybody may have made";
+	if (found.st_uid && found.st_uid != geteuid())
+		return "its folder belongs to another user";
+	if (found.st_mode & (S_IWGRP | S_IWOTH))
+		return "others may write to its folder";
+	return NULL;
+}
+
+/*
+ * Whether who listens at the other end of `socket`, connected to the path, may be believed. Where
+ * everybody may write, as in /tmp, anybody may have made a run directory to be believed;
+ * unix_sockets.py keeps the same rule.
+ */
+static bool may_be_believed(const char *socket_path, int socket)
+{
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct stat found;
+
+	if (!in_public_folder(socket_path, folder))
+		return true;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return false;
+	if (!peer.uid || peer.uid == geteuid() || peer.uid == getuid())
+		return true;
+	/* In a user namespace the host's root has another number, as has what belongs to it. */
+	strcpy(folder, socket_path);
+	parent_of(folder);
+	return !stat(folder, &found) && found.st_uid == peer.uid;
+}
 
 void nvs_connection_close_descriptor(struct nvs_connection *connection)
 {
@@ -73,14 +143,14 @@ static bool open_at(struct nvs_connection *connection, const char *path)
 	return address.sun_path[0] && open_to(connection, &address, sizeof(address));
 }
 
-static bool listens(const struct nvs_connection *connection, struct nvs_owner *owner)
+static bool listens(const struct nvs_connection *connection, struct nvs_peer *owner)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
 	if (getsockopt(nvs_file_number(&connection->socket), SOL_SOCKET, SO_PEERCRED, &peer, &size))
 		return false;
-	*owner = (struct nvs_owner){ .pid = (uint32_t)peer.pid, .uid = peer.uid };
+	*owner = (struct nvs_peer){ .pid = (uint32_t)peer.pid, .uid = peer.uid };
 	return true;
 }
 
@@ -91,7 +161,7 @@ static bool listens(const struct nvs_connection *connection, struct nvs_owner *o
 bool nvs_connection_open(struct nvs_connection *connection)
 {
 	const struct nvs_config *config = nvs_config();
-	struct nvs_owner owner;
+	struct nvs_peer owner;
 
 	for (size_t i = 0; i < config->socket_count; i++) {
 		const char *path = config->sockets[i];
@@ -101,7 +171,7 @@ bool nvs_connection_open(struct nvs_connection *connection)
 		if (!open_at(connection, path)) {
 			if (errno == EAGAIN)
 				return false;
-		} else if (nvs_trust_peer(path, nvs_file_number(&connection->socket))) {
+		} else if (may_be_believed(path, nvs_file_number(&connection->socket))) {
 			connection->path = path;
 			atomic_store(&connection->listener,
 				     listens(connection, &owner) ? owner.pid : 0);
@@ -122,7 +192,7 @@ bool nvs_connection_answers(const char *path)
 	return answers;
 }
 
-bool nvs_connection_owner(const char *name, struct nvs_owner *owner)
+bool nvs_connection_peer(const char *name, struct nvs_peer *owner)
 {
 	struct nvs_connection connection = { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

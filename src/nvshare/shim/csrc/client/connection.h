@@ -3,8 +3,7 @@
  * A client's connection to the scheduler: whole frames in both directions, and no call that blocks.
  * Belongs to the client's thread.
  */
-#ifndef NVSHARE_CONNECTION_H
-#define NVSHARE_CONNECTION_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,7 +28,7 @@ struct nvs_connection {
 	char text[NVS_WIRE_WHOLE_TEXT_BYTES];
 };
 
-struct nvs_owner {
+struct nvs_peer {
 	uint32_t pid, uid;
 };
 
@@ -42,11 +41,13 @@ enum nvs_received {
 
 /* False: nobody whom we believe listens at any of the configured paths; there is no connection. */
 bool nvs_connection_open(struct nvs_connection *connection);
+/* Why nothing at the scheduler's socket is to be believed; NULL: it may be. */
+const char *nvs_distrust(const char *socket_path);
 /* Whether anybody listens at a path. */
 bool nvs_connection_answers(const char *path);
 /* Who listens at a socket without a file, as the kernel says it; false: nobody, or nobody accepts.
  */
-bool nvs_connection_owner(const char *name, struct nvs_owner *owner);
+bool nvs_connection_peer(const char *name, struct nvs_peer *owner);
 /* Closes `descriptor`, if there is one. */
 void nvs_connection_close_descriptor(struct nvs_connection *connection);
 void nvs_connection_close(struct nvs_connection *connection);
@@ -58,5 +59,3 @@ void nvs_connection_send(struct nvs_connection *connection, const struct nvs_fra
 bool nvs_connection_send_with(struct nvs_connection *connection, const struct nvs_frame *frame,
 			      int descriptor);
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection);
-
-#endif

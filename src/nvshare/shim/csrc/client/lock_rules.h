@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the two halves of the lock's state share: lock_state.c has the table, and what happens to
- * the lock; lock_link.c what happens to the connection. Pure.
+ * the lock; lock_rules.c what happens to the connection. Pure.
  */
-#ifndef NVSHARE_LOCK_RULES_H
-#define NVSHARE_LOCK_RULES_H
+#pragma once
 
 #include "client/lock_types.h"
 
@@ -33,4 +32,12 @@ void nvs_lock_report(struct nvs_lock_state *state, int drain, struct nvs_lock_ac
 /* Nobody to ask: what on_missing says happens to those who wait. A holder goes on in every case. */
 void nvs_lock_do_without(struct nvs_lock_state *state, struct nvs_lock_actions *out);
 
-#endif
+/* Leaves the line, for which there is no other word, and registers anew. */
+void nvs_lock_reconnect(struct nvs_lock_state *state, uint64_t now, struct nvs_lock_actions *out);
+
+NVS_LOCK_RULE(nvs_lock_on_connected);
+NVS_LOCK_RULE(nvs_lock_on_connect_failed);
+NVS_LOCK_RULE(nvs_lock_on_disconnected);
+NVS_LOCK_RULE(nvs_lock_on_bad_frame);
+NVS_LOCK_RULE(nvs_lock_on_refused);
+NVS_LOCK_RULE(nvs_lock_on_sched_on);

@@ -3,8 +3,7 @@
  * What the client of a device does next. Pure: no lock, no clock, no system call; events and the
  * time go in, actions come out, to be carried out in their order. A state belongs to one thread.
  */
-#ifndef NVSHARE_LOCK_STATE_H
-#define NVSHARE_LOCK_STATE_H
+#pragma once
 
 #include "client/lock_types.h"
 
@@ -20,6 +19,9 @@ bool nvs_lock_state_handle(struct nvs_lock_state *state, const struct nvs_lock_e
 			   uint64_t now, struct nvs_lock_actions *out);
 /* When TIMER is due, NVS_LOCK_NEVER for not at all. */
 uint64_t nvs_lock_state_deadline(const struct nvs_lock_state *state);
+/* What a frame from the scheduler means: BAD_FRAME when it is none that a scheduler may send. */
+struct nvs_lock_event nvs_lock_event_of(const struct nvs_frame *frame);
+const char *nvs_link_name(int link);
+const char *nvs_lock_name(int lock);
+const char *nvs_lock_event_name(int kind);
 /* cdef end */
-
-#endif

@@ -3,14 +3,23 @@
  * The state of the lock of a device, as its client knows it, with that of the connection; what
  * happens to it, and what the client is to do then. Times are microseconds of any monotonic clock.
  */
-#ifndef NVSHARE_LOCK_TYPES_H
-#define NVSHARE_LOCK_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "process/on_missing.h"
 #include "protocol/wire.h"
+
+/* From which level on a scheduler knows of what. */
+enum nvs_level {
+	NVS_LEVEL_SWAP = 2,
+	NVS_LEVEL_GANG = 3,
+	NVS_LEVEL_PROGRESS = 3,
+	NVS_LEVEL_SHARE = 3,
+	NVS_LEVEL_TERMS = 3,
+	NVS_LEVEL_LIMIT = 4
+};
 
 /* cdef begin */
 #define NVS_LOCK_NEVER 0xffffffffffffffff
@@ -141,5 +150,3 @@ struct nvs_lock_state {
 	uint64_t waiting_since;
 };
 /* cdef end */
-
-#endif

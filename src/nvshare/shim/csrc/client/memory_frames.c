@@ -6,7 +6,6 @@
 #include "client/memory_frames.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "client/messages.h"
 #include "gate/device.h"
@@ -14,15 +13,11 @@
 #include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
-#include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/mover.h"
 #include "process/log.h"
 
 #define FOOTPRINT_US 10000 /* the least time between two footprints */
-#define SWAP_LEVEL 2
-#define LIMIT_LEVEL 4
-#define OF_MEMORY 1 /* the request of ASK_REASON and REASON */
 
 void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *frame)
 {
@@ -37,8 +32,8 @@ void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *fr
 static int link_of(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state)
 {
 	if (state->link == NVS_LINK_UP)
-		return memory->swaps && state->level >= SWAP_LEVEL ? NVS_ROOM_LINK_UP
-								   : NVS_ROOM_LINK_UNAWARE;
+		return memory->swaps && state->level >= NVS_LEVEL_SWAP ? NVS_ROOM_LINK_UP
+								       : NVS_ROOM_LINK_UNAWARE;
 	/* An attempt changes nothing before it has succeeded or failed. */
 	if (state->link != NVS_LINK_DOWN || !state->failures)
 		return memory->link;
@@ -57,7 +52,7 @@ static void expect_limit(struct nvs_memory_frames *memory, const struct nvs_lock
 	bool up = state->link == NVS_LINK_UP, was_new = memory->link == NVS_ROOM_LINK_NEW;
 
 	if (up && !memory->up)
-		nvs_limit_expect(memory->device->ordinal, state->level >= LIMIT_LEVEL);
+		nvs_limit_expect(memory->device->ordinal, state->level >= NVS_LEVEL_LIMIT);
 	else if (!up && link != memory->link && (was_new || link == NVS_ROOM_LINK_UNAWARE))
 		nvs_limit_expect(memory->device->ordinal, false);
 	memory->up = up;
@@ -86,14 +81,6 @@ uint64_t nvs_memory_deadline(const struct nvs_memory_frames *memory,
 	return changed ? memory->footprint_at : NVS_LOCK_NEVER;
 }
 
-static void begin(struct nvs_frame *frame, uint8_t type)
-{
-	memset(frame, 0, sizeof(*frame));
-	frame->magic = NVS_WIRE_MAGIC;
-	frame->version = NVS_WIRE_VERSION;
-	frame->type = type;
-}
-
 /* All of it, for a scheduler that wants one number. */
 static uint64_t footprint_of(const struct nvs_memory_frames *memory)
 {
@@ -120,7 +107,7 @@ static bool next_of_room(struct nvs_device *device, uint64_t now, bool all, stru
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame)
 {
-	begin(frame, NVS_FOOTPRINT);
+	nvs_frame_begin(frame, NVS_FOOTPRINT);
 	if (memory->link == NVS_ROOM_LINK_UP)
 		return next_of_room(memory->device, now, all, frame);
 	frame->footprint_bytes = footprint_of(memory);
@@ -131,7 +118,7 @@ bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool 
 	return true;
 }
 
-static void say_why(const struct nvs_device *device, const char *reason)
+void nvs_memory_say_why(const struct nvs_device *device, const char *reason)
 {
 	nvs_log("device %d: a call that needs memory has waited for 10 s: %s", device->ordinal,
 		reason);
@@ -142,56 +129,15 @@ void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_l
 {
 	struct nvs_frame frame;
 
-	if (state->link == NVS_LINK_UP && state->level >= LIMIT_LEVEL) {
-		begin(&frame, NVS_ASK_REASON);
-		frame.request = OF_MEMORY;
+	if (state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_LIMIT) {
+		nvs_frame_begin(&frame, NVS_ASK_REASON);
+		frame.request = NVS_REASON_OF_MEMORY;
 		nvs_connection_send(connection, &frame);
 	} else {
-		say_why(memory->device,
-			state->link == NVS_LINK_UP ? "others use it" : "there is no scheduler");
+		nvs_memory_say_why(memory->device, state->link == NVS_LINK_UP
+							   ? "others use it"
+							   : "there is no scheduler");
 	}
-}
-
-enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory, struct nvs_connection *connection)
-{
-	const struct nvs_frame *frame = &connection->input;
-	bool right;
-
-	if (frame->magic != NVS_WIRE_MAGIC || frame->version != NVS_WIRE_VERSION)
-		return NVS_HEARD_OTHER;
-	switch (frame->type) {
-	case NVS_ARENA:
-		right = connection->descriptor.number >= 0 && memory->link == NVS_ROOM_LINK_UP &&
-			nvs_arena_add(memory->device, nvs_file_number(&connection->descriptor),
-				      frame->memory.segment_bytes);
-		nvs_connection_close_descriptor(connection);
-		break;
-	case NVS_REFUSE_GROWTH:
-		if (!frame->request && connection->descriptor.number < 0) {
-			nvs_limit_withhold(memory->device->ordinal, connection->text);
-			return NVS_HEARD_MEMORY;
-		}
-		/* fall through */
-	case NVS_ALLOT:
-	case NVS_EVICT:
-		right = connection->descriptor.number < 0 && memory->link == NVS_ROOM_LINK_UP &&
-			nvs_room_heard(memory->device, frame, connection->text);
-		break;
-	case NVS_LIMIT:
-		right = connection->descriptor.number < 0;
-		nvs_limit_heard(memory->device->ordinal, frame->limit.limit_bytes,
-				frame->limit.others_bytes);
-		break;
-	case NVS_REASON:
-		if (frame->request != OF_MEMORY || connection->descriptor.number >= 0)
-			return NVS_HEARD_OTHER;
-		right = true;
-		say_why(memory->device, connection->text);
-		break;
-	default:
-		return connection->descriptor.number < 0 ? NVS_HEARD_OTHER : NVS_HEARD_WRONG;
-	}
-	return right ? NVS_HEARD_MEMORY : NVS_HEARD_WRONG;
 }
 
 bool nvs_memory_may_open(struct nvs_memory_frames *memory)

@@ -3,8 +3,7 @@
  * A client's half of memory: what it says of the device's footprint or, where memory swaps, between
  * the scheduler and the room (room.h). Belongs to the client's thread.
  */
-#ifndef NVSHARE_MEMORY_FRAMES_H
-#define NVSHARE_MEMORY_FRAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +24,7 @@ struct nvs_memory_frames {
 	uint64_t footprint_sent, footprint_at;
 };
 
-enum nvs_heard {
-	NVS_HEARD_OTHER = 0, /* not about memory */
-	NVS_HEARD_MEMORY = 1,
-	NVS_HEARD_WRONG = 2 /* what no scheduler would send */
-};
+#define NVS_REASON_OF_MEMORY 1 /* the request of ASK_REASON and REASON */
 
 /* What REGISTER says. */
 void nvs_memory_registers(struct nvs_memory_frames *memory, struct nvs_frame *frame);
@@ -44,12 +39,10 @@ uint64_t nvs_memory_deadline(const struct nvs_memory_frames *memory,
 /* The next frame; false: nothing is to be said now. `all`: not even later. */
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame);
-/* A frame came; its descriptor is taken. */
-enum nvs_heard nvs_memory_heard(struct nvs_memory_frames *memory,
-				struct nvs_connection *connection);
 /* A call waits for memory: its user is told why, by the scheduler if that can say it. */
 void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state,
 		      struct nvs_connection *connection);
+void nvs_memory_say_why(const struct nvs_device *device, const char *reason);
 /* The lock is held. False: not all is in, and the gate has to wait for it. */
 bool nvs_memory_may_open(struct nvs_memory_frames *memory);
 /* What the gate waited for is there. */
@@ -60,5 +53,3 @@ bool nvs_memory_give_up(struct nvs_memory_frames *memory);
 void nvs_memory_lose(struct nvs_memory_frames *memory);
 /* The lock is given back. */
 void nvs_memory_released(struct nvs_memory_frames *memory);
-
-#endif

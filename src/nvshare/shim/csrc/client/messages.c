@@ -11,18 +11,14 @@
 #include <unistd.h>
 
 #include "client/connection.h"
-#include "client/trust.h"
 #include "gate/device.h"
 #include "gate/lost.h"
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/log.h"
 #include "process/notices.h"
-#include "process/terms.h"
 
-#define TERMS_LEVEL 3
-
-static void begin(struct nvs_frame *frame, uint8_t type)
+void nvs_frame_begin(struct nvs_frame *frame, uint8_t type)
 {
 	memset(frame, 0, sizeof(*frame));
 	frame->magic = NVS_WIRE_MAGIC;
@@ -33,7 +29,7 @@ static void begin(struct nvs_frame *frame, uint8_t type)
 void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action)
 {
-	begin(frame, NVS_REGISTER);
+	nvs_frame_begin(frame, NVS_REGISTER);
 	frame->state = (uint8_t)action->state;
 	frame->level = NVS_WIRE_LEVEL;
 	frame->pid = (uint32_t)getpid();
@@ -56,17 +52,10 @@ void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *acti
 		[NVS_ACTION_SEND_IDLE] = NVS_IDLE,
 	};
 
-	begin(frame, types[action->kind]);
+	nvs_frame_begin(frame, types[action->kind]);
 	frame->grant = action->grant;
 	if (action->kind == NVS_ACTION_SEND_DRAIN_REPORT)
 		frame->drain = (uint8_t)action->state;
-}
-
-bool nvs_message_terms(struct nvs_frame *frame, int level)
-{
-	begin(frame, NVS_TERMS);
-	frame->terms = *nvs_terms();
-	return level >= TERMS_LEVEL;
 }
 
 bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *state,
@@ -79,7 +68,7 @@ bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *st
 		return false;
 	notice = __builtin_ctz(unknown);
 	*known |= 1U << notice;
-	begin(frame, NVS_NOTICE);
+	nvs_frame_begin(frame, NVS_NOTICE);
 	snprintf(frame->text, sizeof(frame->text), "%s", nvs_notice_text(notice));
 	return true;
 }
@@ -102,7 +91,7 @@ bool nvs_message_lost(struct nvs_frame *frame, const struct nvs_device *device,
 	if (!name || *known || state->link != NVS_LINK_UP || state->level < 1)
 		return false;
 	*known = true;
-	begin(frame, NVS_NOTICE);
+	nvs_frame_begin(frame, NVS_NOTICE);
 	snprintf(frame->text, sizeof(frame->text), "its context is dead: %s; end it", name);
 	return true;
 }

@@ -2,8 +2,7 @@
 /*
  * What a client says: frames to the scheduler, warnings to the user.
  */
-#ifndef NVSHARE_MESSAGES_H
-#define NVSHARE_MESSAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,13 +13,13 @@
 
 struct nvs_device;
 
+/* A frame with nothing in it. */
+void nvs_frame_begin(struct nvs_frame *frame, uint8_t type);
 /* `action` is SEND_REGISTER; but for what it says of memory. */
 void nvs_message_register(struct nvs_frame *frame, struct nvs_device *device,
 			  const struct nvs_lock_state *state, const struct nvs_lock_action *action);
 /* `action` is another of SEND_... */
 void nvs_message_for(struct nvs_frame *frame, const struct nvs_lock_action *action);
-/* What the environment asks for; false: a scheduler of this level does not know such a frame. */
-bool nvs_message_terms(struct nvs_frame *frame, int level);
 /* To the user: the device's context is dead. */
 void nvs_message_say_lost(const struct nvs_device *device);
 /* The same to the scheduler, which then knows; false: it is not so, or it does already, or can't.
@@ -36,5 +35,3 @@ bool nvs_message_notice(struct nvs_frame *frame, const struct nvs_lock_state *st
 /* `action` is one of WARN_... */
 void nvs_message_warn(int action, const struct nvs_device *device,
 		      const struct nvs_lock_state *state, const struct nvs_connection *connection);
-
-#endif

@@ -11,7 +11,8 @@
 
 #include "process/thread.h"
 
-bool nvs_pending_open(struct nvs_pending *pending)
+/* False: there are no descriptors for it. */
+static bool open_pair(struct nvs_pending *pending)
 {
 	int pair[2] = { -1, -1 };
 	bool opened;
@@ -76,7 +77,7 @@ bool nvs_pending_mend(struct nvs_pending *pending)
 	nvs_files_lock();
 	nvs_pending_close(pending);
 	nvs_files_unlock();
-	return nvs_pending_open(pending);
+	return open_pair(pending);
 }
 
 int nvs_pending_number(const struct nvs_pending *pending)

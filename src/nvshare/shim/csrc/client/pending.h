@@ -4,8 +4,7 @@
  * said into the one is heard in the other; and should the program close the first, the second shows
  * the end, so the thread that sleeps on it hears that at once.
  */
-#ifndef NVSHARE_PENDING_H
-#define NVSHARE_PENDING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,8 +16,6 @@ struct nvs_pending {
 	struct nvs_file hears, says;
 };
 
-/* False: there are no descriptors for it. */
-bool nvs_pending_open(struct nvs_pending *pending);
 /* With nvs_files_lock held. */
 void nvs_pending_close(struct nvs_pending *pending);
 /* Any thread that does not hold nvs_files_lock; leaves errno alone. */
@@ -38,5 +35,3 @@ bool nvs_pending_mend(struct nvs_pending *pending);
 int nvs_pending_number(const struct nvs_pending *pending);
 /* `revents` is what poll said of it. */
 void nvs_pending_woken(struct nvs_pending *pending, short revents);
-
-#endif

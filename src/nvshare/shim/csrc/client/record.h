@@ -2,8 +2,7 @@
 /*
  * The record of a client, for clients.c, which makes it, and client.c, whose thread it belongs to.
  */
-#ifndef NVSHARE_RECORD_H
-#define NVSHARE_RECORD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,24 +12,20 @@
 #include "client/lock_types.h"
 #include "client/memory_frames.h"
 #include "client/pending.h"
-#include "client/progress_frames.h"
-#include "client/share_frames.h"
 #include "client/worker.h"
+#include "gate/device.h"
 
-struct nvs_device;
-
-/* What others have to say to the thread. */
+/* What others have to say to the thread, beside the device's news. */
 enum nvs_client_pending {
-	NVS_PENDING_WANT = 1,
-	NVS_PENDING_FOOTPRINT = 2,
-	NVS_PENDING_NOTICE = 4,
-	NVS_PENDING_ROOM = 8,
-	NVS_PENDING_TIES = 16,
-	NVS_PENDING_SHARED = 32,
-	NVS_PENDING_REASON = 64,
-	NVS_PENDING_LOST = 128,
-	NVS_PENDING_SUSPECTED = 256,
-	NVS_PENDING_REPORT = 0x1000 /* times a bit of nvs_report */
+	NVS_PENDING_NOTICE = NVS_NEWS_OTHERS,
+	NVS_PENDING_REPORT = 0x1000 /* times a bit of nvs_worker_report */
+};
+
+/* While a scheduler watches how the work goes on. */
+struct nvs_progress {
+	uint32_t interval_us; /* 0: nobody watches */
+	uint64_t next_at;     /* if the gate is open then */
+	bool together;	      /* all hold at the same time, and are to go on so */
 };
 
 struct nvs_client {
@@ -41,13 +36,11 @@ struct nvs_client {
 	struct nvs_connection connection;
 	struct nvs_worker worker;
 	struct nvs_memory_frames memory;
-	struct nvs_progress_frames progress;
-	struct nvs_share_frames share;
+	struct nvs_progress progress;
+	int parts_link;		/* enum nvs_parts_link */
 	uint32_t notices_known; /* to the scheduler; a bit for each */
 	bool lost_known;	/* to the scheduler: that the device is lost */
 };
 
 /* The thread: `client` is its argument. */
 void *nvs_client_run(void *client);
-
-#endif

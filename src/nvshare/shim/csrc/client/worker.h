@@ -3,8 +3,7 @@
  * The worker of a client: a thread that makes the driver calls that may wait, so that the client's
  * thread never does.
  */
-#ifndef NVSHARE_WORKER_H
-#define NVSHARE_WORKER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,7 +18,7 @@ enum nvs_job {
 };
 
 /* What it says. Of several that were said since somebody listened, the lower came first. */
-enum nvs_report {
+enum nvs_worker_report {
 	NVS_REPORT_LOOKED = 1,
 	NVS_REPORT_STEPPING = 2, /* the drain goes on, step by step */
 	NVS_REPORT_DRAINED = 4,
@@ -29,7 +28,7 @@ enum nvs_report {
 struct nvs_worker {
 	struct nvs_device *device;
 	/* Called in the worker. */
-	void (*tell)(struct nvs_worker *worker, enum nvs_report report);
+	void (*tell)(struct nvs_worker *worker, enum nvs_worker_report report);
 	bool running;		   /* the thread was created; of who asks */
 	_Atomic unsigned int jobs; /* bits of nvs_job; futex word */
 	/* Of the last look, from NVS_REPORT_LOOKED until the next one is asked for. */
@@ -44,5 +43,3 @@ struct nvs_worker {
 void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job);
 /* Tells in a job's place, while nothing can run: not idle; drained. */
 void nvs_worker_spare(struct nvs_worker *worker, enum nvs_job job);
-
-#endif

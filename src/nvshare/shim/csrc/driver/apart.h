@@ -2,12 +2,9 @@
 /*
  * A second driver in the process.
  */
-#ifndef NVSHARE_APART_H
-#define NVSHARE_APART_H
+#pragma once
 
 #include <stdbool.h>
 
 /* A libcuda is in memory that the program's own namespace (dlmopen) does not have. */
 bool nvs_driver_is_elsewhere(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The real driver: its functions, in typed slots made from hooks.def, and the hooks that stand for
  * them.
  */
-#ifndef NVSHARE_DRIVER_H
-#define NVSHARE_DRIVER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -78,5 +77,3 @@ const char *nvs_hook_name(const void *replacement);
 void *nvs_hook_real(const struct nvs_hook *hook);
 /* What replaces the driver's function at `real`; NULL: nothing does. */
 void *nvs_hook_at(const void *real);
-
-#endif

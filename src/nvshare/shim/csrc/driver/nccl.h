@@ -8,8 +8,7 @@
  * exported functions, which objects are linked with, go on to what the caller would have been
  * linked with. An NCCL that is linked into an object statically and hides its names is not seen.
  */
-#ifndef NVSHARE_NCCL_H
-#define NVSHARE_NCCL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -75,5 +74,3 @@ void *nvs_nccl_entry(const char *name, void *function);
 /* The entries become what the loader finds in every NCCL that is loaded: see nvs_driver_redirect.
  */
 void nvs_nccl_redirect(void);
-
-#endif

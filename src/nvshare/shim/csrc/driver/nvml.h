@@ -8,8 +8,7 @@
  * and those that bind its names after they have opened it. Only the first library of that name in
  * load order is meant; what is found anywhere else is left alone.
  */
-#ifndef NVSHARE_NVML_H
-#define NVSHARE_NVML_H
+#pragma once
 
 #include "driver/nvml_abi.h"
 
@@ -58,5 +57,3 @@ void *nvs_nvml_hook(const char *name, const void *found);
  * of ours is held.
  */
 void nvs_nvml_look(void);
-
-#endif

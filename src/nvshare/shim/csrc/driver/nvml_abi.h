@@ -3,8 +3,7 @@
  * The part of the management library's binary interface that its hooks read and write. A test
  * compares it with NVIDIA's own bindings.
  */
-#ifndef NVSHARE_NVML_ABI_H
-#define NVSHARE_NVML_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ _Static_assert(offsetof(struct nvs_nvml_process_v1, pid) == 0 &&
 _Static_assert(offsetof(struct nvs_nvml_process_v1, used_bytes) == 8 &&
 		       offsetof(struct nvs_nvml_process, used_bytes) == 8,
 	       "and goes on with the bytes");
-
-#endif

@@ -3,8 +3,7 @@
  * Changes what the dynamic loader finds in an object that is loaded: in its symbol table, for
  * look-ups from now on, and in the places where others noted earlier answers.
  */
-#ifndef NVSHARE_REDIRECT_H
-#define NVSHARE_REDIRECT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool nvs_redirect_symbol(int memory, const struct nvs_object *object, const char
 bool nvs_redirect_notes(int memory, const struct nvs_object *but,
 			void *(*instead)(const void *noted));
 void nvs_redirect_end(int memory);
-
-#endif

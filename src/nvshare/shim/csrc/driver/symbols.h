@@ -4,8 +4,7 @@
  * name is ours. Nothing here allocates, locks anything of ours or changes errno; each call takes
  * the loader's lock for a moment, so none may be made while a lock of ours is held.
  */
-#ifndef NVSHARE_SYMBOLS_H
-#define NVSHARE_SYMBOLS_H
+#pragma once
 
 #include <elf.h>
 #include <link.h>
@@ -67,5 +66,3 @@ void nvs_objects_visit(void (*each)(const struct nvs_object *object, void *data)
 uint64_t nvs_objects_added(void);
 /* The first definition of a function in any loaded object, the program included; NULL: none. */
 void *nvs_symbol_anywhere(const char *name);
-
-#endif

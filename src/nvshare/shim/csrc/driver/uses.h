@@ -3,8 +3,7 @@
  * Which of the driver's functions the program found, and by which route, for the report
  * (process/report.h). Nothing here does anything where nobody asked for one.
  */
-#ifndef NVSHARE_USES_H
-#define NVSHARE_USES_H
+#pragma once
 
 #include "cuda/abi.h"
 #include "protocol/report.h"
@@ -21,5 +20,3 @@ void nvs_uses_asked(const char *name, const void *answer);
 void nvs_uses_table(const CUuuid *id, const void *caller);
 /* What objects that were loaded since the last look are linked with. */
 void nvs_uses_look(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Whether objects are opened in ways by which they reach a driver past the hooks. Nothing of ours
  * runs when an open returns, so what it brought is looked at later.
  */
-#ifndef NVSHARE_WATCH_H
-#define NVSHARE_WATCH_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ void nvs_watch_for_driver(bool complete);
 void nvs_watch_for_second_driver(void);
 /* Looks at what was loaded since the last look. */
 void nvs_watch_look(void);
-
-#endif

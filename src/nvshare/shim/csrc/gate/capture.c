@@ -7,7 +7,7 @@
  * `lock` protects the list and the counts beside it; `changed` is signalled when they change.
  * `ending` is held for reading by calls that pass a closed gate because they are captured, and for
  * writing around what ends a capture, so that none of them is submitted after all. Neither is held
- * while the dynamic loader is called, and no thread is cancelled while it holds one.
+ * while the dynamic loader is called, and no thread is cancelled while it holds `ending`.
  */
 #define _GNU_SOURCE
 #include "gate/capture.h"
@@ -18,6 +18,7 @@
 
 #include "driver/driver.h"
 #include "gate/marks.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
 /*
@@ -34,7 +35,7 @@ struct nvs_capture {
 _Atomic int nvs_captures;
 _Atomic bool nvs_capture_ever;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_CAPTURES);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t ending = PTHREAD_RWLOCK_INITIALIZER;
 static struct nvs_capture *captures;
@@ -74,14 +75,14 @@ bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 	 * In the list before the driver begins it: a drain that came in between would synchronize
 	 * and end it.
 	 */
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	begins = may_begin();
 	if (begins) {
 		capture->next = captures;
 		captures = capture;
 		atomic_fetch_add(&nvs_captures, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (!begins) {
 		free(capture);
 		nvs_cancel_on();
@@ -103,14 +104,12 @@ bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 
 void nvs_capture_await(void)
 {
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	atomic_fetch_add(&wanted, 1);
 	while (!may_begin())
-		pthread_cond_wait(&changed, &lock);
+		nvs_mutex_wait(&lock, &changed);
 	atomic_fetch_sub(&wanted, 1);
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
+	nvs_mutex_unlock(&lock);
 }
 
 /* Takes out the first capture that matches; NULL in `one`, `context`, `owner` or `stream`: any. */
@@ -119,7 +118,7 @@ static bool remove_first(const struct nvs_capture *one, CUstream stream, CUconte
 {
 	struct nvs_capture **link, *found;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	for (link = &captures; *link; link = &(*link)->next)
 		if ((!one || *link == one) && (!stream || (*link)->stream == stream) &&
 		    (!context || (*link)->context == context) &&
@@ -131,7 +130,7 @@ static bool remove_first(const struct nvs_capture *one, CUstream stream, CUconte
 		atomic_fetch_sub(&nvs_captures, 1);
 		pthread_cond_broadcast(&changed);
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	free(found);
 	return found != NULL;
 }
@@ -213,39 +212,39 @@ void nvs_capture_passed(void)
 
 void nvs_capture_announce(void)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	forbidding++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 void nvs_capture_forbid(void)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	while (captures)
-		pthread_cond_wait(&changed, &lock);
+		nvs_mutex_wait(&lock, &changed);
 	forbidding--;
 	forbidden++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_capture_try_forbid(void)
 {
 	bool none;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	none = !captures;
 	if (none)
 		forbidden++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return none;
 }
 
 void nvs_capture_allow(void)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	forbidden--;
 	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_capture_wanted(void)
@@ -255,7 +254,7 @@ bool nvs_capture_wanted(void)
 
 void nvs_capture_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	ending = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 	/*

@@ -4,8 +4,7 @@
  * synchronized (the driver would end the capture with an error), and what is captured is not
  * submitted.
  */
-#ifndef NVSHARE_CAPTURE_H
-#define NVSHARE_CAPTURE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -61,5 +60,3 @@ void nvs_capture_allow(void);
 bool nvs_capture_wanted(void);
 /* In a forked child. */
 void nvs_capture_forked(void);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * Whether what was submitted to a device has completed, in all contexts of this process.
  */
-#ifndef NVSHARE_COMPLETION_H
-#define NVSHARE_COMPLETION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ void nvs_contexts_synchronize(const struct nvs_device *device);
  * caller has no mark set.
  */
 bool nvs_contexts_alive(const struct nvs_device *device);
-
-#endif

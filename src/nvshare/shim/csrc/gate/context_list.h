@@ -2,8 +2,7 @@
 /*
  * The list of contexts, for those who wait for all of them.
  */
-#ifndef NVSHARE_CONTEXT_LIST_H
-#define NVSHARE_CONTEXT_LIST_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ void nvs_context_unpin(struct nvs_context *entry);
 /* The pinned context itself, until it is given back; false: it has ended, or has not begun. */
 bool nvs_context_take(const struct nvs_context *entry, CUcontext *context);
 void nvs_context_give_back(const struct nvs_context *entry);
-
-#endif

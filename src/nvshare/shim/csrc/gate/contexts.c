@@ -20,9 +20,10 @@
 #include "gate/context_list.h"
 #include "gate/device.h"
 #include "gate/marks.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_CONTEXTS);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic(struct nvs_context *) contexts;
 static struct nvs_context primaries[NVS_MAX_DEVICES];
@@ -31,15 +32,6 @@ static _Atomic uint32_t generation;
 /* For each device: since the last synchronization there was a context that submissions may be of */
 static bool seen[NVS_MAX_DEVICES];
 static uint64_t submissions[NVS_MAX_DEVICES]; /* at that synchronization */
-
-/* With the lock held. */
-static void wait_for_change(void)
-{
-	/* Cancelled here, a thread would end with the lock held. */
-	nvs_cancel_off();
-	pthread_cond_wait(&changed, &lock);
-	nvs_cancel_on();
-}
 
 /* With the lock held. */
 static void link_entry(struct nvs_context *entry)
@@ -95,7 +87,7 @@ void nvs_context_created(CUcontext context, int ordinal)
 
 	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return;
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entry = find(context);
 	/* It may have the address of one that has ended, which is just about to be told. */
 	if (!entry || entry->endings)
@@ -107,7 +99,7 @@ void nvs_context_created(CUcontext context, int ordinal)
 		atomic_store(&entry->context, context);
 		seen[ordinal] = true;
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	errno = saved;
 }
 
@@ -115,7 +107,7 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 {
 	struct nvs_context *entry, *other;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	other = find(context);
 	entry = find_primary(ordinal);
 	if (entry && entry != other) {
@@ -126,7 +118,7 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 	}
 	if (entry)
 		seen[ordinal] = true;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -174,11 +166,11 @@ void nvs_context_attached(CUcontext context)
 	struct nvs_context *entry;
 
 	nvs_context_note(context);
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entry = context ? find(context) : NULL;
 	if (entry)
 		entry->attached++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -191,14 +183,14 @@ static struct nvs_context *begin_ending(struct nvs_context *entry)
 
 	nvs_cancel_off();
 	while (entry->pins)
-		wait_for_change();
+		nvs_mutex_wait(&lock, &changed);
 	if (!entry->endings++)
 		atomic_fetch_add(&entry->life, 1);
 	/* It would end with the context. If that does not end after all, nothing is known of it. */
 	event = entry->event;
 	entry->event = NULL;
 	entry->running = true;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (event)
 		NVS_CALL(cuEventDestroy_v2, event);
 	/* Who asks about events of the context's from here on finds that it may be ending. */
@@ -210,7 +202,7 @@ struct nvs_context *nvs_context_ending(CUcontext context)
 {
 	struct nvs_context *entry;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entry = context ? find(context) : NULL;
 	nvs_marks_report(entry ? nvs_device_known(entry->ordinal) : NULL);
 	return begin_ending(entry ? entry : &unseen);
@@ -220,7 +212,7 @@ struct nvs_context *nvs_context_primary_ending(int ordinal)
 {
 	struct nvs_context *entry;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entry = find_primary(ordinal);
 	nvs_marks_report(nvs_device_known(ordinal));
 	return begin_ending(entry ? entry : &unseen);
@@ -230,17 +222,17 @@ bool nvs_context_detached(struct nvs_context *entry)
 {
 	bool gone;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	gone = !entry->attached;
 	if (!gone)
 		entry->attached--;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return gone;
 }
 
 void nvs_context_ended(struct nvs_context *entry, bool gone)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entry->ended |= gone;
 	if (gone)
 		atomic_store(&entry->context, NULL);
@@ -252,7 +244,7 @@ void nvs_context_ended(struct nvs_context *entry, bool gone)
 	}
 	atomic_fetch_add(&generation, 1);
 	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	nvs_cancel_on();
 }
 
@@ -328,9 +320,9 @@ static void unpin(struct nvs_context *entry)
 
 void nvs_context_unpin(struct nvs_context *entry)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	unpin(entry);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -342,19 +334,19 @@ struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs
 {
 	struct nvs_context *entry;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	find_primary(device->ordinal);
 	if (after)
 		unpin(after);
 	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
 		while (wait && entry->endings && is_of(entry, device))
-			wait_for_change();
+			nvs_mutex_wait(&lock, &changed);
 		if (!entry->endings && is_of(entry, device))
 			break;
 	}
 	if (entry)
 		entry->pins++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return entry;
 }
 
@@ -362,11 +354,11 @@ bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found)
 {
 	bool missed;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	missed = !found && !seen[ordinal] && submitted != submissions[ordinal];
 	seen[ordinal] = found;
 	submissions[ordinal] = submitted;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return missed;
 }
 
@@ -374,7 +366,7 @@ void nvs_contexts_forked(void)
 {
 	struct nvs_context *entry;
 
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);

@@ -2,8 +2,7 @@
 /*
  * The contexts of this process, with their devices: what a drain must synchronize.
  */
-#ifndef NVSHARE_CONTEXTS_H
-#define NVSHARE_CONTEXTS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ uint32_t nvs_context_life(const struct nvs_context *record);
 bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found);
 /* In a forked child. */
 void nvs_contexts_forked(void);
-
-#endif

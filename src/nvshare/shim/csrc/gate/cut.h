@@ -3,8 +3,7 @@
  * The end of a turn of a gang: its members stop at a place where the work of all has completed
  * (lead.c). For a drain, in the device's worker.
  */
-#ifndef NVSHARE_CUT_H
-#define NVSHARE_CUT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ struct nvs_gang;
  */
 bool nvs_cut(struct nvs_device *device, struct nvs_gang *gang, void (*stepping)(void *argument),
 	     void *argument);
-
-#endif

@@ -9,20 +9,22 @@
 #include "gate/device.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "driver/driver.h"
 #include "driver/nvml.h"
 #include "driver/watch.h"
+#include "process/mutex.h"
 #include "process/report.h"
-#include "process/thread.h"
 
 #define CONTENDED_NS 60000000000u /* how long after the last sign of others */
 
 _Atomic(struct nvs_device *) nvs_device_only;
 
-static pthread_mutex_t use_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The linker's name for where the section begins. */
+extern nvs_device_starter *__start_nvs_device_starter[] __attribute__((visibility("hidden")));
+
+static struct nvs_mutex use_lock = NVS_MUTEX(NVS_ORDER_DEVICES);
 static struct nvs_device devices[NVS_MAX_DEVICES];
 static _Atomic uint64_t ready; /* a bit for every record in use */
 
@@ -49,7 +51,7 @@ void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool wa
 
 void nvs_devices_forked(void)
 {
-	use_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&use_lock);
 	atomic_store(&ready, 0);
 	atomic_store(&nvs_device_only, NULL);
 	memset(devices, 0, sizeof(devices));
@@ -62,7 +64,7 @@ static void publish(const struct nvs_device *filled)
 	uint64_t before = atomic_load(&ready), bit = 1ULL << filled->ordinal;
 
 	*device = *filled;
-	nvs_device_start(device);
+	__start_nvs_device_starter[0](device);
 	atomic_store(&nvs_device_only, before ? NULL : device);
 	atomic_store_explicit(&ready, before | bit, memory_order_release);
 }
@@ -95,12 +97,10 @@ struct nvs_device *nvs_device_use(int ordinal)
 		return NULL;
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.total_bytes = bytes;
-	nvs_cancel_off();
-	pthread_mutex_lock(&use_lock);
+	nvs_mutex_lock(&use_lock);
 	if (!nvs_device_known(ordinal))
 		publish(&filled);
-	pthread_mutex_unlock(&use_lock);
-	nvs_cancel_on();
+	nvs_mutex_unlock(&use_lock);
 	report(&filled);
 	errno = saved;
 	return nvs_device_known(ordinal);

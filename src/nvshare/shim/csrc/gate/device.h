@@ -4,8 +4,7 @@
  * the memory. Records are created on the first context of a device, never freed, and are reset in a
  * forked child.
  */
-#ifndef NVSHARE_DEVICE_H
-#define NVSHARE_DEVICE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,22 +41,27 @@ struct nvs_gate {
 	_Atomic bool lacks_memory;
 };
 
+/* What happened to a device, a bit each, for whoever listens to it. */
+enum nvs_news {
+	NVS_NEWS_WANTED = 1, /* a submission found the gate closed */
+	NVS_NEWS_FOOTPRINT = 2,
+	NVS_NEWS_ROOM =
+		4, /* room.h: there is something to say, or all is in that the gate waited for */
+	NVS_NEWS_TIES = 8,
+	NVS_NEWS_SHARED = 16, /* exports.h, parts.h: there is something to say */
+	/* A call has waited for memory for so long that its user is to be told why. */
+	NVS_NEWS_MEMORY_WAITS = 32,
+	NVS_NEWS_LOST = 64,
+	NVS_NEWS_SUSPECTED = 128, /* lost.h: it may be lost */
+	NVS_NEWS_OTHERS = 256	  /* the first bit that is the listener's own */
+};
+
 /* Whom the device tells what happened to it. Any thread calls; the calls return at once. */
 struct nvs_listener {
-	void (*wanted)(struct nvs_device *device); /* a submission found the gate closed */
-	void (*footprint_changed)(struct nvs_device *device);
-	/* room.h: there is something to say, or all is in for which the gate waited. */
-	void (*room_changed)(struct nvs_device *device);
-	void (*ties_changed)(struct nvs_device *device);
-	/* exports.h, parts.h: there is something to say. */
-	void (*shared_changed)(struct nvs_device *device);
+	void (*hear)(struct nvs_device *device, enum nvs_news news);
 	/* Words for the line of refused memory: which other scheduler has the device; empty: none.
 	 */
 	void (*name_other)(struct nvs_device *device, char *text, size_t size);
-	/* A call has waited for memory for so long that its user is to be told why. */
-	void (*memory_waits)(struct nvs_device *device);
-	void (*lost)(struct nvs_device *device);
-	void (*suspected)(struct nvs_device *device); /* lost.h: it may be lost */
 };
 
 struct nvs_device {
@@ -73,15 +77,20 @@ struct nvs_device {
 	_Atomic uint64_t reaches;
 	/* until when its backlog is short because of others; written by its client thread only */
 	_Atomic uint64_t contended_until_ns;
-	_Atomic uint64_t footprint_bytes; /* written by footprint.c only */
+	_Atomic uint64_t footprint_bytes; /* charged; written by nvs_room_commit only */
 	_Atomic bool in_gang;		  /* written by gang_page.c only */
 	_Atomic int lost;		  /* CUresult; written by lost.c only */
 	_Atomic bool suspect;		  /* it may be lost; written by lost.c only */
 	/* Of pacing at the device's work, and of them those that found all of it completed. */
 	_Atomic uint64_t looks, empty_looks;
-	const struct nvs_listener *listener; /* set by nvs_device_start */
+	const struct nvs_listener *listener; /* set by its starter */
 	struct nvs_client *client;	     /* owned by client.c */
 };
+
+static inline void nvs_device_tell(struct nvs_device *device, enum nvs_news news)
+{
+	device->listener->hear(device, news);
+}
 
 /* The only device that this process uses; NULL: none so far, or several. Owned by device.c. */
 extern _Atomic(struct nvs_device *) nvs_device_only;
@@ -94,10 +103,15 @@ struct nvs_device *nvs_device_use(int ordinal);
 /* The record of a device that nvs_device_use has seen; NULL: it has not. */
 struct nvs_device *nvs_device_known(int ordinal);
 /*
- * In start.c: makes the rest of the library ready for a device that is used for the first time,
- * before anybody else sees its record. Not from two threads at a time.
+ * Makes the rest of the library ready for a device that is used for the first time, before anybody
+ * else sees its record. Not from two threads at a time. There is one, start.c's. The linker puts it
+ * where device.c finds it: nothing of ours runs before the first use and could register it, and a
+ * call of it would lead from the bottom of the library to its top.
  */
-void nvs_device_start(struct nvs_device *device);
+typedef void nvs_device_starter(struct nvs_device *device);
+#define NVS_DEVICE_STARTER(function)       \
+	static nvs_device_starter *starter \
+		__attribute__((used, retain, section("nvs_device_starter"))) = (function)
 /*
  * Whether others wait for the device, or this process waits for those that it had to give it to.
  * Who has had to share it lately will have to again, so it counts for a minute longer; but not
@@ -111,5 +125,3 @@ static inline bool nvs_device_contended(const struct nvs_device *device, uint64_
 }
 /* In a forked child. */
 void nvs_devices_forked(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The end of a turn, and whether it is near. These wait for the device, so they are for a client's
  * worker, one at a time for a device.
  */
-#ifndef NVSHARE_DRAIN_H
-#define NVSHARE_DRAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
  */
 bool nvs_gate_wait_idle(struct nvs_device *device, uint64_t submissions,
 			const _Atomic unsigned int *stop);
-
-#endif

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "process/files.h"
+#include "process/mutex.h"
 
 #define MOST_BYTES (1u << 20)
 #define WORDS (sizeof(struct nvs_gang_status) / sizeof(uint64_t))
@@ -30,23 +30,23 @@ _Static_assert(sizeof(struct nvs_gang_command) == sizeof(struct nvs_gang_status)
 	       "both are read alike");
 
 static struct membership {
-	pthread_mutex_t lock;
+	struct nvs_mutex lock;
 	struct nvs_gang *latest; /* NULL: none */
 	struct nvs_gang *bound;	 /* of the drain that was asked for; NULL: none */
 } memberships[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
-				    1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+				    1] = { .lock = NVS_MUTEX(NVS_ORDER_GANGS) } };
 
 static struct membership *lock(const struct nvs_device *device)
 {
 	struct membership *membership = &memberships[device->ordinal];
 
-	pthread_mutex_lock(&membership->lock);
+	nvs_mutex_lock(&membership->lock);
 	return membership;
 }
 
 static void unlock(struct membership *membership)
 {
-	pthread_mutex_unlock(&membership->lock);
+	nvs_mutex_unlock(&membership->lock);
 }
 
 /* The record: its version, and the words after it. Written by one thread of one process. */
@@ -281,7 +281,6 @@ void nvs_gang_end(struct nvs_device *device, bool completed)
 
 void nvs_gangs_forked(void)
 {
-	memset(memberships, 0, sizeof(memberships));
 	for (int i = 0; i < NVS_MAX_DEVICES; i++)
-		memberships[i].lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+		memberships[i] = (struct membership){ .lock = NVS_MUTEX(NVS_ORDER_GANGS) };
 }

@@ -4,8 +4,7 @@
  * client's thread brings and takes them; a drain keeps the one that was there when it was asked
  * for.
  */
-#ifndef NVSHARE_GANG_PAGE_H
-#define NVSHARE_GANG_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void nvs_gang_order(struct nvs_gang *gang, uint32_t slot, const struct nvs_gang_
 
 /* In a forked child. */
 void nvs_gangs_forked(void);
-
-#endif

@@ -91,7 +91,7 @@ static bool wait_at(struct nvs_device *device, int seen)
 	 * Every time: the lock may have been granted and given back since the last one, and then
 	 * nobody else would ask for it again.
 	 */
-	device->listener->wanted(device);
+	nvs_device_tell(device, NVS_NEWS_WANTED);
 	/*
 	 * nvs_gate_set() and nvs_gate_offer_steps() write the state or the step first and the
 	 * wakeups then. Read in the opposite order: whatever happens after this line, either what

@@ -3,8 +3,7 @@
  * The gate of a device, for its client: submissions pass while it is open and wait while it is
  * closed. How they pass is in pass.h, how it is closed while the lock is held in drain.h.
  */
-#ifndef NVSHARE_GATE_H
-#define NVSHARE_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void nvs_gate_offer_steps(struct nvs_device *device, uint32_t count, uint64_t mo
  * set, or has passed already.
  */
 uint32_t nvs_gate_withdraw_steps(struct nvs_device *device);
-
-#endif

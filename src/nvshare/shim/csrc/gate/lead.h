@@ -3,8 +3,7 @@
  * What the leader of a cut orders, pure: the statuses of the members and the time in, commands out.
  * Nothing that it reads has to be true. Times are nanoseconds of any monotonic clock.
  */
-#ifndef NVSHARE_LEAD_H
-#define NVSHARE_LEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void nvs_lead_begin(struct nvs_lead *lead, uint32_t slot, uint64_t revision, boo
 void nvs_lead_look(struct nvs_lead *lead, const struct nvs_gang_status *statuses, uint64_t present,
 		   uint64_t now, struct nvs_lead_orders *out);
 /* cdef end */
-
-#endif

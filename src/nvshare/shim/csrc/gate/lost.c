@@ -52,7 +52,7 @@ void nvs_lost_suspect(struct nvs_device *device, CUresult result)
 	if (!nvs_final_name(result) || nvs_lost(device) != CUDA_SUCCESS)
 		return;
 	atomic_store_explicit(&device->suspect, true, memory_order_relaxed);
-	device->listener->suspected(device);
+	nvs_device_tell(device, NVS_NEWS_SUSPECTED);
 }
 
 void nvs_lose(struct nvs_device *device, CUresult result)
@@ -61,5 +61,5 @@ void nvs_lose(struct nvs_device *device, CUresult result)
 
 	atomic_store(&any, true);
 	if (atomic_compare_exchange_strong(&device->lost, &before, result))
-		device->listener->lost(device);
+		nvs_device_tell(device, NVS_NEWS_LOST);
 }

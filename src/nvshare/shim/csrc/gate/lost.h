@@ -3,8 +3,7 @@
  * Devices that are lost to this process: what it asks of one is answered by an error, nothing of it
  * runs there any more, and what it has there need not be kept. Any thread may call.
  */
-#ifndef NVSHARE_LOST_H
-#define NVSHARE_LOST_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -49,5 +48,3 @@ void nvs_lost_suspect(struct nvs_device *device, CUresult result);
 /* It is lost because of `result`, for as long as the process lives; what it was lost for first
  * stays. */
 void nvs_lose(struct nvs_device *device, CUresult result);
-
-#endif

@@ -6,8 +6,7 @@
  * two). Whoever wants to keep threads out changes what they look at first, and then waits for the
  * marks. So either the thread sees the change or the other one sees the mark.
  */
-#ifndef NVSHARE_MARKS_H
-#define NVSHARE_MARKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,5 +91,3 @@ uint64_t nvs_marks_submissions(const struct nvs_device *device);
 void nvs_marks_report(const struct nvs_device *device);
 /* In a forked child: the other threads are gone. */
 void nvs_marks_forked(void);
-
-#endif

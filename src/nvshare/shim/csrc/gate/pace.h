@@ -28,8 +28,7 @@
  * The caller keeps the events themselves, in a ring of NVS_PACE_EVENTS in the order of recording;
  * pace->events are in use.
  */
-#ifndef NVSHARE_PACE_H
-#define NVSHARE_PACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,5 +88,3 @@ uint64_t nvs_pace_submission_ns(const struct nvs_pace *pace);
 /* How long what is outstanding and one more submission should take. */
 uint64_t nvs_pace_ahead_ns(const struct nvs_pace *pace);
 /* cdef end */
-
-#endif

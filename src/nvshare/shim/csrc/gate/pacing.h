@@ -3,8 +3,7 @@
  * The driver's side of pacing: the events that show how far the work of one thread on one device
  * has come, for each of the streams that the thread uses.
  */
-#ifndef NVSHARE_PACING_H
-#define NVSHARE_PACING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ struct nvs_pacing_cost {
 
 struct nvs_pacing_cost nvs_pacing_cost(const struct nvs_mark *mark,
 				       const struct nvs_device *device);
-
-#endif

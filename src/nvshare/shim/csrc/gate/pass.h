@@ -6,8 +6,7 @@
  * closer finds the mark. What is inline here is the way of every launch through an open gate: no
  * lock, no system call, no function call.
  */
-#ifndef NVSHARE_PASS_H
-#define NVSHARE_PASS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -113,5 +112,3 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 
 #define NVS_PASSING_HOOK(symbol, parameters, arguments, enter) \
 	NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, enter, )
-
-#endif

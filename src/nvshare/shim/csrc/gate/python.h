@@ -2,8 +2,7 @@
 /*
  * What a Python program's signal handlers want of a thread that waits.
  */
-#ifndef NVSHARE_PYTHON_H
-#define NVSHARE_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@
  * again as soon as it has the thread back, so the wait is to be given up.
  */
 bool nvs_python_interrupts(void);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * Which device a stream, a context or a pointer belongs to.
  */
-#ifndef NVSHARE_STREAMS_H
-#define NVSHARE_STREAMS_H
+#pragma once
 
 #include "cuda/abi.h"
 
@@ -20,5 +19,3 @@ struct nvs_device *nvs_device_of_context(void *context);
 struct nvs_device *nvs_device_of_pointer(CUdeviceptr pointer);
 /* A stream ended: its handle may come back as another one's. */
 void nvs_stream_ended(void);
-
-#endif

@@ -5,26 +5,26 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 
-static bool is_plain(const struct nvs_block *block)
+static bool is_plain(const struct nvs_allocation *allocation)
 {
-	return block->context && block->kind == NVS_BLOCK_PLAIN;
+	return allocation->context && allocation->kind == NVS_ALLOCATION_PLAIN;
 }
 
 /*
  * In a call to this device virtual memory that the program made for another one is an error, which
  * a driver that is told both contexts may not make. Only a real one could show that.
  */
-static bool may_lie_in(const struct nvs_block *block, const struct nvs_device *device)
+static bool may_lie_in(const struct nvs_allocation *allocation, const struct nvs_device *device)
 {
-	return is_plain(block) || block->device == device;
+	return is_plain(allocation) || allocation->device == device;
 }
 
-/* Whether the bytes lie in the block: the mapping of a small one has more. */
-static bool has(const struct nvs_block *block, CUdeviceptr pointer, size_t bytes)
+/* Whether the bytes lie in the allocation: the mapping of a small one has more. */
+static bool has(const struct nvs_allocation *allocation, CUdeviceptr pointer, size_t bytes)
 {
-	return bytes <= block->bytes - (pointer - block->start);
+	return bytes <= allocation->bytes - (pointer - allocation->start);
 }
 
 static bool is_captured(CUstream stream)
@@ -68,8 +68,8 @@ static CUresult order(CUcontext context, CUstream earlier, CUstream later)
 }
 
 /* A copy inside the GPUs: the driver makes it where it is told both contexts. */
-static CUresult copy_between(const struct nvs_block *to, CUdeviceptr target,
-			     const struct nvs_block *from, CUdeviceptr source, size_t bytes,
+static CUresult copy_between(const struct nvs_allocation *to, CUdeviceptr target,
+			     const struct nvs_allocation *from, CUdeviceptr source, size_t bytes,
 			     CUstream stream, bool async)
 {
 	/* The program's own virtual memory has no context: it may be of the stream's device only.
@@ -97,31 +97,54 @@ static bool follow(struct nvs_across *across, CUcontext of_program, CUstream str
 	return false;
 }
 
+/* What is known of one side of a copy. False: it is of ours, and not all of the bytes lie in it. */
+static bool describe(CUdeviceptr pointer, size_t bytes, struct nvs_allocation *side, bool *ours)
+{
+	*side = (struct nvs_allocation){ .context = NULL };
+	*ours = nvs_allocation_find(pointer, side);
+	return !*ours || has(side, pointer, bytes);
+}
+
+/* Both sides may lie in the device's copies, and one of them is on another. */
+static bool is_between(const struct nvs_allocation *to, const struct nvs_allocation *from,
+		       const struct nvs_device *device)
+{
+	return may_lie_in(to, device) && may_lie_in(from, device) &&
+	       (to->device != device || from->device != device);
+}
+
+/* Makes the context that the plain memory is of the current one. */
+static bool enter(struct nvs_across *across, const struct nvs_allocation *plain,
+		  CUcontext of_program, CUstream stream, bool async)
+{
+	CUcontext popped;
+
+	if (NVS_CALL(cuCtxPushCurrent_v2, plain->context) != CUDA_SUCCESS)
+		return false;
+	*across = (struct nvs_across){ .context = plain->context };
+	if (!async || follow(across, of_program, stream))
+		return true;
+	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	return false;
+}
+
 bool nvs_across_begin(struct nvs_across *across, CUdeviceptr to, CUdeviceptr from, size_t bytes,
 		      CUstream stream, bool async, CUresult *result)
 {
-	struct nvs_block target = { .context = NULL }, source = { .context = NULL };
-	bool to_ours = nvs_block_find(to, &target), from_ours = nvs_block_find(from, &source);
-	const struct nvs_block *plain = is_plain(&target) ? &target : &source;
-	CUcontext here = context_of(stream), popped;
+	struct nvs_allocation target, source;
+	bool to_ours, from_ours;
+	bool whole = describe(to, bytes, &target, &to_ours) &&
+		     describe(from, bytes, &source, &from_ours);
+	const struct nvs_allocation *plain = is_plain(&target) ? &target : &source;
+	CUcontext here = context_of(stream);
 	const struct nvs_device *device = nvs_device_of_context(here);
 
-	if (!is_plain(plain) || is_captured(stream) || (to_ours && !has(&target, to, bytes)) ||
-	    (from_ours && !has(&source, from, bytes)))
+	if (!whole || !is_plain(plain) || is_captured(stream))
 		return false;
-	if (to_ours && from_ours) {
-		if (may_lie_in(&target, device) && may_lie_in(&source, device) &&
-		    !(target.device == device && source.device == device))
-			*result = copy_between(&target, to, &source, from, bytes, stream, async);
-		return false;
-	}
-	if (plain->device == device ||
-	    NVS_CALL(cuCtxPushCurrent_v2, plain->context) != CUDA_SUCCESS)
-		return false;
-	*across = (struct nvs_across){ .context = plain->context };
-	if (!async || follow(across, here, stream))
-		return true;
-	NVS_CALL(cuCtxPopCurrent_v2, &popped);
+	if (!to_ours || !from_ours)
+		return plain->device != device && enter(across, plain, here, stream, async);
+	if (is_between(&target, &source, device))
+		*result = copy_between(&target, to, &source, from, bytes, stream, async);
 	return false;
 }
 

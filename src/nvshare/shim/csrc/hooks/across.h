@@ -4,8 +4,7 @@
  * cuMemAlloc gave, and answers CUDA_ERROR_INVALID_VALUE for virtual memory, which plain memory is
  * where it swaps: then they are made in the context of the memory's own device.
  */
-#ifndef NVSHARE_ACROSS_H
-#define NVSHARE_ACROSS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool nvs_across_begin(struct nvs_across *across, CUdeviceptr to, CUdeviceptr fro
 /* After it, with its answer: the former context is current, and the program's stream waits for it.
  */
 void nvs_across_end(struct nvs_across *across, CUresult *result);
-
-#endif

@@ -13,7 +13,7 @@
 #include "memory/memory.h"
 #include "memory/limit.h"
 #include "memory/room.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/exports.h"
 #include "process/terms.h"
 
@@ -156,7 +156,7 @@ static void context_ended(struct nvs_context *entry, CUcontext context, struct n
 			  bool gone)
 {
 	nvs_context_ended(entry, gone);
-	nvs_blocks_context_ended(memory, gone);
+	nvs_allocations_context_ended(memory, gone);
 	if (gone && context) {
 		nvs_capture_context_ended(context);
 		nvs_memory_context_gone(context);
@@ -182,7 +182,7 @@ static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(context)));
 	entry = nvs_context_ending(context);
-	memory = nvs_blocks_context_ending(context);
+	memory = nvs_allocations_context_ending(context);
 	result = real(context);
 	context_ended(entry, context, memory, result == CUDA_SUCCESS);
 	nvs_gate_leave(&pass, result);
@@ -211,7 +211,7 @@ NVS_HOOK(cuCtxDetach, CUcontext ctx)
 		return CUDA_ERROR_NOT_FOUND;
 	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(ctx)));
 	entry = nvs_context_ending(ctx);
-	memory = nvs_blocks_context_ending(ctx);
+	memory = nvs_allocations_context_ending(ctx);
 	result = NVS_REAL(cuCtxDetach)(ctx);
 	context_ended(entry, ctx, memory, result == CUDA_SUCCESS && nvs_context_detached(entry));
 	nvs_gate_leave(&pass, result);
@@ -259,7 +259,7 @@ static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 	nvs_gate_hold(&pass, nvs_device_known(ordinal));
 	entry = nvs_context_primary_ending(ordinal);
 	context = nvs_context_primary(ordinal);
-	memory = nvs_blocks_context_ending(context);
+	memory = nvs_allocations_context_ending(context);
 	result = real(ordinal);
 	context_ended(entry, context, memory,
 		      NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) ==

@@ -13,7 +13,7 @@
 #include "gate/streams.h"
 #include "hooks/across.h"
 #include "memory/account.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 
 static uint64_t bit(const struct nvs_device *device)
 {
@@ -24,11 +24,11 @@ static uint64_t bit(const struct nvs_device *device)
 
 static uint64_t of_pointer(CUdeviceptr pointer)
 {
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 
 	/* Of what is out the driver does not know. */
-	return nvs_block_find(pointer, &block) ? bit(block.device)
-					       : bit(nvs_device_of_pointer(pointer));
+	return nvs_allocation_find(pointer, &allocation) ? bit(allocation.device)
+							 : bit(nvs_device_of_pointer(pointer));
 }
 
 static uint64_t of_pointers(const CUdeviceptr *pointers, size_t count)

@@ -7,8 +7,8 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/pass.h"
+#include "hooks/look.h"
 #include "memory/memory.h"
-#include "memory/swap/look.h"
 
 static void measure(void)
 {

@@ -11,10 +11,10 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
-#include "memory/swap/blocks.h"
+#include "hooks/look.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/exports.h"
-#include "memory/swap/look.h"
 #include "memory/swap/opens.h"
 #include "process/digest.h"
 #include "process/notices.h"
@@ -65,29 +65,29 @@ static CUresult ended(CUresult result, struct nvs_tied *ties)
 	return result;
 }
 
-/* Of a block of ours. */
-static CUresult give(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+/* Of an allocation of ours. */
+static CUresult give(const struct nvs_allocation *allocation, CUipcMemHandle_v1 *handle)
 {
 	struct nvs_pass pass;
 	CUresult result;
 
 	/* Of virtual memory, and of others' memory, the driver has no such handles either. */
-	if (block->kind != NVS_BLOCK_PLAIN || !handle)
+	if (allocation->kind != NVS_ALLOCATION_PLAIN || !handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (nvs_export_find(block, handle))
+	if (nvs_export_find(allocation, handle))
 		return CUDA_SUCCESS;
-	if (!nvs_chunks_exportable(block->device)) {
+	if (!nvs_chunks_exportable(allocation->device)) {
 		nvs_notice(NVS_NOTICE_NO_IPC);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	result = nvs_look_enter(&pass, block->device);
+	result = nvs_look_enter(&pass, allocation->device);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!nvs_block_pin(block->start, block->bytes))
+	if (!nvs_allocation_pin(allocation->start, allocation->bytes))
 		result = CUDA_ERROR_SYSTEM_NOT_READY;
 	nvs_gate_leave(&pass, result);
 	if (result == CUDA_SUCCESS)
-		result = nvs_export_add(block, handle);
+		result = nvs_export_add(allocation, handle);
 	if (result == CUDA_SUCCESS)
 		nvs_notice(NVS_NOTICE_IPC);
 	return result;
@@ -97,16 +97,16 @@ static CUresult give(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
 NVS_HOOK(cuIpcGetMemHandle, CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
 	CUdeviceptr_v2 start = dptr;
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 	CUresult result;
 	size_t bytes;
 
-	if (nvs_block_find(dptr, &block)) {
-		result = give(&block, pHandle);
+	if (nvs_allocation_find(dptr, &allocation)) {
+		result = give(&allocation, pHandle);
 		if (result == CUDA_SUCCESS)
-			given(tie_of(NVS_TIED_GIVEN_MEMORY, block.device, pHandle,
+			given(tie_of(NVS_TIED_GIVEN_MEMORY, allocation.device, pHandle,
 				     sizeof(*pHandle)),
-			      block.start);
+			      allocation.start);
 		return result;
 	}
 	result = NVS_CALL(cuIpcGetMemHandle, pHandle, dptr);

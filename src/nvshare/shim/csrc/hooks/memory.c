@@ -13,7 +13,7 @@
 #include "memory/arrays.h"
 #include "memory/memory.h"
 #include "memory/room.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/unified.h"
 #include "ties/tied.h"
@@ -77,8 +77,8 @@ static CUresult death(const struct nvs_device *device)
 	return nvs_final_name(result) ? result : CUDA_SUCCESS;
 }
 
-/* Blocks are no part of the account: they have their own, with the room that they were given. */
-static CUresult alloc_blocks(const struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
+/* What moves is no part of the account: it has its own, with the room that it was given. */
+static CUresult alloc_moving(const struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
 {
 	CUresult result = death(device);
 	CUdeviceptr pointer;
@@ -99,7 +99,7 @@ NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 	if (!device || !dptr || !bytesize)
 		return NVS_CALL(cuMemAlloc_v2, dptr, bytesize);
 	if (nvs_memory_swaps(device))
-		return alloc_blocks(device, dptr, bytesize);
+		return alloc_moving(device, dptr, bytesize);
 	if (!nvs_memory_reserve(device, bytesize))
 		return nvs_lost_refusal(device);
 	result = nvs_memory_of(device)->alloc(&pointer, bytesize);
@@ -204,7 +204,7 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 		nvs_tied_keep(ties);
 		return result;
 	}
-	if (nvs_block_free(dptr, &result)) {
+	if (nvs_allocation_free(dptr, &result)) {
 		nvs_exports_check();
 	} else {
 		known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);

@@ -13,7 +13,7 @@
 #include "memory/memory.h"
 #include "memory/pools.h"
 #include "memory/room.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/exports.h"
 #include "ties/tied.h"
 
@@ -127,7 +127,7 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 		return call;                                       \
 	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);   \
 	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
-	if (nvs_block_free(dptr, &result))                         \
+	if (nvs_allocation_free(dptr, &result))                    \
 		nvs_exports_check();                               \
 	else                                                       \
 		result = call;                                     \

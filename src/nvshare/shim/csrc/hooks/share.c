@@ -9,10 +9,11 @@
 #include "gate/device.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
-#include "memory/swap/blocks.h"
+#include "hooks/look.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunk.h"
 #include "memory/swap/handles.h"
-#include "memory/swap/look.h"
+#include "memory/swap/runs.h"
 #include "memory/swap/virtual.h"
 #include "ties/ties.h"
 
@@ -58,9 +59,9 @@ NVS_HOOK(cuMemExportToShareableHandle, void *shareableHandle,
 	if (result == CUDA_SUCCESS) {
 		/* One that may be exported is of one chunk; for others the driver says no. */
 		result = NVS_CALL(cuMemExportToShareableHandle, shareableHandle,
-				  ours->chunks[0]->handle, handleType, flags);
+				  ours->run->chunks[0]->handle, handleType, flags);
 		if (result == CUDA_SUCCESS)
-			result = shared(result, nvs_handle_pin(ours, 0, ours->bytes));
+			result = shared(result, nvs_run_pin(ours->run, 0, ours->bytes));
 		nvs_gate_leave(&pass, result);
 	}
 	device = ours->device;
@@ -77,27 +78,28 @@ NVS_HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle_v1 *handle
 }
 
 /* Calls that name addresses. */
-#define BY_ADDRESS(symbol, start, bytes, arguments, ...)                                \
-	NVS_HOOK(symbol, __VA_ARGS__)                                                   \
-	{                                                                               \
-		struct nvs_pass pass;                                                   \
-		struct nvs_block block;                                                 \
-		CUresult result;                                                        \
-                                                                                        \
-		if (!NVS_REAL(symbol))                                                  \
-			return CUDA_ERROR_NOT_FOUND;                                    \
-		if (!nvs_block_find(start, &block) || block.kind == NVS_BLOCK_OPENED)   \
-			return NVS_REAL(symbol) arguments;                              \
-		result = nvs_look_enter(&pass, block.device);                           \
-		if (result != CUDA_SUCCESS)                                             \
-			return result;                                                  \
-		result = NVS_REAL(symbol) arguments;                                    \
-		if (result == CUDA_SUCCESS)                                             \
-			result = shared(result, block.kind == NVS_BLOCK_MAPPING         \
-							? nvs_virtual_pin(start, bytes) \
-							: nvs_block_pin(start, bytes)); \
-		nvs_gate_leave(&pass, result);                                          \
-		return result;                                                          \
+#define BY_ADDRESS(symbol, start, bytes, arguments, ...)                                     \
+	NVS_HOOK(symbol, __VA_ARGS__)                                                        \
+	{                                                                                    \
+		struct nvs_pass pass;                                                        \
+		struct nvs_allocation allocation;                                            \
+		CUresult result;                                                             \
+                                                                                             \
+		if (!NVS_REAL(symbol))                                                       \
+			return CUDA_ERROR_NOT_FOUND;                                         \
+		if (!nvs_allocation_find(start, &allocation) ||                              \
+		    allocation.kind == NVS_ALLOCATION_OPENED)                                \
+			return NVS_REAL(symbol) arguments;                                   \
+		result = nvs_look_enter(&pass, allocation.device);                           \
+		if (result != CUDA_SUCCESS)                                                  \
+			return result;                                                       \
+		result = NVS_REAL(symbol) arguments;                                         \
+		if (result == CUDA_SUCCESS)                                                  \
+			result = shared(result, allocation.kind == NVS_ALLOCATION_MAPPING    \
+							? nvs_virtual_pin(start, bytes)      \
+							: nvs_allocation_pin(start, bytes)); \
+		nvs_gate_leave(&pass, result);                                               \
+		return result;                                                               \
 	}
 
 BY_ADDRESS(cuMemGetHandleForAddressRange, dptr, size, (handle, dptr, size, handleType, flags),
@@ -155,19 +157,19 @@ static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t byte
 			   struct target target)
 {
 	CUresult result =
-		nvs_handle_pin(ours, from, bytes) ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
+		nvs_run_pin(ours->run, from, bytes) ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
 	uint64_t at = 0;
 
 	if (result == CUDA_SUCCESS &&
-	    (ours->count == 1 || from > ours->bytes || bytes > ours->bytes - from))
-		return one(&target, ours->chunks[0]->handle, from, bytes);
-	for (size_t i = 0; result == CUDA_SUCCESS && bytes; at += ours->chunks[i++]->bytes) {
-		uint64_t rest = at + ours->chunks[i]->bytes - from, part;
+	    (ours->run->count == 1 || from > ours->bytes || bytes > ours->bytes - from))
+		return one(&target, ours->run->chunks[0]->handle, from, bytes);
+	for (size_t i = 0; result == CUDA_SUCCESS && bytes; at += ours->run->chunks[i++]->bytes) {
+		uint64_t rest = at + ours->run->chunks[i]->bytes - from, part;
 
-		if (from >= at + ours->chunks[i]->bytes)
+		if (from >= at + ours->run->chunks[i]->bytes)
 			continue;
 		part = bytes < rest ? bytes : rest;
-		result = one(&target, ours->chunks[i]->handle, from - at, part);
+		result = one(&target, ours->run->chunks[i]->handle, from - at, part);
 		from += part;
 		target.offset += part;
 		bytes -= part;

@@ -8,7 +8,7 @@
 #include "gate/capture.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
-#include "memory/swap/look.h"
+#include "hooks/look.h"
 
 /* The driver drops a capture together with its stream. */
 static CUresult destroy(CUresult (*real)(CUstream), CUstream stream)

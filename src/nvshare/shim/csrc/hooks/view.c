@@ -15,7 +15,7 @@
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/answers.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 
 static void look(struct nvs_device *device, uint64_t driver_free, uint64_t *free_bytes,
 		 uint64_t *total)
@@ -159,19 +159,19 @@ NVS_HOOK(cuMemGetAddressRange_v2, CUdeviceptr_v2 *pbase, size_t *psize, CUdevice
 }
 
 /*
- * The driver lets nobody set it of memory that is mapped, as blocks are. Of plain memory it is
+ * The driver lets nobody set it of memory that is mapped, as allocations are. Of plain memory it is
  * remembered: it is for other devices that read such memory, and they can't read what moves.
  */
 NVS_HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute,
 	 CUdeviceptr_v2 ptr)
 {
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-	    !nvs_block_find(ptr, &block) || !has_context())
+	    !nvs_allocation_find(ptr, &allocation) || !has_context())
 		return NVS_CALL(cuPointerSetAttribute, value, attribute, ptr);
-	return nvs_block_set_sync_memops(ptr, *(const int *)value) ? CUDA_SUCCESS
-								   : CUDA_ERROR_NOT_SUPPORTED;
+	return nvs_allocation_set_sync_memops(ptr, *(const int *)value) ? CUDA_SUCCESS
+									: CUDA_ERROR_NOT_SUPPORTED;
 }
 
 NVS_HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
@@ -212,11 +212,12 @@ static CUresult answer_all(unsigned int count, const CUpointer_attribute *attrib
 NVS_HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
 	 void **data, CUdeviceptr_v2 ptr)
 {
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 	CUresult result;
 	struct nvs_entry entry;
 
-	if (numAttributes && attributes && data && nvs_block_find(ptr, &block) && has_context())
+	if (numAttributes && attributes && data && nvs_allocation_find(ptr, &allocation) &&
+	    has_context())
 		return answer_all(numAttributes, attributes, data, ptr);
 	result = NVS_CALL(cuPointerGetAttributes, numAttributes, attributes, data, ptr);
 	if (result != CUDA_SUCCESS || !is_disguised(ptr, &entry))

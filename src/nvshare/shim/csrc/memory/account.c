@@ -5,8 +5,9 @@
  */
 #include "memory/account.h"
 
-#include <pthread.h>
 #include <stdlib.h>
+
+#include "process/mutex.h"
 
 #define SHARDS 16
 #define CHAINS 512
@@ -17,11 +18,12 @@ struct node {
 };
 
 struct shard {
-	pthread_mutex_t lock;
+	struct nvs_mutex lock;
 	struct node *chains[CHAINS];
 } __attribute__((aligned(64)));
 
-static struct shard shards[SHARDS] = { [0 ... SHARDS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+static struct shard shards[SHARDS] = { [0 ... SHARDS -
+					1] = { .lock = NVS_MUTEX(NVS_ORDER_ACCOUNT) } };
 
 static uint32_t hash(int kind, uint64_t key)
 {
@@ -71,12 +73,12 @@ bool nvs_account_add(const struct nvs_entry *entry)
 	if (!node)
 		return false;
 	node->entry = *entry;
-	pthread_mutex_lock(&shard->lock);
+	nvs_mutex_lock(&shard->lock);
 	link = find(shard, entry->kind, entry->key);
 	old = unlink_node(link);
 	node->next = *link;
 	*link = node;
-	pthread_mutex_unlock(&shard->lock);
+	nvs_mutex_unlock(&shard->lock);
 	free(old);
 	return true;
 }
@@ -86,9 +88,9 @@ bool nvs_account_take(int kind, uint64_t key, struct nvs_entry *taken)
 	struct shard *shard = shard_of(kind, key);
 	struct node *node;
 
-	pthread_mutex_lock(&shard->lock);
+	nvs_mutex_lock(&shard->lock);
 	node = unlink_node(find(shard, kind, key));
-	pthread_mutex_unlock(&shard->lock);
+	nvs_mutex_unlock(&shard->lock);
 	return hand_out(node, taken);
 }
 
@@ -97,11 +99,11 @@ bool nvs_account_find(int kind, uint64_t key, struct nvs_entry *found)
 	struct shard *shard = shard_of(kind, key);
 	const struct node *node;
 
-	pthread_mutex_lock(&shard->lock);
+	nvs_mutex_lock(&shard->lock);
 	node = *find(shard, kind, key);
 	if (node)
 		*found = node->entry;
-	pthread_mutex_unlock(&shard->lock);
+	nvs_mutex_unlock(&shard->lock);
 	return node != NULL;
 }
 
@@ -111,7 +113,7 @@ bool nvs_account_hold(int kind, uint64_t key, int change, struct nvs_entry *chan
 	struct node **link, *node, *gone = NULL;
 	bool possible;
 
-	pthread_mutex_lock(&shard->lock);
+	nvs_mutex_lock(&shard->lock);
 	link = find(shard, kind, key);
 	node = *link;
 	possible = node && (int64_t)node->entry.holds + change >= 0;
@@ -121,7 +123,7 @@ bool nvs_account_hold(int kind, uint64_t key, int change, struct nvs_entry *chan
 		if (node->entry.holds == 0)
 			gone = unlink_node(link);
 	}
-	pthread_mutex_unlock(&shard->lock);
+	nvs_mutex_unlock(&shard->lock);
 	free(gone);
 	return possible;
 }
@@ -154,9 +156,9 @@ void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry 
 	for (struct shard *shard = shards; shard < shards + SHARDS; shard++) {
 		struct node *all;
 
-		pthread_mutex_lock(&shard->lock);
+		nvs_mutex_lock(&shard->lock);
 		all = unlink_of_context(shard, context);
-		pthread_mutex_unlock(&shard->lock);
+		nvs_mutex_unlock(&shard->lock);
 		while (all) {
 			struct node *node = unlink_node(&all);
 
@@ -169,7 +171,7 @@ void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry 
 void nvs_account_forget(void)
 {
 	for (struct shard *shard = shards; shard < shards + SHARDS; shard++) {
-		shard->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+		nvs_mutex_forked(&shard->lock);
 		for (int i = 0; i < CHAINS; i++)
 			while (shard->chains[i])
 				free(unlink_node(&shard->chains[i]));

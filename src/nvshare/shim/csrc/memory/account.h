@@ -3,8 +3,7 @@
  * The account's book: what this process has allocated, by handle. It knows nothing of CUDA. Any
  * thread may call; a function takes one short lock of its own at a time.
  */
-#ifndef NVSHARE_ACCOUNT_H
-#define NVSHARE_ACCOUNT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry 
 /* Forgets everything; for a forked child, in which nobody else runs. */
 void nvs_account_forget(void);
 /* cdef end */
-
-#endif

@@ -4,8 +4,7 @@
  * no memory yet. 0 for a descriptor that is missing or makes no sense, and for sparse and deferred
  * ones, whose memory comes from cuMemCreate.
  */
-#ifndef NVSHARE_ARRAYS_H
-#define NVSHARE_ARRAYS_H
+#pragma once
 
 #include "cuda/abi.h"
 
@@ -17,5 +16,3 @@ uint64_t nvs_array3d_bytes_v1(const CUDA_ARRAY3D_DESCRIPTOR_v1 *descriptor);
  * array.
  */
 uint64_t nvs_array3d_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2 *descriptor, unsigned int levels);
-
-#endif

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,11 +16,12 @@
 #include "process/clock.h"
 #include "process/futex.h"
 #include "process/log.h"
+#include "process/mutex.h"
 #include "process/terms.h"
 #include "process/thread.h"
 #include "protocol/wire.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_LIMIT);
 enum expected {
 	UNSURE = 0,
 	EXPECTED,
@@ -54,41 +54,39 @@ struct nvs_limit nvs_limit_of(int ordinal)
 
 	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return limit;
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	if (known[ordinal].heard)
 		limit = known[ordinal].limit;
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
+	nvs_mutex_unlock(&lock);
 	return limit;
 }
 
 void nvs_limit_heard(int ordinal, uint64_t limit_bytes, uint64_t others_bytes)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	known[ordinal].heard = true;
 	known[ordinal].withheld = false;
 	known[ordinal].limit =
 		(struct nvs_limit){ .bytes = or_none(limit_bytes), .others_bytes = others_bytes };
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	tell();
 }
 
 void nvs_limit_expect(int ordinal, bool expected)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	known[ordinal].expected = expected ? EXPECTED : UNEXPECTED;
 	known[ordinal].withheld = false;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	tell();
 }
 
 void nvs_limit_withhold(int ordinal, const char *reason)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	known[ordinal].withheld = true;
 	snprintf(known[ordinal].reason, sizeof(known[ordinal].reason), "%s", reason);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	tell();
 }
 
@@ -102,8 +100,7 @@ static struct lack lack_of(int ordinal)
 {
 	struct lack lack = { .waits = false };
 
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	if (!known[ordinal].heard && known[ordinal].expected != UNEXPECTED) {
 		lack.withheld = known[ordinal].withheld;
 		lack.waits = !lack.withheld;
@@ -113,8 +110,7 @@ static struct lack lack_of(int ordinal)
 		memcpy(lack.reason, known[ordinal].reason, sizeof(lack.reason));
 		known[ordinal].reason[0] = '\0';
 	}
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
+	nvs_mutex_unlock(&lock);
 	return lack;
 }
 
@@ -134,7 +130,7 @@ bool nvs_limit_await(struct nvs_device *device)
 		if (error == ETIMEDOUT && lack.unsure)
 			break;
 		if (error == ETIMEDOUT && !told)
-			device->listener->memory_waits(device);
+			nvs_device_tell(device, NVS_NEWS_MEMORY_WAITS);
 		told |= error == ETIMEDOUT;
 		seen = nvs_limit_news();
 		lack = lack_of(device->ordinal);
@@ -174,6 +170,6 @@ void nvs_limit_say(int ordinal, uint64_t limit, uint64_t used, uint64_t asked, c
 
 void nvs_limits_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	memset(known, 0, sizeof(known));
 }

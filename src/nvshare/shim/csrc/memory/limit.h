@@ -4,8 +4,7 @@
  * have allocated of it: as the environment says until the scheduler has said it. Any thread may
  * call; nothing waits but nvs_limit_wait() and nvs_limit_await().
  */
-#ifndef NVSHARE_LIMIT_H
-#define NVSHARE_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ bool nvs_limit_await(struct nvs_device *device);
 void nvs_limit_say(int ordinal, uint64_t limit, uint64_t used, uint64_t asked, const char *reason);
 /* In a forked child: the scheduler has said nothing yet. */
 void nvs_limits_forked(void);
-
-#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns each device's choice of a backend, and keeps book (account.c) and footprint (footprint.c) in
- * step. No lock: threads that choose at the same time choose the same.
+ * Owns each device's choice of a backend, and keeps book (account.c) and room in step. No lock:
+ * threads that choose at the same time choose the same.
  */
 #include "memory/memory.h"
 
@@ -10,10 +10,9 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/lost.h"
-#include "memory/footprint.h"
 #include "memory/pools.h"
 #include "memory/room.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/peers.h"
@@ -78,8 +77,6 @@ const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
 	if (backend)
 		return backend;
 	chosen = choose_backend(device);
-	if (chosen->swaps)
-		nvs_footprint_ask_room(device);
 	return atomic_compare_exchange_strong(slot, &backend, chosen) ? chosen : backend;
 }
 
@@ -95,8 +92,11 @@ bool nvs_memory_swaps(const struct nvs_device *device)
 
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 {
+	const struct nvs_memory_backend *backend = nvs_memory_of(device);
+
 	return nvs_lost(device) == CUDA_SUCCESS &&
-	       nvs_footprint_reserve(device, bytes, nvs_memory_of(device)->allocatable(device));
+	       (!backend->swaps || nvs_room_possible(device, bytes)) &&
+	       nvs_room_ask_fixed(device, bytes, backend->allocatable(device));
 }
 
 bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_room_given *given)
@@ -107,7 +107,7 @@ bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_
 
 void nvs_memory_release(struct nvs_device *device, uint64_t reserved)
 {
-	nvs_footprint_commit(device, reserved, 0);
+	nvs_room_commit(device, reserved, 0);
 }
 
 /* Why what the account has of one kind can't be moved. */
@@ -129,7 +129,7 @@ void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved)
 	/* Without host memory for its entry it stays charged for good, rather than never. */
 	nvs_account_add(entry);
 	nvs_report_bytes(entry->device, reason_of(entry), (int64_t)entry->bytes);
-	nvs_footprint_commit(nvs_device_known(entry->device), reserved, (int64_t)entry->bytes);
+	nvs_room_commit(nvs_device_known(entry->device), reserved, (int64_t)entry->bytes);
 }
 
 void nvs_memory_discharge(const struct nvs_entry *entry)
@@ -139,7 +139,7 @@ void nvs_memory_discharge(const struct nvs_entry *entry)
 		return;
 	}
 	nvs_report_bytes(entry->device, reason_of(entry), -(int64_t)entry->bytes);
-	nvs_footprint_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
+	nvs_room_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
 }
 
 void nvs_memory_context_gone(CUcontext context)
@@ -156,16 +156,15 @@ void nvs_memory_graphs_ran(struct nvs_device *device)
 
 	if (NVS_CALL(cuDeviceGetGraphMemAttribute, device->ordinal,
 		     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS)
-		nvs_footprint_set_graphs(device, bytes);
+		nvs_room_set_graphs(device, bytes);
 }
 
 void nvs_memory_forked(void)
 {
-	nvs_footprints_forked();
 	atomic_store(&nvs_memory_graphs_allocate, false);
 	nvs_account_forget();
 	nvs_pools_forked();
-	nvs_blocks_forked();
+	nvs_allocations_forked();
 	nvs_chunks_forked();
 	nvs_handles_forked();
 	nvs_virtual_forked();

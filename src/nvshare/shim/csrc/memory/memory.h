@@ -4,8 +4,7 @@
  * (the account), and what the program is told about it (the view). Any thread may call; no lock of
  * ours is held while the driver is called.
  */
-#ifndef NVSHARE_MEMORY_H
-#define NVSHARE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +28,8 @@ struct nvs_memory_backend {
 	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
 	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
 				unsigned int element);
-	/* NULL: its blocks keep their own account, and cuMemFree asks them (swap/blocks.h). */
+	/* NULL: its allocations keep their own account, and cuMemFree asks them
+	 * (swap/allocations.h). */
 	CUresult (*free)(CUdeviceptr pointer);
 	/*
 	 * The most that the process may allocate on the device, with all its allocating calls
@@ -91,5 +91,3 @@ bool nvs_memory_swaps(const struct nvs_device *device);
 enum nvs_wire_backend nvs_memory_wire_backend(const struct nvs_device *device);
 /* In a forked child: nothing of the parent's memory is the child's. */
 void nvs_memory_forked(void);
-
-#endif

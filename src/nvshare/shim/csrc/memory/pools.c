@@ -5,13 +5,13 @@
  */
 #include "memory/pools.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
-#include "memory/footprint.h"
+#include "memory/room.h"
+#include "process/mutex.h"
 #include "process/report.h"
 
 struct nvs_pool {
@@ -28,7 +28,7 @@ struct nvs_pool {
 	struct nvs_pool *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_POOLS);
 static struct nvs_pool *pools;
 
 static struct nvs_pool *find(CUmemoryPool handle)
@@ -80,9 +80,9 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 {
 	struct nvs_pool *pool, *fresh;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool = find(handle);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (pool || !handle)
 		return pool;
 	fresh = calloc(1, sizeof(*fresh));
@@ -90,14 +90,14 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 		return NULL;
 	fresh->handle = handle;
 	fresh->device = nvs_device_of_pointer(sample);
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool = find(handle);
 	if (!pool && fresh->device) {
 		fresh->next = pools;
 		pools = pool = fresh;
 		fresh = NULL;
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	free(fresh);
 	return pool;
 }
@@ -112,26 +112,26 @@ void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_
 	entry->pool = pool;
 	entry->device = pool->device->ordinal;
 	nvs_account_add(entry);
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool->live += entry->bytes;
 	pool->allocations++;
 	grown = pool->live > pool->kept;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (grown)
 		kept = measure(pool->handle);
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	if (grown)
 		pool->kept = kept;
 	change = recharge(pool);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	nvs_report_bytes(pool->device->ordinal, NVS_BYTES_POOLS, change);
 	/* In one step: what counted twice for a moment would be room that nobody has asked for. */
 	if (reserved_on == pool->device) {
-		nvs_footprint_commit(reserved_on, reserved, change);
+		nvs_room_commit(reserved_on, reserved, change);
 		return;
 	}
-	nvs_footprint_commit(pool->device, 0, change);
-	nvs_footprint_commit(reserved_on, reserved, 0);
+	nvs_room_commit(pool->device, 0, change);
+	nvs_room_commit(reserved_on, reserved, 0);
 }
 
 void nvs_pool_discharge(const struct nvs_entry *entry)
@@ -140,14 +140,14 @@ void nvs_pool_discharge(const struct nvs_entry *entry)
 	struct nvs_device *device = pool->device;
 	int64_t change;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool->live -= entry->bytes;
 	pool->allocations--;
 	change = recharge(pool);
 	drop_if_done(pool);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_footprint_commit(device, 0, change);
+	nvs_room_commit(device, 0, change);
 }
 
 void nvs_pool_changed(CUmemoryPool handle)
@@ -157,18 +157,18 @@ void nvs_pool_changed(CUmemoryPool handle)
 	struct nvs_pool *pool;
 	int64_t change = 0;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool = find(handle);
 	if (pool) {
 		device = pool->device;
 		pool->kept = kept;
 		change = recharge(pool);
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (!device)
 		return;
 	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_footprint_commit(device, 0, change);
+	nvs_room_commit(device, 0, change);
 }
 
 void nvs_pool_destroyed(CUmemoryPool handle)
@@ -177,7 +177,7 @@ void nvs_pool_destroyed(CUmemoryPool handle)
 	struct nvs_pool *pool;
 	int64_t change = 0;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	pool = find(handle);
 	if (pool) {
 		device = pool->device;
@@ -186,16 +186,16 @@ void nvs_pool_destroyed(CUmemoryPool handle)
 		change = recharge(pool);
 		drop_if_done(pool);
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	if (!device)
 		return;
 	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_footprint_commit(device, 0, change);
+	nvs_room_commit(device, 0, change);
 }
 
 void nvs_pools_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	while (pools) {
 		struct nvs_pool *pool = pools;
 

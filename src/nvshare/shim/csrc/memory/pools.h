@@ -4,8 +4,7 @@
  * next ones if that is more: a pool gives memory back at the next synchronization, down to its
  * release threshold.
  */
-#ifndef NVSHARE_POOLS_H
-#define NVSHARE_POOLS_H
+#pragma once
 
 #include "cuda/abi.h"
 #include "memory/account.h"
@@ -32,5 +31,3 @@ void nvs_pool_changed(CUmemoryPool handle);
 void nvs_pool_destroyed(CUmemoryPool handle);
 /* In a forked child. */
 void nvs_pools_forked(void);
-
-#endif

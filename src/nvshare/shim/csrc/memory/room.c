@@ -1,27 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room for those who allocate. Owns nothing; room_lock.h has the lock, which protects what is
- * used here.
+ * Owns the rooms: for every device what may be had (room_state.h), and the threads that wait for
+ * it, who are served in the order in which they came. A room's lock protects both and is held for
+ * no more than that: neither the driver nor the listener is called with it held. A thread that
+ * waits sleeps on a word of its own, the mover on the room's count of changes.
  */
 #define _GNU_SOURCE
 #include "memory/room.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "gate/device.h"
+#include "gate/marks.h"
 #include "gate/python.h"
 #include "memory/limit.h"
-#include "memory/room_lock.h"
+#include "memory/room_record.h"
+#include "process/clock.h"
 #include "process/futex.h"
-#include "process/log.h"
+#include "process/mutex.h"
 #include "process/report.h"
 #include "process/thread.h"
 
 #define LACKING_NS 20000000ull /* more with each try */
 #define LONGEST_LACKING_NS 500000000ull
 #define LACKING_TRIES 35u /* some ten seconds */
+/*
+ * How long a free of another process of the container may be on the way: it is told after 10 ms at
+ * the latest, by threads that may have to wait for a processor.
+ */
+#define FREED_NS 100000000ull
+
+static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
+	[0 ... NVS_MAX_DEVICES - 1] = { .lock = NVS_MUTEX(NVS_ORDER_ROOM) }
+};
+
+static void wake(_Atomic uint32_t *word, int sleepers)
+{
+	atomic_fetch_add(word, 1);
+	nvs_futex_wake(word, sleepers);
+}
+
+struct nvs_room_record *nvs_room_lock(const struct nvs_device *device)
+{
+	struct nvs_room_record *room = &rooms[device->ordinal];
+
+	nvs_mutex_lock(&room->lock);
+	return room;
+}
+
+void nvs_room_answer(struct nvs_room_waiter **place, int answer)
+{
+	struct nvs_room_waiter *waiter = *place;
+
+	*place = waiter->next;
+	waiter->room = answer;
+	/* From here on it may be gone: the address is still good for a wake that nobody hears. */
+	wake(&waiter->served, 1);
+}
+
+/*
+ * With the lock held: whether so much more passes the container's memory limit. A scheduler that is
+ * asked sees to that itself, and knows better what others have.
+ */
+static bool passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes)
+{
+	const struct nvs_room_state *state = &room->state;
+	struct nvs_limit limit;
+
+	if (kind == NVS_ROOM_CONTEXT || nvs_room_state_asked(state))
+		return false;
+	limit = nvs_limit_of((int)(room - rooms));
+	return bytes > nvs_limit_left(&limit, state->footprint_bytes + state->fixed_bytes);
+}
+
+static int answer_to(const struct nvs_room_state *state, const struct nvs_room_waiter *waiter)
+{
+	return waiter->again ? nvs_room_state_try_again(state, waiter->kind, waiter->bytes)
+			     : nvs_room_state_try(state, waiter->kind, waiter->bytes);
+}
+
+/*
+ * With the lock held: whoever waits and need not any more goes on. Who waits for a scheduler that
+ * is lost keeps its place, and nobody behind it waiting.
+ */
+static void serve(struct nvs_room_record *room)
+{
+	struct nvs_room_waiter **place = &room->first;
+	struct nvs_room_state *state = &room->state;
+
+	while (*place) {
+		struct nvs_room_waiter *waiter = *place;
+		int answer = answer_to(state, waiter);
+
+		if (answer == NVS_ROOM_REFUSED ||
+		    (answer != NVS_ROOM_WAIT && passes_limit(room, waiter->kind, waiter->bytes))) {
+			nvs_room_answer(place, NVS_ROOM_REFUSED);
+		} else if (answer != NVS_ROOM_WAIT) {
+			nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
+			nvs_room_answer(place, answer);
+		} else if (waiter->again && nvs_room_state_lost(state)) {
+			place = &waiter->next;
+		} else {
+			nvs_room_state_want(state, waiter->kind, waiter->bytes);
+			return;
+		}
+	}
+	nvs_room_state_want_none(state);
+}
+
+void nvs_room_unlock_same(struct nvs_room_record *room)
+{
+	nvs_mutex_unlock(&room->lock);
+}
+
+/* Whether there is something to move. */
+static bool unlock(struct nvs_device *device, struct nvs_room_record *room)
+{
+	uint64_t deadline, footprint, bytes;
+	bool tell, tell_footprint, moves;
+
+	serve(room);
+	footprint = room->state.footprint_bytes;
+	tell_footprint =
+		room->state.link == NVS_ROOM_LINK_UNAWARE && footprint != room->footprint_told;
+	if (tell_footprint)
+		room->footprint_told = footprint;
+	nvs_report_sums(device->ordinal, footprint, room->state.fixed_bytes);
+	nvs_marks_report(device);
+	deadline = nvs_room_state_deadline(&room->state);
+	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
+	if (tell)
+		room->deadline = 0;
+	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING;
+	nvs_room_unlock_same(room);
+	if (tell)
+		nvs_device_tell(device, NVS_NEWS_ROOM);
+	if (tell_footprint)
+		nvs_device_tell(device, NVS_NEWS_FOOTPRINT);
+	return moves;
+}
+
+void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
+{
+	unlock(device, room);
+}
+
+void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
+{
+	if (unlock(device, room))
+		wake(&room->changes, INT_MAX);
+}
+
+void nvs_room_unlock_look(struct nvs_device *device, struct nvs_room_record *room)
+{
+	unlock(device, room);
+	wake(&room->changes, INT_MAX);
+}
+
+/* Those who wait */
 
 /* False: it has been served meanwhile. `unanswered`: unless there is a scheduler that has answered.
  */
@@ -51,7 +190,7 @@ static bool gives_up(struct nvs_device *device, struct nvs_room_waiter *waiter, 
 		return true;
 	}
 	if (!*told)
-		device->listener->memory_waits(device);
+		nvs_device_tell(device, NVS_NEWS_MEMORY_WAITS);
 	*told = true;
 	return false;
 }
@@ -98,43 +237,62 @@ static enum nvs_room await(struct nvs_device *device, struct nvs_room_record *ro
 	return (enum nvs_room)waiter->room;
 }
 
-/* With the lock held, which is given back. */
-static void refuse(struct nvs_device *device, struct nvs_room_record *room, uint64_t bytes)
+/*
+ * The room's lock, if so much more is within the container's memory limit and what the backend can
+ * do; NULL: it is not, and that was logged. Others of the container may have freed memory of which
+ * the scheduler has not told yet: that is waited for, unless there is nobody to tell it.
+ */
+static struct nvs_room_record *lock_within(struct nvs_device *device, int kind, uint64_t bytes,
+					   uint64_t most)
 {
-	uint64_t used = room->state.footprint_bytes + room->state.fixed_bytes;
-	struct nvs_limit limit = nvs_limit_of(device->ordinal);
-	bool first = !room->refused;
+	uint64_t used, deadline = 0;
+	struct nvs_room_record *room;
+	struct nvs_limit limit;
+	bool passes, soon, first;
+	uint32_t news;
 
+	do {
+		news = nvs_limit_news();
+		room = nvs_room_lock(device);
+		limit = nvs_limit_of(device->ordinal);
+		used = room->state.footprint_bytes + room->state.fixed_bytes;
+		passes = passes_limit(room, kind, bytes);
+		if (!passes && used <= most && bytes <= most - used)
+			return room;
+		soon = passes && !nvs_room_state_lost(&room->state) &&
+		       nvs_limit_may_soon(&limit, used, bytes);
+		nvs_room_unlock_same(room);
+		if (!deadline)
+			deadline = nvs_now_ns() + FREED_NS;
+	} while (soon && nvs_limit_wait(news, deadline));
+	room = nvs_room_lock(device);
+	first = !room->refused;
 	room->refused = true;
 	nvs_room_unlock_same(room);
 	/* Programs that try again with less would fill the screen. */
 	if (first)
-		nvs_limit_say(device->ordinal, limit.bytes, used + limit.others_bytes, bytes,
-			      "the container's memory limit");
+		nvs_limit_say(device->ordinal, passes ? limit.bytes : most,
+			      passes ? used + limit.others_bytes : used, bytes,
+			      passes ? "the container's memory limit" : "");
+	return NULL;
 }
 
-static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
+static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes, uint64_t most)
 {
-	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_WAIT };
+	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_REFUSED };
+	struct nvs_room_record *room = NULL;
 	int saved = errno;
-	struct nvs_room_record *room;
 
-	if (kind != NVS_ROOM_CONTEXT && !nvs_limit_await(device))
-		return NVS_ROOM_REFUSED;
-	room = nvs_room_lock(device);
-	if (nvs_room_passes_limit(room, kind, bytes)) {
-		refuse(device, room, bytes);
-		errno = saved;
-		return NVS_ROOM_REFUSED;
-	}
-	if (!room->first)
-		waiter.room = nvs_room_state_try(&room->state, kind, bytes);
-	if (waiter.room == NVS_ROOM_WAIT) {
+	if (kind == NVS_ROOM_CONTEXT || nvs_limit_await(device))
+		room = lock_within(device, kind, bytes, most);
+	if (room)
+		waiter.room =
+			room->first ? NVS_ROOM_WAIT : nvs_room_state_try(&room->state, kind, bytes);
+	if (room && waiter.room == NVS_ROOM_WAIT) {
 		await(device, room, &waiter);
-	} else if (waiter.room == NVS_ROOM_REFUSED) {
-		nvs_room_unlock_same(room);
-	} else {
-		nvs_room_state_take(&room->state, kind, bytes, waiter.room);
+	} else if (room) {
+		if (waiter.room != NVS_ROOM_REFUSED)
+			nvs_room_state_take(&room->state, kind, bytes, waiter.room);
 		nvs_room_unlock(device, room);
 	}
 	errno = saved;
@@ -143,58 +301,17 @@ static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes)
 
 enum nvs_room nvs_room_ask(struct nvs_device *device, uint64_t bytes)
 {
-	return ask(device, NVS_ROOM_MOVABLE, bytes);
+	return ask(device, NVS_ROOM_MOVABLE, bytes, UINT64_MAX);
 }
 
-void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
+bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes, uint64_t most)
 {
-	struct nvs_room_record *room = nvs_room_lock(device);
-
-	nvs_room_state_give(&room->state, bytes, resident);
-	nvs_room_unlock(device, room);
-}
-
-bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes)
-{
-	return ask(device, NVS_ROOM_FIXED, bytes) != NVS_ROOM_REFUSED;
-}
-
-void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
-{
-	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, -(int64_t)bytes);
-	nvs_room_count_fixed(device, -(int64_t)bytes);
-}
-
-void nvs_room_count_fixed(struct nvs_device *device, int64_t change)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-
-	nvs_room_state_count_fixed(&room->state, change);
-	nvs_room_unlock(device, room);
-}
-
-static void pin(struct nvs_device *device, int64_t bytes)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-
-	nvs_room_state_pin(&room->state, bytes);
-	nvs_room_unlock(device, room);
-	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, bytes);
-}
-
-void nvs_room_pin(struct nvs_device *device, uint64_t bytes)
-{
-	pin(device, (int64_t)bytes);
-}
-
-void nvs_room_unpin(struct nvs_device *device, uint64_t bytes)
-{
-	pin(device, -(int64_t)bytes);
+	return ask(device, NVS_ROOM_FIXED, bytes, most) != NVS_ROOM_REFUSED;
 }
 
 bool nvs_room_for_context(struct nvs_device *device)
 {
-	return ask(device, NVS_ROOM_CONTEXT, 0) != NVS_ROOM_REFUSED;
+	return ask(device, NVS_ROOM_CONTEXT, 0, UINT64_MAX) != NVS_ROOM_REFUSED;
 }
 
 /* False: a handler of the program's wants it to go on. */
@@ -260,39 +377,8 @@ bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, u
 	return goes_on;
 }
 
-bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes)
+void nvs_rooms_forked(void)
 {
-	struct nvs_room_record *room = nvs_room_lock(device);
-	bool without = nvs_room_state_forgo(&room->state, bytes);
-
-	nvs_room_unlock(device, room);
-	return without;
-}
-
-uint64_t nvs_room_capacity(struct nvs_device *device)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-	bool known = room->state.limited && room->state.capacity_bytes;
-	uint64_t capacity = known ? room->state.capacity_bytes : UINT64_MAX;
-
-	nvs_room_unlock_same(room);
-	return capacity;
-}
-
-uint64_t nvs_room_footprint(struct nvs_device *device)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-	uint64_t footprint = room->state.footprint_bytes;
-
-	nvs_room_unlock_same(room);
-	return footprint;
-}
-
-uint64_t nvs_room_fixed(struct nvs_device *device)
-{
-	struct nvs_room_record *room = nvs_room_lock(device);
-	uint64_t fixed = room->state.fixed_bytes;
-
-	nvs_room_unlock_same(room);
-	return fixed;
+	for (struct nvs_room_record *room = rooms; room < rooms + NVS_MAX_DEVICES; room++)
+		*room = (struct nvs_room_record){ .lock = NVS_MUTEX(NVS_ORDER_ROOM) };
 }

@@ -11,8 +11,7 @@
  * nobody waits for what the driver has; what it has not waits for the next scheduler, which makes
  * room for it.
  */
-#ifndef NVSHARE_ROOM_H
-#define NVSHARE_ROOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,20 +35,31 @@ enum nvs_room nvs_room_ask(struct nvs_device *device, uint64_t bytes);
  */
 void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident);
 /*
- * The same for memory that can't move: arrays, pools, what is exported. Waits for device memory,
- * whether the gate is open or not. False: refused.
+ * The same for memory that can't move: arrays, pools, what is exported; and for all memory of a
+ * device whose memory does not swap. Waits for device memory, whether the gate is open or not.
+ * False: refused, also because all that the process has would become more than `most`.
  */
-bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes);
+bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes, uint64_t most);
 void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes);
 /*
  * Fixed memory that is there already, unasked: what graphs have reserved as measured, and the like.
  * `change` may be negative.
  */
 void nvs_room_count_fixed(struct nvs_device *device, int64_t change);
+/*
+ * The book (account.h) charges so much in place of what nvs_room_ask_fixed gave, which may be
+ * nothing; negative: it is given back.
+ */
+void nvs_room_commit(struct nvs_device *device, uint64_t given, int64_t charged);
+/* Graphs have allocated so much on the device, as measured now. */
+void nvs_room_set_graphs(struct nvs_device *device, uint64_t bytes);
+/*
+ * Whether the device has so much at all, which the scheduler need not be asked; the first time that
+ * it has not is logged.
+ */
+bool nvs_room_possible(struct nvs_device *device, uint64_t bytes);
 /* So many resident bytes of the footprint can't move from now on: they are fixed. Does not wait. */
 void nvs_room_pin(struct nvs_device *device, uint64_t bytes);
-/* The opposite. */
-void nvs_room_unpin(struct nvs_device *device, uint64_t bytes);
 /*
  * Before the first context of this process on the device: waits until there is room for one. False:
  * refused, and logged. Later calls return at once, as do those that find no scheduler that knows
@@ -112,7 +122,7 @@ bool nvs_room_say(struct nvs_device *device, uint64_t now_us, bool before_reques
 uint64_t nvs_room_deadline(struct nvs_device *device);
 /*
  * The lock is held from now on: what is allocated gets device memory, and nothing leaves. True:
- * all is there, and the gate may be opened; false: listener->room_ready will be called when it is.
+ * all is there, and the gate may be opened; false: NVS_NEWS_ROOM is told when it is.
  */
 bool nvs_room_hold(struct nvs_device *device);
 /* Whether the gate may be opened now, while the lock is held. */
@@ -145,4 +155,5 @@ void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
 /* The arena: bytes received, and of those ready for copies. */
 void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
 
-#endif
+/* In a forked child. */
+void nvs_rooms_forked(void);

@@ -11,8 +11,7 @@
  * Of fixed memory the scheduler counts what this side had lately, not what it has: a program that
  * takes and gives memory in each of its steps is not to ask in each of them.
  */
-#ifndef NVSHARE_ROOM_STATE_H
-#define NVSHARE_ROOM_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -160,5 +159,3 @@ bool nvs_room_state_say(struct nvs_room_state *state, uint64_t now, bool all,
 /* When there is something to say; 0: now. */
 uint64_t nvs_room_state_deadline(const struct nvs_room_state *state);
 /* cdef end */
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * The clock of the client and of pacing.
  */
-#ifndef NVSHARE_CLOCK_H
-#define NVSHARE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -22,5 +21,3 @@ static inline uint64_t nvs_now_us(void)
 {
 	return nvs_now_ns() / 1000;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * The settings of this process, from its environment.
  */
-#ifndef NVSHARE_CONFIG_H
-#define NVSHARE_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ const char *nvs_variable(const char *name);
  * and tells the log whether to debug. Never NULL.
  */
 const struct nvs_config *nvs_config(void);
-
-#endif

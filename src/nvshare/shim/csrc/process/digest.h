@@ -2,8 +2,7 @@
 /*
  * A fingerprint of bytes: SHA-256.
  */
-#ifndef NVSHARE_DIGEST_H
-#define NVSHARE_DIGEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@
 
 void nvs_digest(uint8_t digest[NVS_DIGEST_BYTES], const void *data, size_t bytes);
 /* cdef end */
-
-#endif

@@ -8,22 +8,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/mutex.h"
+
 #define FIRST_FD 256 /* programs expect their own files to get small numbers */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_FILES);
 
 void nvs_files_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 }
 
 void nvs_files_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 struct nvs_file nvs_file_of(int fd)

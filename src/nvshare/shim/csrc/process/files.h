@@ -5,8 +5,7 @@
  * file of their own on it; so a number is used only while the file that we opened has it, and what
  * else has it is neither read nor written nor closed.
  */
-#ifndef NVSHARE_FILES_H
-#define NVSHARE_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -36,5 +35,3 @@ int nvs_file_number(const struct nvs_file *file);
 bool nvs_file_lost(const struct nvs_file *file);
 /* Closes it where it still is ours; none afterwards. With nvs_files_lock held. */
 void nvs_file_close(struct nvs_file *file);
-
-#endif

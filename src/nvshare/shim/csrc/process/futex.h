@@ -2,8 +2,7 @@
 /*
  * Words that threads of this process sleep on. No state; errno stays as it was.
  */
-#ifndef NVSHARE_FUTEX_H
-#define NVSHARE_FUTEX_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@
 int nvs_futex_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 /* Wakes so many that sleep on a word that has changed; it may be gone by now. */
 void nvs_futex_wake(_Atomic uint32_t *word, int sleepers);
-
-#endif

@@ -3,8 +3,7 @@
  * Lines on stderr. Each is one write(2) that begins with "nvshare: ". Any thread may call these;
  * errno is left alone.
  */
-#ifndef NVSHARE_LOG_H
-#define NVSHARE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ void nvs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void nvs_log_debug(bool wanted);
 /* Changes of state, with NVSHARE_DEBUG=1. */
 void nvs_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -3,8 +3,7 @@
  * What whoever looks at this process should know about it: each is said once, in the log and by
  * every client to the scheduler. Any thread may call.
  */
-#ifndef NVSHARE_NOTICES_H
-#define NVSHARE_NOTICES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ uint32_t nvs_notices_said(void);
 void nvs_notices_listen(void (*said)(void));
 /* In a forked child: what the parent did is not the child's. */
 void nvs_notices_forked(void);
-
-#endif

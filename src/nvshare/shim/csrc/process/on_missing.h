@@ -2,8 +2,7 @@
 /*
  * What a client does that finds no scheduler: a setting, and what the lock's state goes by.
  */
-#ifndef NVSHARE_ON_MISSING_H
-#define NVSHARE_ON_MISSING_H
+#pragma once
 
 /* cdef begin */
 enum nvs_on_missing {
@@ -12,5 +11,3 @@ enum nvs_on_missing {
 	NVS_ON_MISSING_FAIL = 2, /* lets submissions fail until there is one */
 };
 /* cdef end */
-
-#endif

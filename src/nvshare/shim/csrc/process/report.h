@@ -4,8 +4,7 @@
  * of these looks at one variable and returns. Any thread may call; nothing waits, nothing fails,
  * errno is kept. Not for the way of a launch.
  */
-#ifndef NVSHARE_REPORT_H
-#define NVSHARE_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void nvs_report_name(const char *name, enum nvs_report_route route, bool hooked)
 void nvs_report_bytes(int ordinal, enum nvs_report_bytes kind, int64_t change);
 /* What of a device's memory can be moved, and what can't, in all. */
 void nvs_report_sums(int ordinal, uint64_t movable, uint64_t fixed);
-
-#endif

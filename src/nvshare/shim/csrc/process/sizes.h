@@ -2,8 +2,7 @@
 /*
  * Sizes that users write.
  */
-#ifndef NVSHARE_SIZES_H
-#define NVSHARE_SIZES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ enum nvs_size nvs_size_of(const char *text, uint64_t *bytes);
 /* cdef end */
 /* What is wrong with it, as the rest of a sentence that begins with the text. */
 const char *nvs_size_fault(enum nvs_size read);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * What the environment says that this process may have and how much it matters.
  */
-#ifndef NVSHARE_TERMS_H
-#define NVSHARE_TERMS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool nvs_terms_invalid(void);
  * learns from it that the library is loaded.
  */
 int nvs_terms_are_read(void);
-
-#endif

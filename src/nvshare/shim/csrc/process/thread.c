@@ -58,3 +58,15 @@ void nvs_cancel_on(void)
 	if (!--offs)
 		pthread_setcancelstate(before, NULL);
 }
+
+/*
+ * glibc's. Weak, because the library must load under musl, which has none; neither is there a
+ * driver, so nothing is lost.
+ */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+			     void *object) __attribute__((weak));
+
+bool nvs_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+	return __register_atfork && !__register_atfork(prepare, parent, child, NULL);
+}

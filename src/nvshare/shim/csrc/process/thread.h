@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of ours in the program's process, and what must not happen to the program's own ones
- * while they are in our hands.
+ * Threads of ours in the program's process, what must not happen to the program's own ones while
+ * they are in our hands, and what happens around fork(2).
  */
-#ifndef NVSHARE_THREAD_H
-#define NVSHARE_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,4 +20,5 @@ bool nvs_thread_create(void *(*body)(void *argument), void *argument);
 void nvs_cancel_off(void);
 void nvs_cancel_on(void);
 
-#endif
+/* Like pthread_atfork, without its static part in libc; NULL: nothing. False: not possible. */
+bool nvs_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

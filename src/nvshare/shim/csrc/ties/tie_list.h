@@ -3,8 +3,7 @@
  * What ties the client of one device to others, and how much of it the scheduler knows. Pure. A tie
  * may be held several times: it is told once, and ends when nobody holds it any more.
  */
-#ifndef NVSHARE_TIE_LIST_H
-#define NVSHARE_TIE_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ const struct nvs_tie *nvs_tie_list_find(const struct nvs_tie_list *list, const u
 /* Whether any tie is held. */
 bool nvs_tie_list_holds(const struct nvs_tie_list *list);
 /* cdef end */
-
-#endif

@@ -5,29 +5,16 @@
  */
 #include "ties/tied.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/thread.h"
+#include "process/mutex.h"
 #include "ties/ties.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_TIED);
 static struct nvs_tied *newest;
 static _Atomic uint32_t counts[NVS_TIED_KINDS];
-
-static void enter(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void leave(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 static bool is_of(const struct nvs_tied *note, int kind, uint64_t handle)
 {
@@ -49,20 +36,20 @@ void nvs_tied_add(const struct nvs_tied *tied)
 	if (!note)
 		return;
 	*note = *tied;
-	enter();
+	nvs_mutex_lock(&lock);
 	put_in(note);
-	leave();
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_tied_has(int kind, uint64_t handle, const uint8_t key[NVS_WIRE_KEY_BYTES])
 {
 	const struct nvs_tied *note;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	for (note = newest; note; note = note->next)
 		if (is_of(note, kind, handle) && !memcmp(note->key, key, NVS_WIRE_KEY_BYTES))
 			break;
-	leave();
+	nvs_mutex_unlock(&lock);
 	return note;
 }
 
@@ -72,7 +59,7 @@ struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all)
 
 	if (!atomic_load_explicit(&counts[kind], memory_order_relaxed))
 		return NULL;
-	enter();
+	nvs_mutex_lock(&lock);
 	while (*place && (all || !taken)) {
 		struct nvs_tied *note = *place;
 
@@ -86,7 +73,7 @@ struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all)
 			place = &note->next;
 		}
 	}
-	leave();
+	nvs_mutex_unlock(&lock);
 	return taken;
 }
 
@@ -107,16 +94,16 @@ void nvs_tied_keep(struct nvs_tied *taken)
 	if (!taken)
 		return;
 	nvs_tied_keep(taken->next);
-	enter();
+	nvs_mutex_lock(&lock);
 	put_in(taken);
-	leave();
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_tied_child(uint64_t handle, enum nvs_tied_child how, struct nvs_tied *parent)
 {
 	struct nvs_tied *oldest = NULL;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	for (struct nvs_tied *note = newest; note; note = note->next)
 		if (is_of(note, NVS_TIED_COMMUNICATOR, handle))
 			oldest = note;
@@ -124,14 +111,14 @@ bool nvs_tied_child(uint64_t handle, enum nvs_tied_child how, struct nvs_tied *p
 		*parent = *oldest;
 		oldest->children[how]++;
 	}
-	leave();
+	nvs_mutex_unlock(&lock);
 	return oldest;
 }
 
 /* What the parent noted is left where it is: the child's memory may be in any state. */
 void nvs_tied_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	newest = NULL;
 	memset(counts, 0, sizeof(counts));
 }

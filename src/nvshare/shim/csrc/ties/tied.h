@@ -3,8 +3,7 @@
  * What of this process is tied to others, by the handle that the program knows it by: so that the
  * tie ends with it. Any thread may call; a function takes one short lock of its own at a time.
  */
-#ifndef NVSHARE_TIED_H
-#define NVSHARE_TIED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void nvs_tied_keep(struct nvs_tied *taken);
 bool nvs_tied_child(uint64_t handle, enum nvs_tied_child how, struct nvs_tied *parent);
 /* In a forked child. */
 void nvs_tied_forked(void);
-
-#endif

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,13 +19,13 @@
 #include "process/config.h"
 #include "process/digest.h"
 #include "process/futex.h"
+#include "process/mutex.h"
 #include "process/report.h"
-#include "process/thread.h"
 #include "ties/tie_list.h"
 
 #define PATIENCE_NS 5000000000u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_TIES);
 static struct {
 	int link; /* enum nvs_ties_link */
 	struct nvs_tie_list list;
@@ -35,18 +34,6 @@ static _Atomic uint32_t changes; /* futex word */
 /* Of this process's devices, those that are tied to each other, by a key that nobody else has. */
 static uint64_t tied_devices;
 static uint8_t own_key[NVS_WIRE_KEY_BYTES];
-
-static void enter(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void leave(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 static void report(const struct nvs_device *device, enum nvs_wire_tie tie)
 {
@@ -63,12 +50,12 @@ bool nvs_tie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 
 	if (nvs_config()->gang == NVS_GANG_NONE)
 		return false;
-	enter();
+	nvs_mutex_lock(&lock);
 	added = nvs_tie_list_add(&devices[device->ordinal].list, key, tie, size);
-	leave();
+	nvs_mutex_unlock(&lock);
 	if (added) {
 		report(device, tie);
-		device->listener->ties_changed(device);
+		nvs_device_tell(device, NVS_NEWS_TIES);
 	}
 	return added;
 }
@@ -78,11 +65,11 @@ void nvs_untie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 {
 	bool dropped;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	dropped = nvs_tie_list_drop(&devices[device->ordinal].list, key, tie);
-	leave();
+	nvs_mutex_unlock(&lock);
 	if (dropped)
-		device->listener->ties_changed(device);
+		nvs_device_tell(device, NVS_NEWS_TIES);
 }
 
 /* Somebody may still say that the tie is in effect. */
@@ -91,11 +78,11 @@ static bool is_open(const struct nvs_device *device, const uint8_t *key, enum nv
 	const struct nvs_tie *entry;
 	bool open;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	entry = nvs_tie_list_find(&devices[device->ordinal].list, key, tie);
 	open = entry && entry->state != NVS_TIE_JOINED &&
 	       devices[device->ordinal].link != NVS_TIES_LINK_WITHOUT;
-	leave();
+	nvs_mutex_unlock(&lock);
 	return open;
 }
 
@@ -133,12 +120,12 @@ static uint64_t take_untied(uint64_t wanted)
 {
 	uint64_t untied;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	untied = wanted & ~tied_devices;
 	if (!tied_devices && syscall(SYS_getrandom, own_key, sizeof(own_key), 0) != sizeof(own_key))
 		untied = 0;
 	tied_devices |= untied;
-	leave();
+	nvs_mutex_unlock(&lock);
 	return untied;
 }
 
@@ -159,30 +146,30 @@ bool nvs_ties_hold(uint64_t wanted)
 {
 	bool held = true;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	for (int ordinal = 0; held && wanted >> ordinal; ordinal++)
 		if (wanted >> ordinal & 1)
 			held = devices[ordinal].link != NVS_TIES_LINK_WITHOUT &&
 			       nvs_tie_list_holds(&devices[ordinal].list);
-	leave();
+	nvs_mutex_unlock(&lock);
 	return held;
 }
 
 void nvs_ties_begin(struct nvs_device *device)
 {
-	enter();
+	nvs_mutex_lock(&lock);
 	devices[device->ordinal].link = NVS_TIES_LINK_TRYING;
 	if (nvs_config()->gang == NVS_GANG_NAMED)
 		nvs_tie_list_add(&devices[device->ordinal].list, nvs_config()->gang_key,
 				 NVS_TIE_NAME, nvs_config()->gang_size);
-	leave();
+	nvs_mutex_unlock(&lock);
 	if (nvs_config()->gang == NVS_GANG_NAMED)
 		report(device, NVS_TIE_NAME);
 }
 
 void nvs_ties_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	tied_devices = 0;
 	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
 		devices[ordinal].list.count = 0;
@@ -198,12 +185,12 @@ void nvs_ties_link(struct nvs_device *device, enum nvs_ties_link link)
 {
 	bool changed;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	changed = devices[device->ordinal].link != (int)link;
 	devices[device->ordinal].link = (int)link;
 	if (changed && link == NVS_TIES_LINK_UP)
 		nvs_tie_list_forget(&devices[device->ordinal].list);
-	leave();
+	nvs_mutex_unlock(&lock);
 	if (changed)
 		wake();
 }
@@ -212,10 +199,10 @@ bool nvs_ties_say(struct nvs_device *device, struct nvs_frame *frame)
 {
 	bool said;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	said = devices[device->ordinal].link == NVS_TIES_LINK_UP &&
 	       nvs_tie_list_say(&devices[device->ordinal].list, frame);
-	leave();
+	nvs_mutex_unlock(&lock);
 	return said;
 }
 
@@ -223,10 +210,10 @@ bool nvs_ties_heard(struct nvs_device *device, const struct nvs_frame *frame)
 {
 	bool right;
 
-	enter();
+	nvs_mutex_lock(&lock);
 	right = devices[device->ordinal].link == NVS_TIES_LINK_UP &&
 		nvs_tie_list_heard(&devices[device->ordinal].list, frame->request);
-	leave();
+	nvs_mutex_unlock(&lock);
 	if (right)
 		wake();
 	return right;

@@ -3,8 +3,7 @@
  * What ties this process to others on each of its devices, and the threads that wait until the
  * scheduler knows it. Any thread may call; each call takes one short lock of its own.
  */
-#ifndef NVSHARE_TIES_H
-#define NVSHARE_TIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void nvs_ties_link(struct nvs_device *device, enum nvs_ties_link link);
 bool nvs_ties_say(struct nvs_device *device, struct nvs_frame *frame);
 /* JOINED came; false: it should not have. */
 bool nvs_ties_heard(struct nvs_device *device, const struct nvs_frame *frame);
-
-#endif

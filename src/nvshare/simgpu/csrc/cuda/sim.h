@@ -6,7 +6,7 @@
  * One mutex, sim.lock, protects every object of this process; functions whose name ends in
  * _locked want it held. sim.changed is broadcast whenever an operation completes, a queue gets
  * shorter, or a range is unpinned. Operations execute without the lock, on their stream's thread
- * (stream/stream_queue.c), with the memory that they touch pinned (memory/range.c).
+ * (stream/stream_queue.c), with the memory that they touch pinned (memory/pin.c).
  */
 #pragma once
 

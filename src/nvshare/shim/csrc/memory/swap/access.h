@@ -3,8 +3,7 @@
  * Who may reach a mapping, in the driver's words and in a chunk's; and what the driver says of it,
  * which it can't be asked about what is out.
  */
-#ifndef NVSHARE_ACCESS_H
-#define NVSHARE_ACCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ CUresult nvs_access_change(struct nvs_chunk *chunk, CUdeviceptr address,
 			   const CUmemAccessDesc_v1 *desc, size_t count);
 /* One device's. */
 unsigned long long nvs_access_flags(const struct nvs_access *access, int ordinal);
-
-#endif

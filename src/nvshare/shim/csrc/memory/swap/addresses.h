@@ -4,8 +4,7 @@
  * address space may have, in two steps. It knows nothing of CUDA and takes no lock: its caller's
  * protects it. A look-up takes the same short time however many ranges there are.
  */
-#ifndef NVSHARE_ADDRESSES_H
-#define NVSHARE_ADDRESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ void *nvs_addresses_find(uint64_t address);
 /* Forgets everything. */
 void nvs_addresses_forget(void);
 /* cdef end */
-
-#endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program is told about addresses of blocks: always from our records, so it is the same
+ * What a program is told about addresses of allocations: always from our records, so it is the same
  * wherever the memory is. The driver knows nothing of what is out.
  */
-#ifndef NVSHARE_ANSWERS_H
-#define NVSHARE_ANSWERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,9 +19,7 @@ struct nvs_answer {
 	unsigned char value[NVS_ANSWER_BYTES];
 };
 
-/* False: the address is in none of our blocks. */
+/* False: the address is in none of our allocations. */
 bool nvs_answer_attribute(CUdeviceptr address, CUpointer_attribute attribute,
 			  struct nvs_answer *answer);
 bool nvs_answer_range(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes, CUresult *result);
-
-#endif

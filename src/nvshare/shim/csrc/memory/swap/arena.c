@@ -8,7 +8,6 @@
 #include "memory/swap/arena.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +20,7 @@
 #include "memory/swap/granules.h"
 #include "process/files.h"
 #include "process/log.h"
+#include "process/mutex.h"
 
 /* The first granule is the first of a piece, so granules of two segments are never in one. */
 struct segment {
@@ -36,40 +36,45 @@ struct owner {
 };
 
 struct arena {
-	pthread_mutex_t lock;
+	struct nvs_mutex lock;
 	struct segment *segments;
 	size_t count;
 	struct nvs_granules granules;
 	struct owner *owners; /* of each granule */
 	uint32_t spare;	      /* granules that are owned, and another chunk may have */
-	uint64_t mapped, usable;
-	bool refused; /* the driver registers nothing more; said so */
+	bool refused;	      /* the driver registers nothing more; said so */
 };
 
 static struct arena arenas[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
-						 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+						 1] = { .lock = NVS_MUTEX(NVS_ORDER_ARENA) } };
 
 static struct arena *lock(const struct nvs_device *device)
 {
 	struct arena *arena = &arenas[device->ordinal];
 
-	pthread_mutex_lock(&arena->lock);
+	nvs_mutex_lock(&arena->lock);
 	return arena;
 }
 
 static void unlock(struct arena *arena)
 {
-	pthread_mutex_unlock(&arena->lock);
+	nvs_mutex_unlock(&arena->lock);
 }
 
 /* With the lock given back. */
 static void tell_room(struct nvs_device *device)
 {
 	struct arena *arena = lock(device);
-	uint64_t mapped = arena->mapped, usable = arena->usable;
+	uint64_t mapped = 0, usable = 0;
 
+	for (size_t i = 0; i < arena->count; i++) {
+		const struct segment *segment = &arena->segments[i];
+
+		mapped += segment->count;
+		usable += arena->refused ? segment->count : segment->ready;
+	}
 	unlock(arena);
-	nvs_room_set_arena(device, mapped, usable);
+	nvs_room_set_arena(device, mapped * NVS_GRANULE_BYTES, usable * NVS_GRANULE_BYTES);
 }
 
 /* Segments */
@@ -115,7 +120,6 @@ static void offer_all(struct arena *arena)
 {
 	for (size_t i = 0; i < arena->count; i++)
 		offer(arena, &arena->segments[i], arena->segments[i].count);
-	arena->usable = arena->mapped;
 }
 
 /* With the lock held. False: no memory to note it. */
@@ -135,7 +139,6 @@ static bool note(struct arena *arena, char *base, uint32_t count)
 	arena->granules.count = after;
 	arena->segments[arena->count++] =
 		(struct segment){ .base = base, .first = first, .count = count };
-	arena->mapped += (uint64_t)count * NVS_GRANULE_BYTES;
 	if (arena->refused)
 		offer_all(arena);
 	return true;
@@ -226,7 +229,6 @@ bool nvs_arena_register(struct nvs_device *device)
 	segment = &arena->segments[number];
 	segment->ready = begin + count;
 	offer(arena, segment, segment->ready);
-	arena->usable += (uint64_t)count * NVS_GRANULE_BYTES;
 	unlock(arena);
 	tell_room(device);
 	return true;
@@ -238,7 +240,6 @@ void nvs_arena_register_again(struct nvs_device *device)
 
 	for (size_t i = 0; i < arena->count; i++)
 		arena->segments[i].ready = 0;
-	arena->usable = 0;
 	arena->refused = false;
 	unlock(arena);
 }
@@ -357,8 +358,6 @@ void nvs_arena_give(struct nvs_chunk *chunk)
 
 void nvs_arenas_forked(void)
 {
-	for (struct arena *arena = arenas; arena < arenas + NVS_MAX_DEVICES; arena++) {
-		memset(arena, 0, sizeof(*arena));
-		arena->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	}
+	for (struct arena *arena = arenas; arena < arenas + NVS_MAX_DEVICES; arena++)
+		*arena = (struct arena){ .lock = NVS_MUTEX(NVS_ORDER_ARENA) };
 }

@@ -5,8 +5,7 @@
  * go at the link's full speed. Chunks get granules of it and keep them when they are back, until
  * another one needs them.
  */
-#ifndef NVSHARE_ARENA_H
-#define NVSHARE_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void nvs_arena_give(struct nvs_chunk *chunk);
 
 /* In a forked child, which has none of the mappings. */
 void nvs_arenas_forked(void);
-
-#endif

@@ -3,8 +3,7 @@
  * One chunk: its device memory and the addresses at which it is mapped. Whoever has the chunk in
  * hand calls these: the mover while it is MOVING, or a thread that has entered it (chunks.h).
  */
-#ifndef NVSHARE_CHUNK_H
-#define NVSHARE_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,5 +114,3 @@ void nvs_chunk_close_window(struct nvs_chunk *chunk);
 CUresult nvs_chunk_apply_peers(struct nvs_chunk *chunk, uint64_t before);
 /* Of a chunk that ends. */
 void nvs_chunk_forget_mappings(struct nvs_chunk *chunk);
-
-#endif

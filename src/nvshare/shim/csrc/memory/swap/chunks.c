@@ -15,17 +15,18 @@
 #include "gate/device.h"
 #include "memory/room.h"
 #include "memory/swap/places.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
 struct store {
-	pthread_mutex_t lock;
+	struct nvs_mutex lock;
 	pthread_cond_t changed;
 	struct nvs_places places;
 	uint64_t peers; /* that may reach plain memory */
 };
 
 static struct store stores[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
-						 1] = { .lock = PTHREAD_MUTEX_INITIALIZER,
+						 1] = { .lock = NVS_MUTEX(NVS_ORDER_CHUNKS),
 							.changed = PTHREAD_COND_INITIALIZER } };
 static void (*listener)(struct nvs_chunk *chunk);
 
@@ -45,13 +46,13 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 	struct nvs_chunk *chunk;
 	bool entered;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	nvs_places_quiet(&store->places);
 	while (!(chunk = nvs_places_find_here(&store->places, host_bytes, &entered)) && entered)
-		pthread_cond_wait(&store->changed, &store->lock);
+		nvs_mutex_wait(&store->lock, &store->changed);
 	if (chunk)
 		nvs_places_lift(&store->places, chunk);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	return chunk;
 }
 
@@ -66,9 +67,9 @@ static void left(struct nvs_chunk *chunk, int place)
 {
 	struct store *store = store_of(chunk->device);
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	moved(store, chunk, place);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 }
 
 /* The chunk is here; `clean`: with the contents of its host copy. */
@@ -77,20 +78,20 @@ static void arrived(struct nvs_chunk *chunk, bool clean)
 	struct store *store = store_of(chunk->device);
 
 	nvs_chunk_close_window(chunk);
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	/* Peers may have been allowed meanwhile. */
 	while (chunk->peers != store->peers) {
 		uint64_t before = chunk->peers;
 
 		chunk->peers = store->peers;
-		pthread_mutex_unlock(&store->lock);
+		nvs_mutex_unlock(&store->lock);
 		nvs_chunk_apply_peers(chunk, before);
-		pthread_mutex_lock(&store->lock);
+		nvs_mutex_lock(&store->lock);
 	}
 	if (clean)
 		chunk->clean_at = nvs_chunks_submissions();
 	moved(store, chunk, NVS_PLACE_DEVICE);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 }
 
 void nvs_chunk_out(struct nvs_chunk *chunk)
@@ -110,9 +111,9 @@ bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes)
 	struct store *store = store_of(device);
 	bool fits, entered;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	fits = nvs_places_find_out(&store->places, most_bytes, &entered) || entered;
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	return fits;
 }
 
@@ -125,18 +126,18 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_by
 	int place;
 
 	*result = CUDA_SUCCESS;
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	nvs_places_quiet(&store->places);
 	while (!(chunk = nvs_places_find_out(&store->places, most_bytes, &entered)) && entered)
-		pthread_cond_wait(&store->changed, &store->lock);
+		nvs_mutex_wait(&store->lock, &store->changed);
 	if (!chunk) {
-		pthread_mutex_unlock(&store->lock);
+		nvs_mutex_unlock(&store->lock);
 		return NULL;
 	}
 	place = chunk->place;
 	nvs_places_lift(&store->places, chunk);
 	chunk->peers = store->peers;
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	*result = nvs_chunk_make_memory(chunk);
 	if (*result == CUDA_SUCCESS)
 		return chunk;
@@ -162,9 +163,9 @@ static uint64_t read_locked(const struct nvs_device *device, const uint64_t *sum
 	struct store *store = store_of(device);
 	uint64_t bytes;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	bytes = *sum;
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	return bytes;
 }
 
@@ -224,11 +225,11 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 	}
 	nvs_cancel_off();
 	chunk->entered = true;
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	chunk->clean_at = nvs_places_fresh(&store->places);
 	chunk->peers = store->peers;
 	nvs_places_put(&store->places, chunk, resident ? NVS_PLACE_DEVICE : NVS_PLACE_NOWHERE);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	*created = chunk;
 	return CUDA_SUCCESS;
 }
@@ -237,7 +238,7 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 static void enter(struct store *store, struct nvs_chunk *chunk)
 {
 	while (chunk->entered || chunk->place == NVS_PLACE_MOVING)
-		pthread_cond_wait(&store->changed, &store->lock);
+		nvs_mutex_wait(&store->lock, &store->changed);
 	chunk->entered = true;
 }
 
@@ -246,9 +247,9 @@ void nvs_chunk_enter(struct nvs_chunk *chunk)
 	struct store *store = store_of(chunk->device);
 
 	nvs_cancel_off();
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	enter(store, chunk);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 }
 
 void nvs_chunk_leave(struct nvs_chunk *chunk)
@@ -257,11 +258,11 @@ void nvs_chunk_leave(struct nvs_chunk *chunk)
 	struct store *store = store_of(device);
 	bool out;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	chunk->entered = false;
 	out = nvs_chunk_is_out(chunk);
 	pthread_cond_broadcast(&store->changed);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	nvs_cancel_on();
 	if (out)
 		nvs_room_changed(device);
@@ -272,11 +273,11 @@ void nvs_chunk_end(struct nvs_chunk *chunk)
 	struct store *store = store_of(chunk->device);
 	uint64_t resident;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	resident = nvs_chunk_is_out(chunk) ? 0 : chunk->bytes;
 	nvs_places_remove(&store->places, chunk);
 	pthread_cond_broadcast(&store->changed);
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	nvs_chunk_drop_memory(chunk);
 	nvs_chunk_forget_mappings(chunk);
 	if (chunk->pins)
@@ -294,14 +295,14 @@ bool nvs_chunk_pin(struct nvs_chunk *chunk)
 	struct store *store = store_of(chunk->device);
 	bool here, first;
 
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	here = !nvs_chunk_is_out(chunk);
 	first = here && !chunk->pins;
 	if (first)
 		nvs_places_pin(&store->places, chunk);
 	if (here)
 		chunk->pins++;
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	if (first)
 		nvs_room_pin(chunk->device, chunk->bytes);
 	return here;
@@ -315,7 +316,7 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 	uint64_t before;
 
 	nvs_cancel_off();
-	pthread_mutex_lock(&store->lock);
+	nvs_mutex_lock(&store->lock);
 	store->peers = peers;
 	/* Whoever comes into the list from here on knows of them. */
 	for (chunk = store->places.here.last; chunk;) {
@@ -324,22 +325,22 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 			continue;
 		}
 		if (chunk->entered) {
-			pthread_cond_wait(&store->changed, &store->lock);
+			nvs_mutex_wait(&store->lock, &store->changed);
 			chunk = store->places.here.last;
 			continue;
 		}
 		chunk->entered = true;
 		before = chunk->peers;
 		chunk->peers = peers;
-		pthread_mutex_unlock(&store->lock);
+		nvs_mutex_unlock(&store->lock);
 		one = nvs_chunk_apply_peers(chunk, before);
 		if (result == CUDA_SUCCESS)
 			result = one;
-		pthread_mutex_lock(&store->lock);
+		nvs_mutex_lock(&store->lock);
 		chunk->entered = false;
 		pthread_cond_broadcast(&store->changed);
 	}
-	pthread_mutex_unlock(&store->lock);
+	nvs_mutex_unlock(&store->lock);
 	nvs_cancel_on();
 	return result;
 }
@@ -352,6 +353,6 @@ uint64_t nvs_chunks_allowed(const struct nvs_device *device)
 void nvs_chunks_forked(void)
 {
 	for (struct store *store = stores; store < stores + NVS_MAX_DEVICES; store++)
-		*store = (struct store){ .lock = PTHREAD_MUTEX_INITIALIZER,
+		*store = (struct store){ .lock = NVS_MUTEX(NVS_ORDER_CHUNKS),
 					 .changed = PTHREAD_COND_INITIALIZER };
 }

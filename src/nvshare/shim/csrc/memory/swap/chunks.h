@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks: device memory that moves as a whole, and where each of them is. Who makes one (blocks.c
- * for the program's plain memory, the hooks of its own virtual memory) asks for room first (room.h)
- * and gets device memory or, while the gate is closed, none yet. The mover alone brings chunks out
- * and in, one at a time per device. A chunk keeps its addresses through all of it.
+ * Chunks: device memory that moves as a whole, and where each of them is. Who makes one
+ * (allocations.c for the program's plain memory, the hooks of its own virtual memory) asks for room
+ * first (room.h) and gets device memory or, while the gate is closed, none yet. The mover alone
+ * brings chunks out and in, one at a time per device. A chunk keeps its addresses through all of
+ * it.
  *
  * Nothing that runs on the device may need what is out: the mover takes chunks out only while the
  * gate is closed and drained, and lets the gate open only when the room's sums say that everything
  * is resident (a thread that was given NVS_ROOM_OUT counts there before its chunk is here).
  */
-#ifndef NVSHARE_CHUNKS_H
-#define NVSHARE_CHUNKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +102,3 @@ bool nvs_chunks_exportable(const struct nvs_device *device);
 
 /* In a forked child: nothing of it is the child's. */
 void nvs_chunks_forked(void);
-
-#endif

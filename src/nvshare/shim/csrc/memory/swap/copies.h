@@ -4,8 +4,7 @@
  * of the device's will do, since chunks belong to none; it is pinned meanwhile, so that nobody ends
  * it, and for no longer. The streams and events stay until it ends. For the mover of the device.
  */
-#ifndef NVSHARE_COPIES_H
-#define NVSHARE_COPIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, b
  * above.
  */
 CUresult nvs_copies_query(const struct nvs_copies *copies, bool out, unsigned int slot);
-
-#endif

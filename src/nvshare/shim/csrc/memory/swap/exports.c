@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the blocks that were given out, and what the scheduler asks for of them. `lock` protects
- * both; it is held neither while the driver is called nor with a chunk entered, and `wanted` wakes
- * the thread that makes the descriptors: the driver's calls for it may wait, and the client never
- * does. Descriptors are noted and closed with nvs_files_lock held.
+ * Owns the allocations that were given out, and what the scheduler asks for of them. `lock`
+ * protects both; it is held neither while the driver is called nor with a chunk entered, and
+ * `wanted` wakes the thread that makes the descriptors: the driver's calls for it may wait, and the
+ * client never does. Descriptors are noted and closed with nvs_files_lock held.
  */
 #include "memory/swap/exports.h"
 
@@ -16,10 +16,11 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/shared.h"
 #include "process/files.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
 #define MOST_EXPORTS 1024 /* on a device; the scheduler takes no more */
@@ -31,9 +32,9 @@ struct export
 	uint8_t key[NVS_WIRE_KEY_BYTES];
 	CUdeviceptr start;
 	uint64_t bytes;
-	unsigned long long id; /* of the block */
+	unsigned long long id; /* of the allocation */
 	bool said;	       /* the scheduler knows of it */
-	bool ended;	       /* the block is gone */
+	bool ended;	       /* the allocation is gone */
 	struct export *next;
 };
 
@@ -54,25 +55,13 @@ struct answer {
 	struct nvs_file descriptor; /* none: there is nothing to give */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_EXPORTS);
 static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
 static struct export *exports;
 static unsigned int counts[NVS_MAX_DEVICES];
 static struct answer answers[MOST_ANSWERS];
 static bool running;	  /* the thread was created */
 static _Atomic bool used; /* something was given out once */
-
-static void take(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void give(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 /* With the lock held. */
 static struct export *by_id(unsigned long long id)
@@ -93,15 +82,15 @@ static struct export *by_key(const uint8_t key[NVS_WIRE_KEY_BYTES])
 	return export;
 }
 
-bool nvs_export_find(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+bool nvs_export_find(const struct nvs_allocation *allocation, CUipcMemHandle_v1 *handle)
 {
 	const struct export *export;
 
-	take();
-	export = by_id(block->id);
+	nvs_mutex_lock(&lock);
+	export = by_id(allocation->id);
 	if (export)
 		nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
-	give();
+	nvs_mutex_unlock(&lock);
 	return export;
 }
 
@@ -109,9 +98,9 @@ bool nvs_export_is_own(const uint8_t key[NVS_WIRE_KEY_BYTES])
 {
 	bool own;
 
-	take();
+	nvs_mutex_lock(&lock);
 	own = by_key(key);
-	give();
+	nvs_mutex_unlock(&lock);
 	return own;
 }
 
@@ -134,7 +123,7 @@ static CUresult add(struct export *made, CUipcMemHandle_v1 *handle, bool *added)
 	return CUDA_SUCCESS;
 }
 
-CUresult nvs_export_add(const struct nvs_block *block, CUipcMemHandle_v1 *handle)
+CUresult nvs_export_add(const struct nvs_allocation *allocation, CUipcMemHandle_v1 *handle)
 {
 	struct export *made = calloc(1, sizeof(*made));
 	CUresult result;
@@ -142,19 +131,19 @@ CUresult nvs_export_add(const struct nvs_block *block, CUipcMemHandle_v1 *handle
 
 	if (!made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	made->device = block->device;
-	made->start = block->start;
-	made->bytes = block->bytes;
-	made->id = block->id;
+	made->device = allocation->device;
+	made->start = allocation->start;
+	made->bytes = allocation->bytes;
+	made->id = allocation->id;
 	if (!nvs_shared_draw(made->key)) {
 		free(made);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
-	take();
+	nvs_mutex_lock(&lock);
 	result = add(made, handle, &added);
-	give();
+	nvs_mutex_unlock(&lock);
 	if (added)
-		block->device->listener->shared_changed(block->device);
+		nvs_device_tell(allocation->device, NVS_NEWS_SHARED);
 	else
 		free(made);
 	return result;
@@ -162,9 +151,9 @@ CUresult nvs_export_add(const struct nvs_block *block, CUipcMemHandle_v1 *handle
 
 static bool lives(const struct export *export)
 {
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 
-	return nvs_block_find(export->start, &block) && block.id == export->id;
+	return nvs_allocation_find(export->start, &allocation) && allocation.id == export->id;
 }
 
 /* With the lock held. */
@@ -186,14 +175,14 @@ void nvs_exports_check(void)
 
 	if (!atomic_load(&used))
 		return;
-	take();
+	nvs_mutex_lock(&lock);
 	devices = mark_ended();
-	give();
+	nvs_mutex_unlock(&lock);
 	for (int ordinal = 0; devices; ordinal++, devices >>= 1) {
 		struct nvs_device *device = devices & 1 ? nvs_device_known(ordinal) : NULL;
 
 		if (device)
-			device->listener->shared_changed(device);
+			nvs_device_tell(device, NVS_NEWS_SHARED);
 	}
 }
 
@@ -206,15 +195,15 @@ static void close_noted(struct nvs_file *descriptor)
 	nvs_files_unlock();
 }
 
-/* -1: the block is gone, or the driver refuses. */
+/* -1: the allocation is gone, or the driver refuses. */
 static int make_descriptor(const struct export *export, uint32_t index,
 			   struct nvs_wire_shared *shared)
 {
-	struct nvs_block_part part;
+	struct nvs_allocation_part part;
 	int descriptor = -1;
 	CUresult result;
 
-	if (!nvs_block_enter(export->start, export->id, index, &part))
+	if (!nvs_allocation_enter(export->start, export->id, index, &part))
 		return -1;
 	result = NVS_CALL(cuMemExportToShareableHandle, &descriptor, part.chunk->handle,
 			  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
@@ -236,10 +225,10 @@ static void make(struct answer *answer)
 	int descriptor = -1;
 
 	answer->state = MAKING;
-	give();
+	nvs_mutex_unlock(&lock);
 	if (found)
 		descriptor = make_descriptor(&export, answer->part.index, &part);
-	take();
+	nvs_mutex_lock(&lock);
 	nvs_files_lock();
 	answer->descriptor = nvs_file_of(descriptor);
 	nvs_files_unlock();
@@ -250,15 +239,15 @@ static void make(struct answer *answer)
 	}
 	answer->part = part;
 	answer->state = READY;
-	give();
-	device->listener->shared_changed(device);
-	take();
+	nvs_mutex_unlock(&lock);
+	nvs_device_tell(device, NVS_NEWS_SHARED);
+	nvs_mutex_lock(&lock);
 }
 
 static void *run(void *unused)
 {
 	(void)unused;
-	take();
+	nvs_mutex_lock(&lock);
 	for (;;) {
 		struct answer *answer = answers;
 
@@ -267,7 +256,7 @@ static void *run(void *unused)
 		if (answer < answers + MOST_ANSWERS)
 			make(answer);
 		else
-			pthread_cond_wait(&wanted, &lock);
+			nvs_mutex_wait(&lock, &wanted);
 	}
 	return NULL;
 }
@@ -276,7 +265,7 @@ static void *run(void *unused)
 
 void nvs_exports_link(struct nvs_device *device, bool up)
 {
-	take();
+	nvs_mutex_lock(&lock);
 	for (struct export *export = exports; export; export = export->next)
 		if (export->device == device)
 			export->said = false;
@@ -287,14 +276,14 @@ void nvs_exports_link(struct nvs_device *device, bool up)
 			close_noted(&answer->descriptor);
 		answer->state = answer->state == MAKING || answer->state == VOID ? VOID : FREE;
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 {
 	struct answer *answer = answers;
 
-	take();
+	nvs_mutex_lock(&lock);
 	if (!running)
 		running = nvs_thread_create(run, NULL);
 	while (answer < answers + MOST_ANSWERS && answer->state != FREE)
@@ -308,7 +297,7 @@ bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 		memcpy(answer->key, frame->shared.key, sizeof(answer->key));
 		pthread_cond_signal(&wanted);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return answer < answers + MOST_ANSWERS;
 }
 
@@ -319,8 +308,7 @@ static bool say_answer(struct nvs_device *device, struct nvs_frame *frame,
 	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++) {
 		if (answer->device != device || answer->state != READY)
 			continue;
-		nvs_shared_begin(frame,
-				 answer->descriptor.number < 0 ? NVS_NOT_SHARED : NVS_SHARED);
+		frame->type = answer->descriptor.number < 0 ? NVS_NOT_SHARED : NVS_SHARED;
 		frame->request = answer->request;
 		if (answer->descriptor.number < 0)
 			snprintf(frame->text, sizeof(frame->text), "it was freed");
@@ -347,7 +335,7 @@ static bool say_export(struct nvs_device *device, struct nvs_frame *frame)
 			continue;
 		}
 		if (tells) {
-			nvs_shared_begin(frame, export->ended ? NVS_UNSHARE : NVS_SHARE);
+			frame->type = export->ended ? NVS_UNSHARE : NVS_SHARE;
 			memcpy(frame->shared.key, export->key, sizeof(export->key));
 			export->said = true;
 		}
@@ -368,9 +356,9 @@ bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame,
 	bool says;
 
 	*descriptor = NVS_NO_FILE;
-	take();
+	nvs_mutex_lock(&lock);
 	says = say_export(device, frame) || say_answer(device, frame, descriptor);
-	give();
+	nvs_mutex_unlock(&lock);
 	return says;
 }
 
@@ -379,7 +367,7 @@ void nvs_exports_forked(void)
 	for (struct answer *answer = answers; answer < answers + MOST_ANSWERS; answer++)
 		if (answer->state == READY)
 			nvs_file_close(&answer->descriptor);
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	wanted = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	/* What the parent gave out is the parent's; its records stay allocated. */
 	exports = NULL;

@@ -3,8 +3,7 @@
  * Which granules (2 MiB) of the arena are free. Pure; a set belongs to one thread at a time.
  * Granules are registered with the driver piece by piece, and no copy may span two pieces.
  */
-#ifndef NVSHARE_GRANULES_H
-#define NVSHARE_GRANULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool nvs_granules_take(struct nvs_granules *granules, uint32_t count, uint32_t *
 /* How many at the beginning of the list lie one behind the other, in one piece. */
 uint32_t nvs_granules_run(const uint32_t *list, uint32_t count);
 /* cdef end */
-
-#endif

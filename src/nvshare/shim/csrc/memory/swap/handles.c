@@ -6,16 +6,12 @@
  */
 #include "memory/swap/handles.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/driver.h"
-#include "gate/device.h"
-#include "gate/lost.h"
-#include "memory/footprint.h"
-#include "memory/room.h"
-#include "memory/swap/chunks.h"
+#include "memory/swap/chunk.h"
+#include "memory/swap/runs.h"
+#include "process/mutex.h"
 
 /*
  * The driver's handles are addresses of its own records or small numbers. No address has both of
@@ -23,7 +19,7 @@
  */
 #define OURS (0xc0deull << 48)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_HANDLES);
 static struct nvs_handle **handles;
 static size_t count, room;
 static uint64_t last;
@@ -49,7 +45,7 @@ static bool enter(struct nvs_handle *handle)
 {
 	bool entered = true;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	if (count == room) {
 		size_t more = room ? 2 * room : 64;
 		struct nvs_handle **grown = realloc(handles, more * sizeof(struct nvs_handle *));
@@ -62,18 +58,14 @@ static bool enter(struct nvs_handle *handle)
 		handle->number = OURS + ++last;
 		handles[count++] = handle;
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return entered;
 }
 
-static void end_chunks(struct nvs_handle *handle)
+static void end(struct nvs_handle *handle)
 {
-	while (handle->count) {
-		struct nvs_chunk *chunk = handle->chunks[--handle->count];
-
-		nvs_chunk_enter(chunk);
-		nvs_chunk_end(chunk);
-	}
+	nvs_run_end(handle->run);
+	free(handle);
 }
 
 /* With the lock held; true: nobody has it any more, it is the caller's to end. */
@@ -106,84 +98,28 @@ static uint64_t chunk_bytes(const CUmemAllocationProp_v1 *prop, uint64_t bytes)
 	return whole ? bytes : NVS_CHUNK_BYTES;
 }
 
-/* The driver's answer to the properties, where no device memory is to be taken. */
-static CUresult try_properties(const CUmemAllocationProp_v1 *prop)
-{
-	CUmemGenericAllocationHandle probe;
-	CUresult result;
-
-	if (prop->handle_types == CU_MEM_HANDLE_TYPE_NONE && !prop->flags.compression &&
-	    !prop->flags.rdma_capable && !prop->flags.usage)
-		return CUDA_SUCCESS; /* those of all memory */
-	result = NVS_CALL(cuMemCreate, &probe, NVS_GRANULE_BYTES, prop, 0);
-	if (result == CUDA_SUCCESS)
-		NVS_CALL(cuMemRelease, probe);
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
-}
-
-static CUresult add_chunk(struct nvs_handle *handle, uint64_t bytes, struct nvs_room_given *given)
-{
-	CUresult result;
-
-	do {
-		result = nvs_chunk_create(handle->device, bytes, &handle->prop,
-					  given->room == NVS_ROOM_IN,
-					  &handle->chunks[handle->count]);
-	} while (result == CUDA_ERROR_OUT_OF_MEMORY && given->room == NVS_ROOM_IN &&
-		 nvs_room_lacking(handle->device, given, bytes));
-	if (result == CUDA_SUCCESS)
-		nvs_chunk_leave(handle->chunks[handle->count++]);
-	return result;
-}
-
-/* Makes the chunks of a handle for which there is room. */
-static CUresult fill(struct nvs_handle *handle, uint64_t each, struct nvs_room_given *given)
-{
-	bool resident = given->room == NVS_ROOM_IN;
-	CUresult result = resident ? CUDA_SUCCESS : try_properties(&handle->prop);
-
-	while (result == CUDA_SUCCESS && given->bytes) {
-		uint64_t bytes = given->bytes < each ? given->bytes : each;
-
-		result = add_chunk(handle, bytes, given);
-		given->bytes -= result == CUDA_SUCCESS ? bytes : 0;
-	}
-	if (result == CUDA_SUCCESS)
-		return result;
-	if (given->bytes)
-		nvs_room_give(handle->device, given->bytes,
-			      given->room == NVS_ROOM_IN ? given->bytes : 0);
-	end_chunks(handle);
-	return result;
-}
-
 CUresult nvs_handle_create(struct nvs_device *device, size_t bytes,
 			   const CUmemAllocationProp_v1 *prop, CUmemGenericAllocationHandle *number)
 {
-	uint64_t each = chunk_bytes(prop, bytes);
-	struct nvs_room_given given = { .kind = NVS_ROOM_MOVABLE, .bytes = bytes };
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-	struct nvs_handle *handle;
+	struct nvs_handle *handle = malloc(sizeof(*handle));
+	CUresult result;
 
-	if (!nvs_footprint_possible(device, bytes))
+	if (!handle)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*handle =
+		(struct nvs_handle){ .device = device, .bytes = bytes, .prop = *prop, .owned = 1 };
+	result = nvs_run_begin(device, bytes, chunk_bytes(prop, bytes), &handle->run);
+	if (result != CUDA_SUCCESS) {
+		free(handle);
 		return result;
-	handle = malloc(sizeof(*handle) + (bytes / each + 1) * sizeof(struct nvs_chunk *));
-	given.room = handle ? nvs_room_ask(device, bytes) : NVS_ROOM_REFUSED;
-	result = nvs_lost_refusal(device);
-	if (given.room != NVS_ROOM_REFUSED) {
-		*handle = (struct nvs_handle){
-			.device = device, .bytes = bytes, .prop = *prop, .owned = 1
-		};
-		result = fill(handle, each, &given);
-		if (result == CUDA_SUCCESS && !enter(handle)) {
-			end_chunks(handle);
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-		}
 	}
+	result = nvs_run_fill(handle->run, prop, 0, NULL);
+	if (result == CUDA_SUCCESS && !enter(handle))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		*number = handle->number;
 	else
-		free(handle);
+		end(handle);
 	return result;
 }
 
@@ -199,75 +135,56 @@ struct nvs_handle *nvs_handle_get(CUmemGenericAllocationHandle number)
 
 	if (!nvs_handle_has_form(number))
 		return NULL;
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	place = place_of(number);
 	if (place < count && handles[place]->number == number) {
 		handle = handles[place];
 		handle->holds++;
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return handle;
 }
 
 void nvs_handle_hold(struct nvs_handle *handle)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	handle->holds++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 void nvs_handle_put(struct nvs_handle *handle)
 {
 	bool done;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	handle->holds--;
 	done = leave_if_done(handle);
-	pthread_mutex_unlock(&lock);
-	if (!done)
-		return;
-	end_chunks(handle);
-	free(handle);
+	nvs_mutex_unlock(&lock);
+	if (done)
+		end(handle);
 }
 
 void nvs_handle_own(struct nvs_handle *handle)
 {
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	handle->owned++;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_handle_disown(struct nvs_handle *handle)
 {
 	bool owned;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	owned = handle->owned > 0;
 	handle->owned -= owned;
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return owned;
-}
-
-bool nvs_handle_pin(struct nvs_handle *handle, uint64_t offset, uint64_t bytes)
-{
-	uint64_t at = 0;
-	bool pinned = true;
-
-	for (size_t i = 0; pinned && i < handle->count; at += handle->chunks[i++]->bytes) {
-		struct nvs_chunk *chunk = handle->chunks[i];
-
-		if (at + chunk->bytes <= offset || at >= offset + bytes)
-			continue;
-		nvs_chunk_enter(chunk);
-		pinned = nvs_chunk_pin(chunk);
-		nvs_chunk_leave(chunk);
-	}
-	return pinned;
 }
 
 void nvs_handles_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	handles = NULL;
 	count = room = 0;
 }

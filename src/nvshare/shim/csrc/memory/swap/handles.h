@@ -5,8 +5,7 @@
  * device memory. A number has the form of none that a driver gives, and never comes back. Any
  * thread may call.
  */
-#ifndef NVSHARE_HANDLES_H
-#define NVSHARE_HANDLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +13,8 @@
 
 #include "cuda/abi.h"
 
-struct nvs_chunk;
 struct nvs_device;
+struct nvs_run;
 
 /* All of it but the counts stays as it was made; for whoever holds it. */
 struct nvs_handle {
@@ -26,9 +25,8 @@ struct nvs_handle {
 	/* Owned by handles.c. */
 	unsigned int owned; /* how often the program has it: cuMemCreate, cuMemRetain... */
 	unsigned int holds; /* by mappings, and by calls that work with it */
-	/* One after the other, each of NVS_CHUNK_BYTES but the last; or one of any size. */
-	size_t count;
-	struct nvs_chunk *chunks[];
+	/* Chunks of NVS_CHUNK_BYTES but for the last; or one of any size. */
+	struct nvs_run *run;
 };
 
 /*
@@ -51,13 +49,6 @@ void nvs_handle_put(struct nvs_handle *handle);
 /* The program has a held handle once more, or once less; false: it does not have it. */
 void nvs_handle_own(struct nvs_handle *handle);
 bool nvs_handle_disown(struct nvs_handle *handle);
-/*
- * The chunks of a part of it can't move from now on: somebody knows their device memory by other
- * names. The caller has passed the gate of the device. False: one is out.
- */
-bool nvs_handle_pin(struct nvs_handle *handle, uint64_t offset, uint64_t bytes);
 
 /* In a forked child. */
 void nvs_handles_forked(void);
-
-#endif

@@ -3,8 +3,7 @@
  * What cuMemAlloc and cuMemFree do besides: a free waits for all work of the memory's context, and
  * neither may be called beside a capture of a CUDA graph whose mode forbids it, which it ends.
  */
-#ifndef NVSHARE_IDLE_H
-#define NVSHARE_IDLE_H
+#pragma once
 
 #include "cuda/abi.h"
 
@@ -15,5 +14,3 @@
 CUresult nvs_idle_check(CUcontext context);
 /* Before memory of the context is taken away. */
 CUresult nvs_idle_wait(CUcontext context);
-
-#endif

@@ -3,8 +3,7 @@
  * The mover of a device: a thread that brings chunks out and in as the room says, and registers the
  * arena while nothing else is to do.
  */
-#ifndef NVSHARE_MOVER_H
-#define NVSHARE_MOVER_H
+#pragma once
 
 struct nvs_device;
 
@@ -12,5 +11,3 @@ struct nvs_device;
 void nvs_mover_start(struct nvs_device *device);
 /* In a forked child, which has none. */
 void nvs_movers_forked(void);
-
-#endif

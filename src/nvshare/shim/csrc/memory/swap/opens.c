@@ -13,38 +13,26 @@
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "gate/streams.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/idle.h"
 #include "memory/swap/parts.h"
 #include "process/log.h"
-#include "process/thread.h"
+#include "process/mutex.h"
 
 struct opened {
 	uint8_t key[NVS_WIRE_KEY_BYTES];
-	struct nvs_device *owner; /* on which the memory is */
-	struct nvs_block block;	  /* its device is the one that it was opened for */
+	struct nvs_device *owner;	  /* on which the memory is */
+	struct nvs_allocation allocation; /* its device is the one that it was opened for */
 	unsigned int count;
 	bool busy;
 	struct opened *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_OPENS);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct opened *all;
-
-static void take(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void give(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 static CUresult give_up(CUresult result, const char *why)
 {
@@ -55,7 +43,8 @@ static CUresult give_up(CUresult result, const char *why)
 /* Who may use the mapping: the device that it was opened for, and those that it was given to. */
 static CUresult grant(const struct opened *opened)
 {
-	uint64_t users = 1ULL << opened->block.device->ordinal | nvs_chunks_allowed(opened->owner);
+	uint64_t users =
+		1ULL << opened->allocation.device->ordinal | nvs_chunks_allowed(opened->owner);
 	CUmemAccessDesc_v1 descriptions[NVS_MAX_DEVICES];
 	size_t count = 0;
 
@@ -65,18 +54,18 @@ static CUresult grant(const struct opened *opened)
 				.location = { CU_MEM_LOCATION_TYPE_DEVICE, ordinal },
 				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 			};
-	return NVS_CALL(cuMemSetAccess, opened->block.mapping, opened->block.mapping_bytes,
-			descriptions, count);
+	return NVS_CALL(cuMemSetAccess, opened->allocation.mapping,
+			opened->allocation.mapping_bytes, descriptions, count);
 }
 
 /* As it was mapped: part by part. */
-static void unmap(const struct nvs_block *block, uint64_t mapped)
+static void unmap(const struct nvs_allocation *allocation, uint64_t mapped)
 {
 	for (uint64_t at = 0, part; at < mapped; at += part) {
 		part = mapped - at < NVS_CHUNK_BYTES ? mapped - at : NVS_CHUNK_BYTES;
-		NVS_CALL(cuMemUnmap, block->mapping + at, part);
+		NVS_CALL(cuMemUnmap, allocation->mapping + at, part);
 	}
-	NVS_CALL(cuMemAddressFree, block->mapping, block->mapping_bytes);
+	NVS_CALL(cuMemAddressFree, allocation->mapping, allocation->mapping_bytes);
 }
 
 /* Memory of another device, or none at all, is not what the handle promises. */
@@ -100,7 +89,7 @@ static CUresult map_part(const struct opened *opened, uint64_t at, struct nvs_pa
 	nvs_part_close(part);
 	if (result != CUDA_SUCCESS)
 		return give_up(result, "the driver does not import it");
-	result = is_of(memory, opened->owner) ? NVS_CALL(cuMemMap, opened->block.mapping + at,
+	result = is_of(memory, opened->owner) ? NVS_CALL(cuMemMap, opened->allocation.mapping + at,
 							 part->shared.part_bytes, 0, memory, 0)
 					      : CUDA_ERROR_INVALID_HANDLE;
 	/* From here on the mapping keeps it. */
@@ -112,7 +101,7 @@ static CUresult map_part(const struct opened *opened, uint64_t at, struct nvs_pa
 static bool fits(const struct opened *opened, const struct nvs_part *part, uint32_t index,
 		 uint64_t at)
 {
-	uint64_t bytes = opened->block.mapping_bytes, rest = bytes - at;
+	uint64_t bytes = opened->allocation.mapping_bytes, rest = bytes - at;
 	uint64_t most = rest < NVS_CHUNK_BYTES ? rest : NVS_CHUNK_BYTES;
 
 	return part->shared.index == index && part->shared.part_bytes == most &&
@@ -123,7 +112,7 @@ static CUresult map_all(struct opened *opened, struct nvs_part *part, uint64_t *
 {
 	CUresult result = CUDA_SUCCESS;
 
-	for (uint32_t index = 0; *mapped < opened->block.mapping_bytes; index++) {
+	for (uint32_t index = 0; *mapped < opened->allocation.mapping_bytes; index++) {
 		if (index)
 			result = nvs_part_ask(opened->owner, opened->key, index, part);
 		if (result != CUDA_SUCCESS)
@@ -143,7 +132,7 @@ static CUresult map_all(struct opened *opened, struct nvs_part *part, uint64_t *
 /* Nobody else has the record in hand. */
 static CUresult make(struct opened *opened, uint64_t bytes)
 {
-	struct nvs_block *block = &opened->block;
+	struct nvs_allocation *allocation = &opened->allocation;
 	struct nvs_part part;
 	CUresult result = nvs_part_ask(opened->owner, opened->key, 0, &part);
 	uint64_t offset, mapped = 0;
@@ -151,25 +140,27 @@ static CUresult make(struct opened *opened, uint64_t bytes)
 	if (result != CUDA_SUCCESS)
 		return result;
 	offset = part.shared.offset_bytes;
-	/* A block begins in its first chunk, and only one that shares a chunk not at its start. */
+	/* A allocation begins in its first chunk, and only one that shares a chunk not at its
+	 * start. */
 	if (offset >= NVS_GRANULE_BYTES || !bytes || bytes > 1ULL << 50) {
 		nvs_part_close(&part);
 		return give_up(CUDA_ERROR_INVALID_HANDLE, "what is said of it can't be");
 	}
-	block->bytes = bytes;
-	block->mapping_bytes =
+	allocation->bytes = bytes;
+	allocation->mapping_bytes =
 		(offset + bytes + NVS_GRANULE_BYTES - 1) / NVS_GRANULE_BYTES * NVS_GRANULE_BYTES;
-	result = NVS_CALL(cuMemAddressReserve, &block->mapping, block->mapping_bytes, 0, 0, 0);
+	result = NVS_CALL(cuMemAddressReserve, &allocation->mapping, allocation->mapping_bytes, 0,
+			  0, 0);
 	if (result != CUDA_SUCCESS) {
 		nvs_part_close(&part);
 		return result;
 	}
-	block->start = block->mapping + offset;
+	allocation->start = allocation->mapping + offset;
 	result = map_all(opened, &part, &mapped);
-	if (result == CUDA_SUCCESS && !nvs_block_note_opened(block))
+	if (result == CUDA_SUCCESS && !nvs_allocation_note_opened(allocation))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
-		unmap(block, mapped);
+		unmap(allocation, mapped);
 	return result;
 }
 
@@ -179,7 +170,7 @@ static struct opened *find(const uint8_t key[NVS_WIRE_KEY_BYTES], const struct n
 	struct opened *opened = all;
 
 	while (opened &&
-	       (opened->block.device != user || memcmp(opened->key, key, sizeof(opened->key))))
+	       (opened->allocation.device != user || memcmp(opened->key, key, sizeof(opened->key))))
 		opened = opened->next;
 	return opened;
 }
@@ -200,14 +191,15 @@ static struct opened *enter(const struct nvs_shared_handle *handle, struct nvs_d
 	struct opened *opened;
 
 	while ((opened = find(handle->key, user)) && opened->busy)
-		pthread_cond_wait(&changed, &lock);
+		nvs_mutex_wait(&lock, &changed);
 	if (opened)
 		return opened;
 	opened = calloc(1, sizeof(*opened));
 	if (!opened)
 		return NULL;
 	memcpy(opened->key, handle->key, sizeof(opened->key));
-	opened->block = (struct nvs_block){ .kind = NVS_BLOCK_OPENED, .device = user };
+	opened->allocation =
+		(struct nvs_allocation){ .kind = NVS_ALLOCATION_OPENED, .device = user };
 	opened->busy = true;
 	opened->next = all;
 	all = opened;
@@ -220,28 +212,28 @@ static CUresult map_for(const struct nvs_shared_handle *handle, struct nvs_devic
 	CUresult result = CUDA_SUCCESS;
 	struct opened *opened;
 
-	take();
+	nvs_mutex_lock(&lock);
 	opened = enter(handle, user);
 	if (!opened) {
-		give();
+		nvs_mutex_unlock(&lock);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (opened->busy) {
 		opened->owner = owner;
-		opened->block.context = context;
-		give();
+		opened->allocation.context = context;
+		nvs_mutex_unlock(&lock);
 		result = make(opened, handle->bytes);
-		take();
+		nvs_mutex_lock(&lock);
 		opened->busy = false;
 		pthread_cond_broadcast(&changed);
 	}
 	if (result == CUDA_SUCCESS) {
 		opened->count++;
-		*pointer = opened->block.start;
+		*pointer = opened->allocation.start;
 	} else {
 		drop(opened);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return result;
 }
 
@@ -293,9 +285,9 @@ static struct opened *at(CUdeviceptr pointer)
 {
 	struct opened *opened = all;
 
-	while (opened && (opened->busy || opened->block.start != pointer))
-		if (opened->busy && opened->block.start == pointer) {
-			pthread_cond_wait(&changed, &lock);
+	while (opened && (opened->busy || opened->allocation.start != pointer))
+		if (opened->busy && opened->allocation.start == pointer) {
+			nvs_mutex_wait(&lock, &changed);
 			opened = all;
 		} else {
 			opened = opened->next;
@@ -319,8 +311,8 @@ static CUresult end(struct opened *opened)
 	CUresult result = finish_work();
 
 	if (result == CUDA_SUCCESS) {
-		nvs_block_forget(opened->block.mapping);
-		unmap(&opened->block, opened->block.mapping_bytes);
+		nvs_allocation_forget(opened->allocation.mapping);
+		unmap(&opened->allocation, opened->allocation.mapping_bytes);
 	}
 	return result;
 }
@@ -331,44 +323,44 @@ bool nvs_open_close(CUdeviceptr pointer, CUresult *result)
 	bool known;
 
 	*result = CUDA_SUCCESS;
-	take();
+	nvs_mutex_lock(&lock);
 	opened = at(pointer);
 	known = opened;
 	if (known && opened->count > 1) {
 		opened->count--;
 	} else if (known) {
 		opened->busy = true;
-		give();
+		nvs_mutex_unlock(&lock);
 		*result = end(opened);
-		take();
+		nvs_mutex_lock(&lock);
 		opened->busy = false;
 		if (*result == CUDA_SUCCESS)
 			drop(opened);
 		pthread_cond_broadcast(&changed);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return known;
 }
 
 void nvs_opens_allow(const struct nvs_device *device)
 {
-	take();
+	nvs_mutex_lock(&lock);
 	for (struct opened *opened = all; opened; opened = opened->next) {
 		if (opened->busy || opened->owner != device)
 			continue;
 		opened->busy = true;
-		give();
+		nvs_mutex_unlock(&lock);
 		grant(opened);
-		take();
+		nvs_mutex_lock(&lock);
 		opened->busy = false;
 		pthread_cond_broadcast(&changed);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 void nvs_opens_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	/* What the parent has mapped is the parent's; its records stay allocated. */
 	all = NULL;

@@ -3,8 +3,7 @@
  * Memory of other processes that this one has mapped (CUDA IPC). It is theirs: it stays where it
  * is, it counts for them, and it lives as long as it is mapped here, whatever they do.
  */
-#ifndef NVSHARE_OPENS_H
-#define NVSHARE_OPENS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void nvs_opens_allow(const struct nvs_device *device);
 
 /* In a forked child, with nvs_files_lock held: nothing of it is the child's. */
 void nvs_opens_forked(void);
-
-#endif

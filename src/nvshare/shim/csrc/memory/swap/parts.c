@@ -6,7 +6,6 @@
  */
 #include "memory/swap/parts.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "process/files.h"
 #include "process/futex.h"
 #include "process/log.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
 #define PATIENCE_NS 10000000000u /* the scheduler gives the other process half as long */
@@ -40,22 +40,10 @@ struct request {
 	struct request *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_PARTS);
 static struct request *requests;
 static uint32_t last; /* number */
 static int links[NVS_MAX_DEVICES];
-
-static void take(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void give(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 void nvs_part_close(struct nvs_part *part)
 {
@@ -129,44 +117,44 @@ CUresult nvs_part_ask(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_
 
 	*part = (struct nvs_part){ .shared.index = index, .descriptor = NVS_NO_FILE };
 	nvs_cancel_off();
-	take();
+	nvs_mutex_lock(&lock);
 	enlist(&request);
-	give();
-	device->listener->shared_changed(device);
+	nvs_mutex_unlock(&lock);
+	nvs_device_tell(device, NVS_NEWS_SHARED);
 	await(&request);
-	take();
+	nvs_mutex_lock(&lock);
 	delist(&request);
-	give();
+	nvs_mutex_unlock(&lock);
 	nvs_cancel_on();
 	return say_why(&request);
 }
 
 void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link)
 {
-	take();
+	nvs_mutex_lock(&lock);
 	links[device->ordinal] = link;
 	for (struct request *request = requests; request; request = request->next)
 		if (link == NVS_PARTS_LINK_DOWN && request->device == device && !is_over(request))
 			finish(request, LOST);
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)
 {
 	struct request *request;
 
-	take();
+	nvs_mutex_lock(&lock);
 	for (request = requests; request; request = request->next)
 		if (request->device == device && atomic_load(&request->state) == WANTED)
 			break;
 	if (request) {
-		nvs_shared_begin(frame, NVS_OPEN_SHARED);
+		frame->type = NVS_OPEN_SHARED;
 		frame->request = request->number;
 		frame->shared.index = request->part->shared.index;
 		memcpy(frame->shared.key, request->key, sizeof(frame->shared.key));
 		atomic_store(&request->state, ASKED);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return request;
 }
 
@@ -175,7 +163,7 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, c
 {
 	struct request *request;
 
-	take();
+	nvs_mutex_lock(&lock);
 	for (request = requests; request; request = request->next)
 		if (request->device == device && request->number == frame->request &&
 		    atomic_load(&request->state) == ASKED)
@@ -191,7 +179,7 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, c
 		snprintf(request->text, sizeof(request->text), "%s", text);
 		finish(request, REFUSED);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 void nvs_parts_forked(void)
@@ -199,7 +187,7 @@ void nvs_parts_forked(void)
 	/* Those threads are not the child's, but their stacks are. */
 	for (const struct request *request = requests; request; request = request->next)
 		nvs_file_close(&request->part->descriptor);
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	requests = NULL;
 	memset(links, 0, sizeof(links));
 }

@@ -3,8 +3,7 @@
  * Parts of other processes' memory, one by one: what this process wants of the scheduler, and the
  * threads that wait for it.
  */
-#ifndef NVSHARE_PARTS_H
-#define NVSHARE_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +36,7 @@ void nvs_part_close(struct nvs_part *part);
 /* For the client. None of these waits. */
 
 void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link);
-/* The next frame that is to be said; false: there is none. */
+/* The next frame that is to be said, whose head is the client's; false: there is none. */
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame);
 /* SHARED or NOT_SHARED came: takes the descriptor, unless nobody waits for it any more. */
 void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text,
@@ -45,5 +44,3 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, c
 
 /* In a forked child, with nvs_files_lock held. */
 void nvs_parts_forked(void);
-
-#endif

@@ -5,14 +5,13 @@
  */
 #include "memory/swap/peers.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "gate/device.h"
 #include "memory/swap/chunks.h"
-#include "process/thread.h"
+#include "process/mutex.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_PEERS);
 static unsigned int given[NVS_MAX_DEVICES][NVS_MAX_DEVICES]; /* memory of the first to the second */
 
 /* With the lock held. */
@@ -46,20 +45,18 @@ CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *use
 		return result;
 	if (change > 0)
 		nvs_peers_reach(owner, 1ULL << user->ordinal);
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	/* It may have been given where no hook saw it. */
 	if (change > 0 || *count) {
 		*count += (unsigned int)change;
 		result = nvs_chunks_allow(owner, peers_of(owner));
 	}
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
+	nvs_mutex_unlock(&lock);
 	return result;
 }
 
 void nvs_peers_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	memset(given, 0, sizeof(given));
 }

@@ -3,8 +3,7 @@
  * Access of other devices to plain memory. The driver gives it by context; what is made of chunks
  * it takes for the program's own virtual memory, where each mapping has to be told.
  */
-#ifndef NVSHARE_PEERS_H
-#define NVSHARE_PEERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *use
 void nvs_peers_reach(const struct nvs_device *owner, uint64_t users);
 /* In a forked child. */
 void nvs_peers_forked(void);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * The chunks of a device by place: lists and sums. The caller's lock protects them.
  */
-#ifndef NVSHARE_PLACES_H
-#define NVSHARE_PLACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void nvs_places_quiet(struct nvs_places *places);
  * of the new memory without a submission: then it may have contents at once.
  */
 uint64_t nvs_places_fresh(const struct nvs_places *places);
-
-#endif

@@ -3,8 +3,7 @@
  * What cuIpcGetMemHandle gives for memory that swaps: 64 bytes of ours, which mean nothing to a
  * driver. Who has them may ask the scheduler for the memory.
  */
-#ifndef NVSHARE_SHARED_H
-#define NVSHARE_SHARED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +18,7 @@
 struct nvs_shared_handle {
 	char magic[NVS_SHARED_MAGIC_BYTES];
 	uint8_t key[NVS_WIRE_KEY_BYTES]; /* nobody can guess it */
-	uint64_t bytes;			 /* of the block */
+	uint64_t bytes;			 /* of the allocation */
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES];
 };
 
@@ -37,14 +36,3 @@ void nvs_shared_write(const uint8_t key[NVS_WIRE_KEY_BYTES],
 		      CUipcMemHandle_v1 *to);
 /* A key that nobody can guess. False: the kernel gives none. */
 bool nvs_shared_draw(uint8_t key[NVS_WIRE_KEY_BYTES]);
-
-/* What both sides say to the scheduler begins so. */
-static inline void nvs_shared_begin(struct nvs_frame *frame, uint8_t type)
-{
-	memset(frame, 0, sizeof(*frame));
-	frame->magic = NVS_WIRE_MAGIC;
-	frame->version = NVS_WIRE_VERSION;
-	frame->type = type;
-}
-
-#endif

@@ -114,13 +114,13 @@ static void unlink_slab(struct nvs_slabs *slabs, struct nvs_slab *slab)
 		slabs->empty = NULL;
 }
 
-struct nvs_slab *nvs_slab_make(uint64_t start, void *home)
+struct nvs_slab *nvs_slab_make(uint64_t start, void *region)
 {
 	struct nvs_slab *slab = calloc(1, sizeof(*slab));
 
 	if (slab) {
 		slab->start = start;
-		slab->home = home;
+		slab->region = region;
 	}
 	return slab;
 }

@@ -4,8 +4,7 @@
  * nothing of CUDA, slabs are given to it and come back from it, and it takes no lock: its caller's
  * protects it. Taking and giving take the same short time however many there are.
  */
-#ifndef NVSHARE_SLABS_H
-#define NVSHARE_SLABS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +32,7 @@ struct nvs_small {
 
 struct nvs_slab {
 	uint64_t start; /* address */
-	void *home;	/* the caller's */
+	void *region;	/* the caller's */
 	uint32_t used_units;
 	struct nvs_slab *before, *after;
 	struct nvs_small *at[NVS_SLAB_UNITS]; /* the run that begins there */
@@ -52,7 +51,7 @@ struct nvs_slabs {
 
 /* A slab at the address, not of any slabs yet; freed with free(3) by who gets it back. NULL: no
  * memory. */
-struct nvs_slab *nvs_slab_make(uint64_t start, void *home);
+struct nvs_slab *nvs_slab_make(uint64_t start, void *region);
 /* It is there to be taken from. False: no memory, and the slab is still the caller's. */
 bool nvs_slab_add(struct nvs_slabs *slabs, struct nvs_slab *slab);
 /* 1 to NVS_SMALL_BYTES bytes; NULL: no slab has room (or no memory): one has to be added. */
@@ -65,5 +64,3 @@ struct nvs_slab *nvs_small_give(struct nvs_slabs *slabs, struct nvs_small *small
 /* Takes any slab away with all that is in it; NULL: none is left, and nothing is allocated. */
 struct nvs_slab *nvs_slab_take(struct nvs_slabs *slabs);
 /* cdef end */
-
-#endif

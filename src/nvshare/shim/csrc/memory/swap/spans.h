@@ -2,8 +2,7 @@
 /*
  * Spans of addresses, none over another, in their order. Pure; the owner's lock protects it.
  */
-#ifndef NVSHARE_SPANS_H
-#define NVSHARE_SPANS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ bool nvs_spans_whole(const struct nvs_spans *spans, uint64_t start, uint64_t byt
 bool nvs_spans_add(struct nvs_spans *spans, uint64_t start, uint64_t bytes, void *of);
 /* One that nvs_spans_from or nvs_spans_at gave. */
 void nvs_spans_remove(struct nvs_spans *spans, struct nvs_span *span);
-
-#endif

@@ -5,24 +5,21 @@
  */
 #include "memory/swap/unified.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
-#include "gate/lost.h"
-#include "memory/footprint.h"
-#include "memory/room.h"
 #include "memory/swap/chunks.h"
+#include "memory/swap/runs.h"
 #include "memory/swap/spans.h"
+#include "process/mutex.h"
 
 struct unified {
 	CUcontext context;
-	size_t count;
-	struct nvs_chunk *chunks[];
+	struct nvs_run *run;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_UNIFIED);
 static struct nvs_spans allocations; /* of: struct unified */
 
 uint64_t nvs_unified_moving(const struct nvs_device *device, size_t bytes, unsigned int flags)
@@ -36,36 +33,19 @@ uint64_t nvs_unified_moving(const struct nvs_device *device, size_t bytes, unsig
 	return prefetches ? bytes - bytes % NVS_GRANULE_BYTES : 0;
 }
 
-static void end_chunks(struct unified *unified)
+static void end(struct unified *unified)
 {
-	while (unified->count) {
-		struct nvs_chunk *chunk = unified->chunks[--unified->count];
-
-		nvs_chunk_enter(chunk);
-		nvs_chunk_end(chunk);
-	}
+	nvs_run_end(unified->run);
 	free(unified);
 }
 
 /* The chunk of these addresses, which are there without any call of ours: so mapping can't fail. */
-static CUresult add_chunk(struct unified *unified, struct nvs_device *device, CUdeviceptr address,
-			  uint64_t bytes, bool resident)
+static CUresult place(struct nvs_chunk *chunk, CUdeviceptr address)
 {
-	CUmemAllocationProp_v1 prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_MANAGED,
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device->ordinal },
-	};
-	struct nvs_access access = { .read_write = 1ULL << device->ordinal };
-	struct nvs_chunk *chunk;
-	CUresult result = nvs_chunk_create(device, bytes, &prop, resident, &chunk);
+	struct nvs_access access = { .read_write = 1ULL << chunk->device->ordinal };
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	nvs_chunk_map(chunk, address, false);
-	nvs_chunk_set_access(chunk, address, &access);
-	unified->chunks[unified->count++] = chunk;
-	nvs_chunk_leave(chunk);
-	return CUDA_SUCCESS;
+	return nvs_chunk_set_access(chunk, address, &access);
 }
 
 /* False: no host memory. */
@@ -73,56 +53,48 @@ static bool enter(struct unified *unified, CUdeviceptr pointer, uint64_t bytes)
 {
 	bool entered;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	entered = nvs_spans_add(&allocations, pointer, bytes, unified);
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return entered;
 }
 
-/* Makes the chunks of what the driver has allocated, for which there is room. */
-static CUresult note(struct nvs_device *device, CUdeviceptr pointer, uint64_t moving, bool resident)
+/* Makes the chunks of what the driver has allocated; the run is the record's, or ended. */
+static CUresult note(struct nvs_run *run, CUdeviceptr pointer, uint64_t moving)
 {
-	struct unified *unified = malloc(sizeof(*unified) + (moving / NVS_CHUNK_BYTES + 1) *
-								    sizeof(struct nvs_chunk *));
-	CUresult result = unified ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t made = 0;
+	CUmemAllocationProp_v1 prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_MANAGED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, run->device->ordinal },
+	};
+	struct unified *unified = malloc(sizeof(*unified));
+	CUresult result = nvs_run_fill(run, &prop, pointer, place);
 
-	if (unified)
-		*unified = (struct unified){ 0 };
-	while (result == CUDA_SUCCESS && made < moving) {
-		uint64_t bytes = moving - made < NVS_CHUNK_BYTES ? moving - made : NVS_CHUNK_BYTES;
-
-		result = add_chunk(unified, device, pointer + made, bytes, resident);
-		made += result == CUDA_SUCCESS ? bytes : 0;
-	}
-	if (result == CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS && unified) {
+		*unified = (struct unified){ .run = run };
 		NVS_CALL(cuCtxGetCurrent, &unified->context);
 		if (enter(unified, pointer, moving))
 			return result;
-		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	nvs_room_give(device, moving - made, resident ? moving - made : 0);
-	if (unified)
-		end_chunks(unified);
-	return result;
+	nvs_run_end(run);
+	free(unified);
+	return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
 CUresult nvs_unified_alloc(struct nvs_device *device, CUdeviceptr *pointer, size_t bytes,
 			   unsigned int flags, uint64_t moving)
 {
-	enum nvs_room given = nvs_footprint_possible(device, moving) ? nvs_room_ask(device, moving)
-								     : NVS_ROOM_REFUSED;
+	struct nvs_run *run;
 	CUdeviceptr made;
-	CUresult result;
+	CUresult result = nvs_run_begin(device, moving, NVS_CHUNK_BYTES, &run);
 
-	if (given == NVS_ROOM_REFUSED)
-		return nvs_lost_refusal(device);
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = NVS_CALL(cuMemAllocManaged, &made, bytes, flags);
 	if (result != CUDA_SUCCESS) {
-		nvs_room_give(device, moving, given == NVS_ROOM_IN ? moving : 0);
+		nvs_run_end(run);
 		return result;
 	}
-	result = note(device, made, moving, given == NVS_ROOM_IN);
+	result = note(run, made, moving);
 	if (result == CUDA_SUCCESS)
 		*pointer = made;
 	else
@@ -135,7 +107,7 @@ static struct unified *take(const CUdeviceptr *pointer, CUcontext context, uint6
 {
 	struct unified *taken = NULL;
 
-	pthread_mutex_lock(&lock);
+	nvs_mutex_lock(&lock);
 	for (size_t i = 0; !taken && i < allocations.count; i++) {
 		struct nvs_span *span = &allocations.all[i];
 		struct unified *unified = span->of;
@@ -146,8 +118,21 @@ static struct unified *take(const CUdeviceptr *pointer, CUcontext context, uint6
 		*bytes = span->bytes;
 		nvs_spans_remove(&allocations, span);
 	}
-	pthread_mutex_unlock(&lock);
+	nvs_mutex_unlock(&lock);
 	return taken;
+}
+
+/* The mover must not be asking for what is gone. */
+static void enter_all(const struct nvs_run *run)
+{
+	for (size_t i = 0; i < run->count; i++)
+		nvs_chunk_enter(run->chunks[i]);
+}
+
+static void leave_all(const struct nvs_run *run)
+{
+	for (size_t i = 0; i < run->count; i++)
+		nvs_chunk_leave(run->chunks[i]);
 }
 
 CUresult nvs_unified_free(CUdeviceptr pointer)
@@ -156,20 +141,20 @@ CUresult nvs_unified_free(CUdeviceptr pointer)
 	struct unified *unified = take(&pointer, NULL, &bytes);
 	CUresult result;
 
-	/* The mover must not be asking for what is gone. */
-	for (size_t i = 0; unified && i < unified->count; i++)
-		nvs_chunk_enter(unified->chunks[i]);
+	if (!unified)
+		return NVS_CALL(cuMemFree_v2, pointer);
+	enter_all(unified->run);
 	result = NVS_CALL(cuMemFree_v2, pointer);
-	for (size_t i = 0; unified && i < unified->count; i++)
-		if (result == CUDA_SUCCESS)
-			nvs_chunk_end(unified->chunks[i]);
-		else
-			nvs_chunk_leave(unified->chunks[i]);
+	if (result == CUDA_SUCCESS) {
+		for (size_t i = unified->run->count; i-- > 0;)
+			nvs_chunk_end(unified->run->chunks[i]);
+		unified->run->count = 0;
+		end(unified);
+		return result;
+	}
+	leave_all(unified->run);
 	/* There was room for it in the table. */
-	if (unified && result != CUDA_SUCCESS)
-		enter(unified, pointer, bytes);
-	else
-		free(unified);
+	enter(unified, pointer, bytes);
 	return result;
 }
 
@@ -179,11 +164,11 @@ void nvs_unified_context_gone(CUcontext context)
 	uint64_t bytes;
 
 	while ((unified = take(NULL, context, &bytes)))
-		end_chunks(unified);
+		end(unified);
 }
 
 void nvs_unified_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	allocations = (struct nvs_spans){ 0 };
 }

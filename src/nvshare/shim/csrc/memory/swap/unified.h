@@ -5,8 +5,7 @@
  * memory it is moved to the host, and back before the program's next turn, which spares its kernels
  * the page faults. It moves in chunks like all memory, by prefetching instead of copying.
  */
-#ifndef NVSHARE_UNIFIED_H
-#define NVSHARE_UNIFIED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,11 +23,9 @@ uint64_t nvs_unified_moving(const struct nvs_device *device, size_t bytes, unsig
 /* Allocates in the current context; `moving` as above, more than 0. */
 CUresult nvs_unified_alloc(struct nvs_device *device, CUdeviceptr *pointer, size_t bytes,
 			   unsigned int flags, uint64_t moving);
-/* cuMemFree of whatever is not a block; what moves of it ends. */
+/* cuMemFree of whatever is not an allocation; what moves of it ends. */
 CUresult nvs_unified_free(CUdeviceptr pointer);
 /* The context was ended, and what was allocated in it. */
 void nvs_unified_context_gone(CUcontext context);
 /* In a forked child. */
 void nvs_unified_forked(void);
-
-#endif

@@ -6,34 +6,22 @@
  */
 #include "memory/swap/virtual.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "memory/swap/access.h"
-#include "memory/swap/blocks.h"
+#include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
 #include "memory/swap/peers.h"
+#include "memory/swap/runs.h"
 #include "memory/swap/spans.h"
-#include "process/thread.h"
+#include "process/mutex.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_VIRTUAL);
 static struct nvs_spans reservations;
 static struct nvs_spans mappings; /* of: the handle; NULL: one of the driver's */
-
-static void take(void)
-{
-	nvs_cancel_off();
-	pthread_mutex_lock(&lock);
-}
-
-static void give(void)
-{
-	pthread_mutex_unlock(&lock);
-	nvs_cancel_on();
-}
 
 /* With the lock held: a mapping, where one was looked for and the next ones, begins before that. */
 static bool is_before(const struct nvs_span *span, CUdeviceptr end)
@@ -48,10 +36,10 @@ CUresult nvs_virtual_reserve(CUdeviceptr *start, size_t bytes, size_t alignment,
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	take();
+	nvs_mutex_lock(&lock);
 	if (!nvs_spans_add(&reservations, *start, bytes, NULL))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	give();
+	nvs_mutex_unlock(&lock);
 	if (result != CUDA_SUCCESS)
 		NVS_CALL(cuMemAddressFree, *start, bytes);
 	return result;
@@ -61,43 +49,44 @@ CUresult nvs_virtual_free(CUdeviceptr start, size_t bytes)
 {
 	struct nvs_span *reservation;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 
-	take();
+	nvs_mutex_lock(&lock);
 	/* The driver does not know of what is out: mappings, and plain memory of ours. */
-	if (!nvs_spans_touch(&mappings, start, bytes) && !nvs_block_find(start, &block))
+	if (!nvs_spans_touch(&mappings, start, bytes) && !nvs_allocation_find(start, &allocation))
 		result = NVS_CALL(cuMemAddressFree, start, bytes);
 	reservation = nvs_spans_at(&reservations, start);
 	if (result == CUDA_SUCCESS && reservation)
 		nvs_spans_remove(&reservations, reservation);
-	give();
+	nvs_mutex_unlock(&lock);
 	return result;
 }
 
 bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 {
 	const struct nvs_span *span;
-	struct nvs_block block;
+	struct nvs_allocation allocation;
 	bool ours = false;
 
-	take();
+	nvs_mutex_lock(&lock);
 	for (span = nvs_spans_from(&mappings, start); !ours && is_before(span, start + bytes);
 	     span++)
 		ours = span->of != NULL;
-	give();
-	return ours || nvs_block_find(start, &block);
+	nvs_mutex_unlock(&lock);
+	return ours || nvs_allocation_find(start, &allocation);
 }
 
 /* Calls a function of chunks.c for each chunk of a mapping, which nobody moves meanwhile. */
-#define EACH_CHUNK(mapping, result, call)                                                          \
-	for (size_t i_ = 0;                                                                        \
-	     (result) == CUDA_SUCCESS && i_ < ((struct nvs_handle *)(mapping)->of)->count; i_++) { \
-		struct nvs_chunk *chunk = ((struct nvs_handle *)(mapping)->of)->chunks[i_];        \
-		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES;                \
-                                                                                                   \
-		nvs_chunk_enter(chunk);                                                            \
-		(result) = call;                                                                   \
-		nvs_chunk_leave(chunk);                                                            \
+#define EACH_CHUNK(mapping, result, call)                                                        \
+	for (size_t i_ = 0;                                                                      \
+	     (result) == CUDA_SUCCESS && i_ < ((struct nvs_handle *)(mapping)->of)->run->count;  \
+	     i_++) {                                                                             \
+		struct nvs_chunk *chunk = ((struct nvs_handle *)(mapping)->of)->run->chunks[i_]; \
+		CUdeviceptr at = (mapping)->start + i_ * (uint64_t)NVS_CHUNK_BYTES;              \
+                                                                                                 \
+		nvs_chunk_enter(chunk);                                                          \
+		(result) = call;                                                                 \
+		nvs_chunk_leave(chunk);                                                          \
 	}
 
 /* Unmaps what is mapped of a span; the driver's refusal of one leaves the others unmapped. */
@@ -105,8 +94,8 @@ static CUresult unmap_chunks(const struct nvs_span *span)
 {
 	CUresult first = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < ((struct nvs_handle *)span->of)->count; i++) {
-		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->chunks[i];
+	for (size_t i = 0; i < ((struct nvs_handle *)span->of)->run->count; i++) {
+		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->run->chunks[i];
 		CUresult result;
 
 		nvs_chunk_enter(chunk);
@@ -126,7 +115,7 @@ static CUresult map_chunks(struct nvs_handle *handle, CUdeviceptr start)
 	if (!nvs_spans_add(&mappings, start, handle->bytes, handle))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	EACH_CHUNK(&span, result, nvs_chunk_map(chunk, at, false))
-	if (result == CUDA_SUCCESS && nvs_block_note(handle->device, start, handle->bytes))
+	if (result == CUDA_SUCCESS && nvs_allocation_note(handle->device, start, handle->bytes))
 		return result;
 	unmap_chunks(&span);
 	nvs_spans_remove(&mappings, nvs_spans_at(&mappings, start));
@@ -149,11 +138,11 @@ CUresult nvs_virtual_map(struct nvs_handle *handle, CUdeviceptr start, size_t by
 	/* Drivers map a handle whole, so far. */
 	if (offset || bytes != handle->bytes)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	take();
+	nvs_mutex_lock(&lock);
 	if (nvs_spans_cover(&reservations, start, bytes) &&
 	    !nvs_spans_touch(&mappings, start, bytes))
 		result = map_chunks(handle, start);
-	give();
+	nvs_mutex_unlock(&lock);
 	if (result == CUDA_SUCCESS)
 		nvs_handle_hold(handle);
 	return result;
@@ -161,10 +150,10 @@ CUresult nvs_virtual_map(struct nvs_handle *handle, CUdeviceptr start, size_t by
 
 void nvs_virtual_mapped(CUdeviceptr start, size_t bytes)
 {
-	take();
+	nvs_mutex_lock(&lock);
 	if (!nvs_spans_touch(&mappings, start, bytes))
 		nvs_spans_add(&mappings, start, bytes, NULL);
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 /* With the lock held. */
@@ -175,7 +164,7 @@ static CUresult unmap_next(struct nvs_span *span,
 	CUresult result;
 
 	if (handle) {
-		nvs_block_forget(span->start);
+		nvs_allocation_forget(span->start);
 		result = unmap_chunks(span);
 	} else {
 		result = foreign(span->start, span->bytes);
@@ -195,14 +184,14 @@ CUresult nvs_virtual_unmap(CUdeviceptr start, size_t bytes,
 
 	if (!is_range(start, bytes))
 		return result;
-	take();
+	nvs_mutex_lock(&lock);
 	if (nvs_spans_cover(&reservations, start, bytes) &&
 	    nvs_spans_whole(&mappings, start, bytes))
 		result = CUDA_SUCCESS;
 	while (result == CUDA_SUCCESS &&
 	       is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		result = unmap_next(span, foreign);
-	give();
+	nvs_mutex_unlock(&lock);
 	return result;
 }
 
@@ -210,10 +199,10 @@ void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
 {
 	struct nvs_span *span;
 
-	take();
+	nvs_mutex_lock(&lock);
 	while (is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		nvs_spans_remove(&mappings, span);
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -264,7 +253,7 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 		result = nvs_access_check(desc, count);
 	if (result != CUDA_SUCCESS)
 		return result;
-	take();
+	nvs_mutex_lock(&lock);
 	if (!are_mapped(start, bytes))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
@@ -273,7 +262,7 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 		if (span->of)
 			owners |= 1ULL << ((struct nvs_handle *)span->of)->device->ordinal;
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	if (result == CUDA_SUCCESS)
 		note_users(owners, desc, count);
 	return result;
@@ -289,17 +278,17 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !nvs_access_device_exists(location->id))
 		return result;
-	take();
+	nvs_mutex_lock(&lock);
 	span = nvs_spans_at(&mappings, address);
 	if (span && span->of) {
-		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->chunks[0];
+		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->run->chunks[0];
 
 		result = CUDA_SUCCESS;
 		nvs_chunk_enter(chunk);
 		nvs_chunk_access(chunk, span->start, &access);
 		nvs_chunk_leave(chunk);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	if (result == CUDA_SUCCESS)
 		*flags = nvs_access_flags(&access, location->id);
 	return result;
@@ -310,13 +299,13 @@ struct nvs_handle *nvs_virtual_handle(CUdeviceptr address)
 	struct nvs_handle *handle = NULL;
 	const struct nvs_span *span;
 
-	take();
+	nvs_mutex_lock(&lock);
 	span = nvs_spans_at(&mappings, address);
 	if (span && span->of) {
 		handle = span->of;
 		nvs_handle_hold(handle);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return handle;
 }
 
@@ -324,15 +313,16 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 {
 	bool pinned = true;
 
-	take();
+	nvs_mutex_lock(&lock);
 	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
 	     pinned && is_before(span, start + bytes); span++) {
 		uint64_t from = span->start < start ? start - span->start : 0;
 
 		if (span->of)
-			pinned = nvs_handle_pin(span->of, from, start + bytes - span->start - from);
+			pinned = nvs_run_pin(((struct nvs_handle *)span->of)->run, from,
+					     start + bytes - span->start - from);
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 	return pinned;
 }
 
@@ -340,17 +330,17 @@ void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *
 {
 	const struct nvs_span *reservation;
 
-	take();
+	nvs_mutex_lock(&lock);
 	reservation = nvs_spans_at(&reservations, address);
 	if (reservation) {
 		*start = reservation->start;
 		*bytes = reservation->bytes;
 	}
-	give();
+	nvs_mutex_unlock(&lock);
 }
 
 void nvs_virtual_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	nvs_mutex_forked(&lock);
 	reservations = mappings = (struct nvs_spans){ 0 };
 }

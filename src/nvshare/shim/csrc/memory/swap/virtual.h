@@ -4,8 +4,7 @@
  * who may reach it. What the driver would refuse is refused here, since the driver can't say it of
  * what is out. Any thread may call; a call may wait while the mover has a chunk in its hands.
  */
-#ifndef NVSHARE_VIRTUAL_H
-#define NVSHARE_VIRTUAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes);
 
 /* In a forked child. */
 void nvs_virtual_forked(void);
-
-#endif

@@ -1,16 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room for the client, which brings it what the scheduler says, and for the mover. Owns
- * nothing; room_lock.h has the lock, which protects what is used here.
+ * What is done with the room without waiting: by those who allocate, by the client, which brings it
+ * what the scheduler says, and by the mover. Owns nothing; each function takes the room's lock.
  */
 #include <stdatomic.h>
 
 #include "gate/device.h"
 #include "memory/limit.h"
 #include "memory/room.h"
-#include "memory/room_lock.h"
+#include "memory/room_record.h"
 #include "process/futex.h"
 #include "process/log.h"
+#include "process/report.h"
+
+/* Those who allocate */
+
+void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_give(&room->state, bytes, resident);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
+{
+	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, -(int64_t)bytes);
+	nvs_room_count_fixed(device, -(int64_t)bytes);
+}
+
+void nvs_room_count_fixed(struct nvs_device *device, int64_t change)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_count_fixed(&room->state, change);
+	nvs_room_unlock(device, room);
+}
+
+void nvs_room_pin(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_pin(&room->state, (int64_t)bytes);
+	nvs_room_unlock(device, room);
+	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, (int64_t)bytes);
+}
+
+bool nvs_room_possible(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room;
+	uint64_t used;
+	bool first;
+
+	if (bytes <= device->total_bytes)
+		return true;
+	room = nvs_room_lock(device);
+	used = room->state.footprint_bytes + room->state.fixed_bytes;
+	first = !room->impossible;
+	room->impossible = true;
+	nvs_room_unlock_same(room);
+	/* Programs that try again with less would fill the screen. */
+	if (first)
+		nvs_limit_say(device->ordinal, device->total_bytes, used, bytes,
+			      "more than the device has");
+	return false;
+}
+
+void nvs_room_commit(struct nvs_device *device, uint64_t given, int64_t charged)
+{
+	atomic_fetch_add(&device->footprint_bytes, (uint64_t)charged);
+	if (charged != (int64_t)given)
+		nvs_room_count_fixed(device, charged - (int64_t)given);
+	if (charged)
+		nvs_device_tell(device, NVS_NEWS_FOOTPRINT);
+}
+
+void nvs_room_set_graphs(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	int64_t grown = (int64_t)(bytes - room->graph_bytes);
+
+	room->graph_bytes = bytes;
+	nvs_room_unlock_same(room);
+	nvs_report_bytes(device->ordinal, NVS_BYTES_GRAPHS, grown);
+	nvs_room_commit(device, 0, grown);
+}
+
+bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool without = nvs_room_state_forgo(&room->state, bytes);
+
+	nvs_room_unlock(device, room);
+	return without;
+}
+
+uint64_t nvs_room_capacity(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	bool known = room->state.limited && room->state.capacity_bytes;
+	uint64_t capacity = known ? room->state.capacity_bytes : UINT64_MAX;
+
+	nvs_room_unlock_same(room);
+	return capacity;
+}
+
+uint64_t nvs_room_footprint(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t footprint = room->state.footprint_bytes;
+
+	nvs_room_unlock_same(room);
+	return footprint;
+}
+
+uint64_t nvs_room_fixed(struct nvs_device *device)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t fixed = room->state.fixed_bytes;
+
+	nvs_room_unlock_same(room);
+	return fixed;
+}
+
+/* The client */
 
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
 {

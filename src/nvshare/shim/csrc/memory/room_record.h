@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's room and its lock, for room.c (those who allocate) and room_turns.c (the client, the
- * mover).
+ * A device's room and its lock, for room.c (those who wait) and room_changes.c (those who don't).
  */
-#ifndef NVSHARE_ROOM_LOCK_H
-#define NVSHARE_ROOM_LOCK_H
+#pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "memory/room_state.h"
+#include "process/mutex.h"
 
 struct nvs_device;
 
@@ -26,7 +24,7 @@ struct nvs_room_waiter {
 };
 
 struct nvs_room_record {
-	pthread_mutex_t lock;
+	struct nvs_mutex lock;
 	struct nvs_room_state state;
 	struct nvs_room_waiter *first; /* in the order in which they came */
 	uint64_t deadline;	       /* that the client knows; 0: it is about to look */
@@ -34,10 +32,11 @@ struct nvs_room_record {
 					* knows nothing of memory that swaps */
 	bool opens;		       /* the client waits for all to be in */
 	bool refused;		       /* and said so */
+	bool impossible;	       /* more than the device has was asked for, and said so */
+	uint64_t graph_bytes;	       /* charged for graphs */
 	_Atomic uint32_t changes;      /* futex word */
 };
 
-/* The thread is not cancelled until the lock is given back. */
 struct nvs_room_record *nvs_room_lock(const struct nvs_device *device);
 /*
  * After a change: whoever need not wait any more goes on, and those whom it concerns are told: the
@@ -55,13 +54,3 @@ void nvs_room_unlock_same(struct nvs_room_record *room);
  * it was taken from among them before.
  */
 void nvs_room_answer(struct nvs_room_waiter **place, int answer);
-/*
- * With the lock held: whether so much more passes the container's memory limit. A scheduler that is
- * asked sees to that itself, and knows better what others have.
- */
-bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes);
-
-/* In a forked child. */
-void nvs_rooms_forked(void);
-
-#endif

@@ -4,8 +4,7 @@
  * a graph, in a texture, in a handle for others. Where memory swaps they pass the gate like
  * submissions, so that what they look at is there.
  */
-#ifndef NVSHARE_LOOK_H
-#define NVSHARE_LOOK_H
+#pragma once
 
 #include "cuda/abi.h"
 #include "gate/pass.h"
@@ -19,5 +18,3 @@ struct nvs_device;
  * hook's answer.
  */
 CUresult nvs_look_enter(struct nvs_pass *pass, const struct nvs_device *device);
-
-#endif
