@@ -56,23 +56,31 @@ static inline uint64_t nvs_size_unit(const char *unit, const char *end)
 	return 0;
 }
 
+/* The thousandths that one to three digits from `*at` on are; false: they are not so many. */
+static inline bool nvs_size_fraction(const char **at, const char *end, uint64_t *thousandths)
+{
+	const char *digits = *at;
+
+	*thousandths = nvs_size_digits(at, end);
+	if (*at == digits || *at - digits > 3)
+		return false;
+	for (long count = *at - digits; count < 3; count++)
+		*thousandths *= 10;
+	return true;
+}
+
 /* What `length` characters mean. Only what is fine is written to `bytes`. */
 static inline enum nvs_size nvs_size_read(const char *text, size_t length, uint64_t *bytes)
 {
-	const char *at = text, *end = text + length, *digits;
+	const char *at = text, *end = text + length;
 	uint64_t whole = nvs_size_digits(&at, end), part = 0, unit, size;
 	bool fraction = at < end && *at == '.';
 
 	if (at == text)
 		return NVS_SIZE_NONE;
-	if (fraction) {
-		digits = ++at;
-		part = nvs_size_digits(&at, end);
-		if (at == digits || at - digits > 3)
-			return NVS_SIZE_NONE;
-		for (long count = at - digits; count < 3; count++)
-			part *= 10;
-	}
+	at += fraction;
+	if (fraction && !nvs_size_fraction(&at, end, &part))
+		return NVS_SIZE_NONE;
 	if (end - at > 1 && *at == ' ')
 		at++;
 	unit = nvs_size_unit(at, end);
