@@ -12,8 +12,10 @@
 #ifdef NVS_CHECK_ORDER
 static __thread uint32_t held; /* a bit for each place in the order */
 
-static void note_locked(enum nvs_order order)
+static void note_locked(const struct nvs_mutex *mutex)
 {
+	enum nvs_order order = mutex->order;
+
 	/* As a sanitizer's finding: the program ends, and its test fails. */
 	if (held >> order) {
 		nvs_log("a mutex of place %d is taken by who holds those of places %#x", order,
@@ -23,33 +25,33 @@ static void note_locked(enum nvs_order order)
 	held |= 1u << order;
 }
 
-static void note_unlocked(enum nvs_order order)
+static void note_unlocked(const struct nvs_mutex *mutex)
 {
-	held &= ~(1u << order);
+	held &= ~(1u << mutex->order);
 }
 #else
-static void note_locked(enum nvs_order order)
+static void note_locked(const struct nvs_mutex *mutex)
 {
-	(void)order;
+	(void)mutex;
 }
 
-static void note_unlocked(enum nvs_order order)
+static void note_unlocked(const struct nvs_mutex *mutex)
 {
-	(void)order;
+	(void)mutex;
 }
 #endif
 
 void nvs_mutex_lock(struct nvs_mutex *mutex)
 {
 	nvs_cancel_off();
-	note_locked(mutex->order);
+	note_locked(mutex);
 	pthread_mutex_lock(&mutex->mutex);
 }
 
 void nvs_mutex_unlock(struct nvs_mutex *mutex)
 {
 	pthread_mutex_unlock(&mutex->mutex);
-	note_unlocked(mutex->order);
+	note_unlocked(mutex);
 	nvs_cancel_on();
 }
 

@@ -39,10 +39,17 @@ enum nvs_order {
 
 struct nvs_mutex {
 	pthread_mutex_t mutex;
+#ifdef NVS_CHECK_ORDER
 	enum nvs_order order;
+#endif
 };
 
+/* Otherwise all zero: what a mutex is in takes no room in the library's file. */
+#ifdef NVS_CHECK_ORDER
 #define NVS_MUTEX(place) { .mutex = PTHREAD_MUTEX_INITIALIZER, .order = (place) }
+#else
+#define NVS_MUTEX(place) { .mutex = PTHREAD_MUTEX_INITIALIZER }
+#endif
 
 void nvs_mutex_lock(struct nvs_mutex *mutex);
 void nvs_mutex_unlock(struct nvs_mutex *mutex);
