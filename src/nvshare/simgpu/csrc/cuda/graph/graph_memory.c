@@ -14,6 +14,8 @@
 
 static uint64_t used_bytes[SIM_MAX_DEVICES];
 static uint64_t high_bytes[SIM_MAX_DEVICES];
+/* The most that was used since the last trim: what a driver keeps, and calls reserved. */
+static uint64_t kept_bytes[SIM_MAX_DEVICES];
 
 uint64_t sim_graph_memory_reserve_locked(uint64_t bytes)
 {
@@ -38,6 +40,8 @@ static void count_locked(int device, struct sim_range *range)
 	used_bytes[device] += range->bytes;
 	if (used_bytes[device] > high_bytes[device])
 		high_bytes[device] = used_bytes[device];
+	if (used_bytes[device] > kept_bytes[device])
+		kept_bytes[device] = used_bytes[device];
 }
 
 CUresult sim_graph_memory_capture_alloc_locked(struct CUstream_st *stream, int device,
@@ -118,7 +122,12 @@ CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
 	if (!sim_device_exists(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	sim_lock();
-	*(uint64_t *)value = attr % 2 == 0 ? used_bytes[device] : high_bytes[device];
+	if (attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)
+		*(uint64_t *)value = kept_bytes[device];
+	else
+		*(uint64_t *)value = attr == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT
+					     ? used_bytes[device]
+					     : high_bytes[device];
 	sim_unlock();
 	return CUDA_SUCCESS;
 }
@@ -139,5 +148,10 @@ CUresult sim_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
 
 CUresult sim_cuDeviceGraphMemTrim(CUdevice device)
 {
-	return sim_device_exists(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	if (!sim_device_exists(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	sim_lock();
+	kept_bytes[device] = used_bytes[device];
+	sim_unlock();
+	return CUDA_SUCCESS;
 }
