@@ -239,7 +239,7 @@ class CoreMachine(RuleBasedStateMachine):
 
 
 TestCoreMachine = CoreMachine.TestCase
-TestCoreMachine.settings = settings(max_examples=300, stateful_step_count=60)
+TestCoreMachine.settings = settings(max_examples=100, stateful_step_count=60)
 
 
 def records(recorded: dict[str, list[int]]) -> list[Event]:

@@ -59,7 +59,7 @@ def test_the_farthest_turn_moves_one_client_a_hand_over() -> None:
     assert moved <= 1.3 * turns * lacking
 
 
-@pytest.mark.parametrize("clients", [2, 3, 5, 16, 64])
+@pytest.mark.parametrize("clients", [2, 3, 5, 16, pytest.param(64, marks=pytest.mark.soak)])
 def test_everyone_is_served(clients: int) -> None:
     """Any number of clients takes turns fairly, and no holder is ever told to leave memory."""
     simulation, _ = run(clients, {16: 0.3, 64: 0.05}.get(clients, 0.7), 1.0, Policy.EXCLUSIVE, 2.0)

@@ -55,7 +55,7 @@ def spread(program: Program, devices: int) -> Program:
     )
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(PROGRAMS, min_size=1, max_size=6),
     st.sampled_from((1, 2, 3, DEVICES)),
@@ -111,6 +111,7 @@ def hour(seed: int, seconds: float) -> Model:
     return model
 
 
+@pytest.mark.soak
 def test_an_hour() -> None:
     """Random gangs and single clients on eight devices for an hour of virtual time: never does it stand still."""
     model = hour(1, 3600.0)
