@@ -215,6 +215,7 @@ def test_every_alert_says_what_to_do(name: str) -> None:
     assert used <= given
 
 
+@pytest.mark.soak
 def test_alerts_fire_and_do_not(tool: Callable[[str], str], tmp_path: Path) -> None:
     """Every alert, after its time, with the labels by which it is found; and what is near to it, and well."""
     assert {case.alert for case in CASES} == RULES.keys()

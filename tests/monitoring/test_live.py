@@ -17,7 +17,7 @@ from tests.monitoring.stack import JOBS, NAMESPACE, Stack, running
 from tests.monitoring.test_alerts import ALERTS, RULES
 from tests.polling import poll_until
 
-pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(240)]
 
 PAGE = ROOT / "docs" / "monitoring.md"
 RATE_SECONDS = 10

@@ -15,7 +15,7 @@ from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.scheduler.swapping_programs import PROGRAM, Serve, Start, ask, device, ends_well, line, programs, tell
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")

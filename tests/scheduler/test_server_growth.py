@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.scheduler.passers_by import come_and_go, resident_bytes
 from tests.scheduler.wire_client import Scheduler
+
+pytestmark = pytest.mark.soak
 
 Serve = Callable[..., Scheduler]
 

@@ -27,6 +27,8 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Terms
 from tests.shim.room_state_model import BRING_IN, BRING_OUT, CONTEXT, FIXED, MOVABLE, UP, WAIT, Room, lib
 
+pytestmark = pytest.mark.soak
+
 MIB = 1 << 20
 TOTAL, LIMIT = 512 * MIB, 200 * MIB
 SIZES = tuple(size * MIB for size in (2, 4, 16, 32, 64))
