@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
 from nvshare.version import version
 from tests.ctl.program import ctl
+from tests.polling import poll_until
 
 GIB = 1 << 30
 GPU = Gpu(0, "GPU-1", "A GPU", 16 * GIB, 0, ())
@@ -192,6 +194,18 @@ def test_socket_for_nobody(
     assert done.returncode == 1
     assert re.search(rf"problem +socket +{run_dir.client_socket} has mode 600, not 666", done.stdout)
     assert f"chmod 666 {run_dir.client_socket}" in done.stdout
+
+
+def test_a_name_that_is_cut_within_a_letter(run_dir: RunDir, tmp_path: Path) -> None:
+    """The kernel keeps fifteen bytes of the name of a process, whatever letters they are."""
+    program = tmp_path / f"{'a' * 14}é"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([program, "60"]) as process:
+        name = Path(f"/proc/{process.pid}/comm")
+        poll_until(lambda: name.read_bytes().startswith(b"aaaa"), "it has that name")
+        done = ctl(run_dir, "doctor", "-o", "json")
+        process.kill()
+    assert json.loads(done.stdout)["findings"], done.stderr
 
 
 def test_yaml(run_dir: RunDir, tmp_path: Path) -> None:

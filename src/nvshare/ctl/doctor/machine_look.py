@@ -134,7 +134,7 @@ def _compute_mode(handle: Any) -> int:
 
 def _name_of(pid: int) -> str:
     with suppress(OSError):
-        return (Path("/proc") / str(pid) / "comm").read_text().strip()
+        return (Path("/proc") / str(pid) / "comm").read_text(errors="replace").strip()
     return ""
 
 
@@ -271,7 +271,7 @@ def _cgroup_version() -> int:
 
 def _hides_pids() -> bool:
     with suppress(OSError):
-        for line in Path("/proc/self/mounts").read_text().splitlines():
+        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
             _device, place, kind, options, *_rest = line.split()
             if (place, kind) == ("/proc", "proc"):
                 hides = any(option in options for option in ("hidepid=1", "hidepid=2", "hidepid=invisible"))
@@ -298,7 +298,7 @@ def _processes_named(names: Sequence[str]) -> tuple[int, ...]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if (entry / "comm").read_text().strip() in short:
+            if (entry / "comm").read_text(errors="replace").strip() in short:
                 line = (entry / "cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
                 if line.rpartition("/")[2] in names:
                     found.append(int(entry.name))
