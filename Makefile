@@ -48,7 +48,7 @@ demo: $(SHIPPED)
 
 # Most of them wait.
 test: libs
-	$(BIN)/python -m pytest -n 6 --dist loadgroup -m "not gpu and not e2e and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 8 --dist loadgroup -m "not gpu and not e2e and not soak" $(PYTEST_ARGS)
 
 soak: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "soak and not gpu and not e2e" $(PYTEST_ARGS)

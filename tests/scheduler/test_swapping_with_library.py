@@ -84,6 +84,7 @@ def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -
     ends_well(idle, busy)
 
 
+@pytest.mark.soak
 def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_path: Path) -> None:
     """In whatever step of a transfer that is."""
     scheduler = served()

@@ -155,6 +155,7 @@ def test_old_pages_are_left(job: Job, gang: GangScheduler) -> None:
     job.finish()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_a_leader_that_only_speaks(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
     """It says something all the time and orders nothing: a minute later the others open their gates.
