@@ -7,8 +7,13 @@ from pathlib import Path
 import typer
 
 
-def path_of(text: str) -> Path:
-    """A path, as an option's parser. What is empty would mean this folder, and is a variable that was not set."""
+def path_of(text: str | Path) -> Path:
+    """A path, as an option's parser. What is empty would mean this folder, and is a variable that was not set.
+
+    Some versions of typer parse the default, too, which is a path already.
+    """
+    if isinstance(text, Path):
+        return text
     if not text:
         raise typer.BadParameter("'' is no path")
     try:
