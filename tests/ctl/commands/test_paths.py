@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from nvshare.ctl.options.path import path_of
 from nvshare.paths import RunDir
 from tests.ctl.program import ctl
 
@@ -34,3 +37,8 @@ def test_no_path(run_dir: RunDir, arguments: list[str]) -> None:
     done = ctl(run_dir, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "'' is no path" in done.stderr
+
+
+def test_a_default_is_a_path_already() -> None:
+    """It comes to the parser as what is typed does."""
+    assert path_of(Path("demo")) == path_of("demo") == Path("demo")

@@ -10,7 +10,7 @@ import typer
 def path_of(text: str | Path) -> Path:
     """A path, as an option's parser. What is empty would mean this folder, and is a variable that was not set.
 
-    Some versions of typer parse the default, too, which is a path already.
+    An option's default comes here as well, and is a path already.
     """
     if isinstance(text, Path):
         return text
