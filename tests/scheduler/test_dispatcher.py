@@ -12,7 +12,7 @@ from nvshare.log import Log
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, Policy
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, DeviceSeen, Policy
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
@@ -146,3 +146,20 @@ async def test_a_chosen_policy_ends_off(dispatcher: Dispatcher) -> None:
     dispatcher.set_policy(Policy.EXCLUSIVE, None)
     dispatcher.switch_on()
     assert policies(dispatcher) == [Policy.EXCLUSIVE] * 2
+
+
+@pytest.mark.parametrize(("others", "planned"), [(True, [0, 0, 1]), (False, [1, 2, 2])])
+async def test_what_is_read_together_is_planned_once(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch, others: bool, planned: list[int]
+) -> None:
+    """After all were heard; who speaks alone is answered at once."""
+    plans: list[float] = []
+    plan = dispatcher._core.plan
+    monkeypatch.setattr(dispatcher._core, "plan", lambda now: plans.append(now) or plan(now))
+    monkeypatch.setattr(dispatcher, "_others_speak", lambda: others)
+    seen = []
+    for total_bytes in (32, 64):
+        dispatcher.tell(DeviceSeen(FIRST, total_bytes))
+        seen.append(len(plans))
+    await asyncio.sleep(0)
+    assert [*seen, len(plans)] == planned
