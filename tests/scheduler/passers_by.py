@@ -17,12 +17,16 @@ def resident_bytes(scheduler: Scheduler) -> int:
 
 
 def come_and_go(scheduler: Scheduler, count: int) -> None:
-    """So many clients, one after another: some held, some invent a device, some are cut off within a frame."""
+    """So many clients, one after another: some have memory, some invent a device, some are cut off within a frame.
+
+    None of them holds a lock: that would stay in the timeline, until tens of thousands more had held one.
+    """
     for number in range(count):
         client = WireClient(scheduler.run_dir.client_socket)
         match number % 3:
             case 0:
-                client.send(wire.LockReleased(client.register().lock()))
+                client.register()
+                client.send(wire.Footprint(GIB))
             case 1:
                 client.register(device_uuid=(number % 997).to_bytes(16, "big"))
                 client.send(wire.Footprint(GIB))

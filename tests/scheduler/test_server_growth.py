@@ -17,9 +17,9 @@ ROUND = 1500
 
 
 def test_memory_is_flat(serve: Serve) -> None:
-    """Thousands more leave nothing behind. A record of each would be 500 bytes or more."""
+    """Thousands more leave nothing behind. A record of each would be 250 bytes or more."""
     scheduler = serve()
     come_and_go(scheduler, ROUND)
     before = resident_bytes(scheduler)
     come_and_go(scheduler, 2 * ROUND)
-    assert resident_bytes(scheduler) - before < 2 * ROUND * 250
+    assert resident_bytes(scheduler) - before < 2 * ROUND * 100
