@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
 from types import TracebackType
 from typing import Self
 
-from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler, WireClient
+from tests.stopping import stop
 
 _PROGRAM = """
 import socket, sys
@@ -54,8 +53,7 @@ class ClientProcess:
 
     def stop(self) -> None:
         """As Ctrl-Z would; returns when it stands still."""
-        self.process.send_signal(signal.SIGSTOP)
-        poll_until(lambda: os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT), "it stands still")
+        stop(self.process.pid)
 
     def kill(self) -> None:
         """As a crash would; nothing of it is left."""

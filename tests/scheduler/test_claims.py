@@ -23,6 +23,7 @@ from tests.real_user import as_real_user, as_root
 from tests.scheduler.several_schedulers import SYSTEM, Machine
 from tests.scheduler.wire_client import GIB, TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
 from tests.shim.controlled_program import ControlledProgram
+from tests.stopping import stop
 
 ALICE, BOB, MALLORY = 1000, 1001, 1002
 WRITE = "cuMemsetD8_v2 p 1 64"
@@ -152,7 +153,7 @@ def test_a_stopped_one_has_its_gpu(begin: Begin) -> None:
     first, second = begin("first"), begin("second")
     one = gpus(first)[0]
     come(first, one)
-    first.process.send_signal(signal.SIGSTOP)
+    stop(first.process.pid)
     assert f"pid {first.process.pid}" in refused(second, one)
     first.process.send_signal(signal.SIGCONT)
 

@@ -20,6 +20,7 @@ from tests.polling import poll_until
 from tests.scheduler.sharing_programs import StartSharing, sharing_programs
 from tests.scheduler.swapping_programs import MIB, Serve
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -284,13 +285,13 @@ def test_who_gave_it_does_not_answer(served: Callable[[], Scheduler], start: Sta
     giver, taker = start(), start()
     handle = giver.text(f"get(allocate({3 * MIB}))")
     assert taker.do(f"close(open_it('{handle}'))") == "CUDA_SUCCESS"
-    giver.process.send_signal(signal.SIGSTOP)
+    stop(giver.process.pid)
     assert taker.do(f"open_it('{handle}')") == "CUDA_ERROR_INVALID_HANDLE"
     giver.process.send_signal(signal.SIGCONT)
     mapped = taker.number(f"open_it('{handle}')")
     assert taker.do(f"close({mapped})") == "CUDA_SUCCESS"
     assert not [line for line in scheduler.log() if line["event"] == "peer disconnected"]
-    giver.process.send_signal(signal.SIGSTOP)
+    stop(giver.process.pid)
     taker.begin(f"open_it('{handle}')")
     scheduler.kill()
     assert taker.answer() == LOST

@@ -23,6 +23,7 @@ from tests.scheduler.situations import calls, opens
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.children import PROGRAMS
 from tests.shim.controlled_program import ControlledProgram
+from tests.stopping import stop
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -158,7 +159,7 @@ def test_a_stopped_process_does_not_keep_others_waiting(scheduler: Scheduler, st
     for program in (first, second):
         is_in(scheduler, program)
     calls(first, f"cuMemAllocAsync &a {160 * MIB} 0", "cuCtxSynchronize")
-    os.kill(first.pid, signal.SIGSTOP)
+    stop(first.pid)
     try:
         assert allocates(second, "b", 160 * MIB) == OUT_OF_MEMORY
         assert allocates(second, "b", 160 * MIB) == OUT_OF_MEMORY

@@ -25,6 +25,7 @@ from tests.ctl.program import ctl
 from tests.polling import poll_until
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler, WireClient
+from tests.stopping import stop
 
 LOST = "the run directory is lost: those who are connected are served, and this scheduler ends with the last"
 Serve = Callable[..., Scheduler]
@@ -69,7 +70,7 @@ def test_another_ones_files_are_left_at_the_end(serve: Serve) -> None:
     """Of one whose directory was removed and made anew by another scheduler: it ends when nobody is connected."""
     first = serve()
     client = first.client().register()
-    first.process.send_signal(signal.SIGSTOP)
+    stop(first.process.pid)
     first.run_dir.root.rename(first.run_dir.root.with_name("away"))
     second = serve()
     first.process.send_signal(signal.SIGCONT)
@@ -257,7 +258,7 @@ def test_another_ones_socket_in_the_place_of_a_removed_one(serve: Serve, which: 
     scheduler = serve()
     path: Path = getattr(scheduler.run_dir, which)
     client = scheduler.client().register()
-    scheduler.process.send_signal(signal.SIGSTOP)
+    stop(scheduler.process.pid)
     path.unlink()
     with listening(path):
         scheduler.process.send_signal(signal.SIGCONT)

@@ -21,6 +21,7 @@ from tests.conftest import SOURCE_ROOT, Libraries
 from tests.polling import poll_until
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.wire_client import DEVICE, GIB, Scheduler
+from tests.stopping import stop
 
 Serve = Callable[..., Scheduler]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -72,16 +73,11 @@ def start(libraries: Libraries, run_dir: RunDir, tmp_path: Path) -> Iterator[Sta
 @contextmanager
 def standing_still(scheduler: Scheduler, seconds: float) -> Iterator[None]:
     """The scheduler does, from before the block until so long after it began, or after its end."""
-    scheduler.process.send_signal(signal.SIGSTOP)
-    poll_until(lambda: state_of(scheduler.process.pid) == "T", "it stands still")
+    stop(scheduler.process.pid)
     end = time.monotonic() + seconds
     yield
     poll_until(lambda: time.monotonic() > end, "the time is over", seconds + 5)
     scheduler.process.send_signal(signal.SIGCONT)
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def said(program: subprocess.Popen[str]) -> str:

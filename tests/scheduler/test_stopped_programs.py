@@ -15,6 +15,7 @@ from tests.pipes import said_to_the_end
 from tests.polling import poll_until
 from tests.scheduler.swapping_programs import Program, Serve, Start, device, ends_well, line, programs, tell
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -43,7 +44,7 @@ def stopped(scheduler: Scheduler, start: Start) -> Program:
     other = start(20, 1)
     ends_well(other)
     poll_until(lambda: [client.state for client in device(scheduler).clients] == ["idle"], "it holds nothing", 20)
-    program.send_signal(signal.SIGSTOP)
+    stop(program.pid)
     return program
 
 

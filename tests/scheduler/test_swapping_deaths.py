@@ -24,6 +24,7 @@ from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.scheduler.swapping_programs import CHUNK, Program, Serve, Start, ends_well, line, programs, tell
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
@@ -111,7 +112,7 @@ def begin(scene: Scene) -> int:
 def is_told(scene: Scene) -> None:
     """The leaver is to leave, and has hardly begun."""
     begin(scene)
-    scene.leaver.send_signal(signal.SIGSTOP)
+    stop(scene.leaver.pid)
     scene.stopped = scene.leaver.pid
     assert scene.clients()[scene.leaver.pid].leaving_bytes > CHUNK
 
@@ -130,7 +131,7 @@ def moves_out(scene: Scene) -> None:
 def is_out(scene: Scene) -> None:
     """All that had to leave has left, but the scheduler has not told the comer so."""
     leaving_bytes = begin(scene)
-    scene.scheduler.process.send_signal(signal.SIGSTOP)
+    stop(scene.scheduler.process.pid)
     scene.stopped = scene.scheduler.process.pid
     poll_until(lambda: scene.left() >= leaving_bytes, "all has left", PATIENCE)
 
@@ -155,7 +156,7 @@ def gets_host_memory(scene: Scene) -> None:
     def is_caught() -> bool:
         if not scene.scheduler.open_arenas():
             return False
-        scene.scheduler.process.send_signal(signal.SIGSTOP)
+        stop(scene.scheduler.process.pid)
         if scene.scheduler.open_arenas():
             return True
         scene.scheduler.process.send_signal(signal.SIGCONT)

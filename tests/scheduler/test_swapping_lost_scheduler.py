@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.scheduler.swapping_programs import Program, Serve, Start, ask, line, programs, tell
 from tests.shim.thread_state import asleep, unread_in_pipe
+from tests.stopping import stop
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
@@ -69,7 +69,7 @@ def test_growth_whose_scheduler_dies(serve: Serve, start: Start, tmp_path: Path,
     if not holds:
         assert ask(first) == "round 0"
     poll_until(lambda: scheduler.states()[2] == ("holding" if holds else "idle"), "who holds is settled", 20)
-    scheduler.process.send_signal(signal.SIGSTOP)
+    stop(scheduler.process.pid)
     tell(grows)
     poll_until(lambda: waits(grows), "the allocation waits", 20)
     scheduler.kill()

@@ -28,6 +28,7 @@ from tests.scheduler.swapping_programs import (
     swapped_bytes,
 )
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -124,7 +125,7 @@ def test_holder_is_stopped(serve: Serve, start: Start) -> None:
     scheduler = serve(*SERVED, "--grace", "1")
     stopped = start(600, 30)
     assert line(stopped) == "written"
-    stopped.send_signal(signal.SIGSTOP)
+    stop(stopped.pid)
     waits = start(600, 1)
     poll_until(
         lambda: any(client.state == "unresponsive" for client in device(scheduler).clients), "it has not left", 60

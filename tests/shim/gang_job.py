@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -119,13 +118,6 @@ def orders(gang: GangScheduler) -> int:
     """How many commands were given."""
     raw = ffi.from_buffer("struct nvs_gang_page *", gang.page)
     return int(max(command.version for command in raw.commands)) // gang_layout.SLOTS
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    """Stops it where it is."""
-    process.send_signal(signal.SIGSTOP)
-    stat = Path(f"/proc/{process.pid}/stat")
-    poll_until(lambda: stat.read_text().rpartition(") ")[2][0] == "T", "it has stopped")
 
 
 def reached(job: Job, round_number: int) -> None:

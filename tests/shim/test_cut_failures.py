@@ -19,9 +19,10 @@ from nvshare.protocol import wire
 from tests.c_parts import ffi, lib
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
-from tests.shim.gang_job import Job, check_stopped, ends_drain, entered, reached, start_two, stop
+from tests.shim.gang_job import Job, check_stopped, ends_drain, entered, reached, start_two
 from tests.shim.gang_scheduler import SEALS, GangScheduler, page_file, send_page
 from tests.shim.programs import gang_member
+from tests.stopping import stop
 
 
 @pytest.mark.parametrize("leads", [True, False])
@@ -35,7 +36,7 @@ def test_a_member_that_is_gone(start_job: Callable[[int], Job], fake_scheduler: 
     reached(job, 51)
     slot = 0 if leads else 2
     victim = next(process for process in job.processes if process.pid == gang.peers[slot].register.pid)
-    stop(victim)
+    stop(victim.pid)
     gang.revoke()
     left = [peer for peer in gang.peers if peer is not gang.peers[slot]]
     poll_until(lambda: sum(entered(gang, other) for other in range(3)) == 2, "the others wait")
@@ -61,7 +62,7 @@ def test_a_member_that_nobody_misses(
     slot = 0 if leads else 1
     victim = next(process for process in job.processes if process.pid == gang.peers[slot].register.pid)
     other = gang.peers[1 - slot]
-    stop(victim)
+    stop(victim.pid)
     assert not ends_drain(other)
     victim.send_signal(signal.SIGCONT)
     job.words[gang_member.HELD] = 1

@@ -12,9 +12,10 @@ from nvshare.protocol import wire
 from tests.c_parts import ffi, lib
 from tests.polling import poll_until
 from tests.shim.fake_scheduler import FakeScheduler
-from tests.shim.gang_job import Job, by_rank, ends_drain, entered, start_two, stop
+from tests.shim.gang_job import Job, by_rank, ends_drain, entered, start_two
 from tests.shim.gang_scheduler import GangScheduler, expect_late
 from tests.shim.programs import gang_member
+from tests.stopping import stop
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_a_leader_that_only_speaks(start_job: Callable[[int], Job], fake_schedul
     gang.form()
     gang.grant()
     poll_until(lambda: job.submitted[:2] == [100, 100] and job.submitted[2] >= 105, "one runs ahead", timeout=30)
-    stop(job.processes[0])
+    stop(job.processes[0].pid)
     for peer in gang.peers[1:]:
         peer.connection.settimeout(1)
         peer.revoke()

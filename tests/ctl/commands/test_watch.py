@@ -16,6 +16,7 @@ from tests.ctl.program import COMMAND, environment
 from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 Reader = Callable[[], str]
 
@@ -100,7 +101,7 @@ def test_scheduler_that_does_not_answer(run_dir: RunDir) -> None:
         variables = environment(scheduler.run_dir, TERM="xterm-256color")
         with in_terminal(command, variables) as terminal:
             poll_until(lambda: "holding" in terminal.output(), "the status is shown")
-            scheduler.process.send_signal(signal.SIGSTOP)
+            stop(scheduler.process.pid)
             poll_until(lambda: "the scheduler has not answered since" in terminal.output(), "it is said", timeout=30)
             before = len(terminal.output())
             poll_until(lambda: terminal.output().count("has not answered", before) >= 3, "it was drawn again")
@@ -124,7 +125,7 @@ def test_silence_is_one_line(run_dir: RunDir) -> None:
     """Not in a terminal: one line on stderr with the time of day, then the next document when it is back."""
     with Scheduler(run_dir.root / "run") as scheduler, watching(scheduler.run_dir, "-o", "json") as (process, read):
         poll_until(lambda: read().count("\n") == 1, "the first document")
-        scheduler.process.send_signal(signal.SIGSTOP)
+        stop(scheduler.process.pid)
         assert process.stderr is not None
         line = process.stderr.readline().decode()
         assert re.fullmatch(

@@ -22,6 +22,7 @@ from nvshare.paths import RunDir
 from tests.ctl.doctor.test_machine import GIB, WELL, gpu, scheduler
 from tests.ctl.program import COMMAND, ctl
 from tests.polling import poll_until
+from tests.stopping import stop
 
 OURS = Program(13, "python train.py", True, True, ("/run/nvshare",), True, "/run/nvshare", 77)
 _SUBJECTS = ("scheduler", "no scheduler", "others", "stopped")
@@ -169,7 +170,7 @@ def test_a_stopped_holder(
     """Doctor names it while it is stopped."""
     start_scheduler()
     pid = program()
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     (finding,) = _findings(run_dir, environment, code=1)
     assert finding["subject"] == "stopped"
     assert f"pid {pid} " in finding["what"]

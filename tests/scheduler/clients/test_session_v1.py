@@ -20,6 +20,7 @@ from nvshare.scheduler.pods.peer import is_in_network_of, is_outside_pods
 from tests.polling import poll_until
 from tests.scheduler.cgroup import Cgroup
 from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
 
 Serve = Callable[..., Scheduler]
 
@@ -167,7 +168,7 @@ SEND = (
 def command_and_end(scheduler: Scheduler, path: Path, *prefix: str) -> None:
     """What nvsharectl does, all of it before the scheduler looks at it."""
     scheduler.legacy_client().register()
-    scheduler.process.send_signal(signal.SIGSTOP)
+    stop(scheduler.process.pid)
     subprocess.run([*prefix, sys.executable, "-c", SEND, path], check=True)
     scheduler.process.send_signal(signal.SIGCONT)
 
