@@ -103,6 +103,13 @@ def test_escapers(seen: Seen, why: str) -> None:
     assert why in what
 
 
+def test_driver_that_was_only_tried() -> None:
+    """A program of musl's had the driver in memory for a moment, as it could not load it: it is still named as that."""
+    shared, what = found(Member(replace(SEEN, elf=MUSL, drivers=1), (), ()))
+    assert shared is Shared.UNUSED
+    assert "linked with musl; it used no GPU" in what
+
+
 def test_context_that_nobody_saw() -> None:
     """NVML shows a context of which the library knows nothing."""
     member = Member(replace(SEEN, drivers=1, context=True), (replace(REPORT, devices=()),), ())

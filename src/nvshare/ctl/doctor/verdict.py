@@ -155,7 +155,7 @@ def _remedy(seen: Seen) -> str:
 def _of_the_file(member: Member) -> list[Finding]:
     """What its file says, where no GPU was seen in use: it would not be shared if it used one."""
     seen = member.seen
-    if seen is None or seen.elf is None or seen.uses_gpu or member.reports:
+    if seen is None or seen.elf is None or member.uses_gpu or member.reports:
         return []
     if not (seen.elf.is_static or seen.elf.is_musl):
         return []
