@@ -18,7 +18,8 @@ from tests.conftest import SOURCE_ROOT, Libraries
 from tests.polling import poll_until
 from tests.scheduler.swapping_programs import Serve, line
 from tests.scheduler.wire_client import Scheduler
-from tests.shim.gang_job import Job, stop
+from tests.shim.gang_job import Job
+from tests.stopping import stop
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
@@ -120,7 +121,7 @@ def test_a_gang_that_hangs_is_killed_for_a_program_that_fits(serve: Serve, start
     scheduler = serve(*options, environment=simgpu.environment(tmp_path / "simgpu", DEVICES))
     gang = start("gang", (0, 0, 1), 40)
     poll_until(lambda: had_turns(scheduler, [gang], 1), "the gang runs", PATIENCE)
-    stop(gang.processes[1])
+    stop(gang.processes[1].pid)
     program = start("program", (0,), 40)
     poll_until(lambda: had_turns(scheduler, [program], 1), "the program is served", PATIENCE)
     program.finish(20)

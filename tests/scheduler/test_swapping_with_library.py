@@ -102,7 +102,7 @@ def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_pa
 def test_neighbour_is_killed(serve: Serve, start: Start, way: str) -> None:
     """In the middle of a transfer: what it had is free again, and those who are left go on."""
     scheduler = serve(*SERVED)
-    stays = start(700, 40)
+    stays = start(700, 80)
     neighbour = start(700, 1000)
     assert line(neighbour) == "written"
 
