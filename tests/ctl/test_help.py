@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import typer.main
+from click.testing import CliRunner
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl.__main__ import NAME
 from nvshare.ctl.command_line import build
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
@@ -28,10 +30,11 @@ COMMANDS = list(commands(typer.main.get_command(build())))
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help(run_dir: RunDir, command: list[str]) -> None:
     """Every command has help that fits 80 columns, and the same with -h."""
-    long, short = ctl(run_dir, *command, "--help"), ctl(run_dir, *command, "-h")
+    long = ctl(run_dir, *command, "--help")
     assert (long.returncode, long.stderr) == (0, "")
+    short = CliRunner(env={"COLUMNS": "80"}).invoke(typer.main.get_command(build()), [*command, "-h"], prog_name=NAME)
     assert long.stdout == short.stdout
-    assert " ".join(["Usage: nvshare-ctl", *command]) in long.stdout
+    assert " ".join([f"Usage: {NAME}", *command]) in long.stdout
     assert all(len(line) <= 80 for line in long.stdout.splitlines())
     assert "…" not in long.stdout
 

@@ -116,6 +116,7 @@ def test_less_than_was_promised(
     assert cgroup.killed() == 0
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("size", ["0", "96MiB", "520MiB"])
 def test_random_memory(
     served: Served,

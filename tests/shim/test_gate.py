@@ -95,9 +95,9 @@ def test_driver_without_events_of_a_context(children: Children, tmp_path: Path) 
 def test_mark_that_is_seen_late(children: Children, compile_library: Callable[[str], Path], denied: list[str]) -> None:
     """A call whose processor shows its mark later than it looked at the gate is waited for.
 
-    membarrier sees to that, or a fence where there is none. Without either, and with two processors, some hundred of
+    membarrier sees to that, or a fence where there is none. Without either, and with two processors, some percent of
     the turns go wrong; with one processor none does.
     """
     submitting, scheduling = (str(compile_library(name)) for name in ("submitting_threads", "quick_turns"))
     others = [str(compile_library(name)) for name in denied]
-    children.run_python("barrier.py", submitting, scheduling, "10000", *others, timeout=120)
+    children.run_python("barrier.py", submitting, scheduling, "4000", *others, timeout=120)

@@ -73,38 +73,35 @@ def test_documents(cluster: Cluster, kubeconfig: Path, output: str, load: object
     }
 
 
-@pytest.mark.parametrize(
-    ("pod", "error"),
-    [
-        (Pod("s", "node-c", phase="Pending"), "its scheduler's pod s is Pending"),
-        (
-            Pod("s", "node-c", phase="Pending", waiting="ErrImagePull"),
-            "its scheduler's pod s is Pending: ErrImagePull",
-        ),
-        (
-            Pod("s", "node-c", waiting="CrashLoopBackOff"),
-            "the scheduler in pod s does not run: CrashLoopBackOff; see kubectl --namespace nvshare-system logs s",
-        ),
-        (Pod("s", "node-c", stderr="nvshare-ctl: no scheduler runs\n", exit_code=3), "nvshare-ctl: no scheduler runs"),
-        (Pod("s", "node-c"), "nvshare-ctl in pod s said nothing"),
-        (Pod("s", "node-c", stdout="[]"), "nvshare-ctl in pod s said nothing"),
-        (
-            Pod("s", "node-c", refusal='pods "s" is forbidden: no exec'.replace('"', "'")),
-            "cannot execute nvshare-ctl in pod s: pods 's' is forbidden: no exec",
-        ),
-    ],
+SILENT = (
+    (Pod("s1", "node-c", phase="Pending"), "its scheduler's pod s1 is Pending"),
+    (Pod("s2", "node-d", phase="Pending", waiting="ErrImagePull"), "its scheduler's pod s2 is Pending: ErrImagePull"),
+    (
+        Pod("s3", "node-e", waiting="CrashLoopBackOff"),
+        "the scheduler in pod s3 does not run: CrashLoopBackOff; see kubectl --namespace nvshare-system logs s3",
+    ),
+    (Pod("s4", "node-f", stderr="nvshare-ctl: no scheduler runs\n", exit_code=3), "nvshare-ctl: no scheduler runs"),
+    (Pod("s5", "node-g"), "nvshare-ctl in pod s5 said nothing"),
+    (Pod("s6", "node-h", stdout="[]"), "nvshare-ctl in pod s6 said nothing"),
+    (
+        Pod("s7", "node-i", refusal="pods 's7' is forbidden: no exec"),
+        "cannot execute nvshare-ctl in pod s7: pods 's7' is forbidden: no exec",
+    ),
 )
-def test_node_that_does_not_answer(cluster: Cluster, kubeconfig: Path, pod: Pod, error: str) -> None:
-    """It is shown with the reason beside the others, and the exit code is 1."""
-    cluster.pods.append(pod)
+"""Pods without an answer, each on a node of its own, and what is said of it."""
+
+
+def test_nodes_that_do_not_answer(cluster: Cluster, kubeconfig: Path) -> None:
+    """Each is shown with the reason beside the others, and the exit code is 1."""
+    cluster.pods += [pod for pod, _error in SILENT]
     done = plugin(kubeconfig, "status", "-o", "json")
     assert (done.returncode, done.stderr) == (1, "")
     nodes = json.loads(done.stdout)["nodes"]
-    assert [node["status"] is None for node in nodes] == [False, False, True]
-    assert nodes[2]["error"] == error
+    assert [node["status"] is None for node in nodes] == [False] * 2 + [True] * len(SILENT)
+    assert [node["error"] for node in nodes[2:]] == [error for _pod, error in SILENT]
     table = plugin(kubeconfig, "status")
     assert table.returncode == 1
-    assert f"no answer: {error}" in table.stdout
+    assert [error for _pod, error in SILENT if f"no answer: {error}" not in table.stdout] == []
     assert "nvshare-scheduler 0.2.0" in table.stdout
 
 
