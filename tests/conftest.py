@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from hypothesis import settings
 
 import build_native
 from nvshare import paths, scheduler_process, simgpu
+from tests import wanted
 from tests.polling import poll_until
 
 SOURCE_ROOT = build_native.SOURCES
@@ -85,25 +84,14 @@ def libraries() -> Libraries:
 
 @pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
-    """Finds a program of the system; without it the test is skipped, but fails when CI=true."""
-
-    def find(name: str) -> str:
-        path = shutil.which(name)
-        return path or _missing(name)
-
-    return find
+    """Finds a program of the system; see ``wanted``."""
+    return wanted.tool
 
 
 @pytest.fixture
 def system_folder() -> Callable[[Path], Path]:
-    """Finds a folder that a package of the system brings; without it as without a tool."""
-    return lambda path: path if path.is_dir() else _missing(str(path))
-
-
-def _missing(name: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{name} is not installed, and in CI it must be")
-    pytest.skip(f"{name} is not installed")
+    """Finds a folder that a package of the system brings; see ``wanted``."""
+    return wanted.folder
 
 
 @pytest.fixture

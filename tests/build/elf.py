@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import wanted
+
 _DYNAMIC = re.compile(r"\((?P<tag>\w+)\)\s+(?:Shared library|Library soname)?:? ?\[?(?P<value>[^\]\n]*)")
 _SYMBOL = re.compile(
     r"^\s*\d+: [0-9a-f]+\s+\S+ (?P<type>\w+)\s+(?P<bind>\w+)\s+(?P<visibility>\w+)\s+(?P<section>\w+) (?P<name>[\w.]+)",
@@ -31,7 +33,7 @@ class Elf:
 
 
 def read(path: Path) -> Elf:
-    """Reads a library; raises CalledProcessError for what is none."""
+    """Reads a library; raises CalledProcessError for what is none. Without readelf the test is skipped."""
     dynamic = list(_DYNAMIC.finditer(_readelf("-d", path)))
     symbols = list(_SYMBOL.finditer(_readelf("--dyn-syms", path)))
     versions = re.findall(r"Name: GLIBC_([\d.]+)", _readelf("-V", path))
@@ -57,5 +59,5 @@ def defined_globals(path: Path) -> set[str]:
 
 
 def _readelf(option: str, path: Path) -> str:
-    command = ["readelf", "-W", option, str(path)]
+    command = [wanted.tool("readelf"), "-W", option, str(path)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -18,9 +18,9 @@ from tests.shim.gang_job import Job
 
 
 @pytest.fixture(scope="session")
-def spy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spy(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Path:
     """The folder with the counting driver."""
-    return spy_driver.build("gcc", tmp_path_factory.mktemp("spy")).parent
+    return spy_driver.build(tool("gcc"), tmp_path_factory.mktemp("spy")).parent
 
 
 @pytest.fixture

@@ -84,9 +84,9 @@ def test_nothing_is_submitted_after_the_last_step(
     assert int(children.run_python("stress.py", submitting, str(threads), "20", "1", timeout=120)) >= 20
 
 
-def test_driver_without_events_of_a_context(children: Children, tmp_path: Path) -> None:
+def test_driver_without_events_of_a_context(children: Children, tmp_path: Path, tool: Callable[[str], str]) -> None:
     """A driver older than 555: the worker synchronizes, for a drain as for a look."""
-    old = spy_driver.build("gcc", tmp_path / "old", without={"cuCtxRecordEvent"})
+    old = spy_driver.build(tool("gcc"), tmp_path / "old", without={"cuCtxRecordEvent"})
     environment = children.environment | {"LD_LIBRARY_PATH": str(old.parent)}
     Children(environment).run_python("gate_cases.py", "gives_way_by_itself")
 

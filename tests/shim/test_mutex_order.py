@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ SOURCES = [CSRC / "process" / f"{name}.c" for name in ("mutex", "thread", "log")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Path:
     """mutex_order.c with the library's own files, compiled with the check."""
     output = tmp_path_factory.mktemp("order") / "mutex_order"
     source = Path(__file__).parent / "programs" / "mutex_order.c"
     flags = ["-std=gnu11", "-pthread", "-DNVS_CHECK_ORDER", f"-I{CSRC}"]
-    subprocess.run(["gcc", *flags, source, *SOURCES, "-o", output], check=True)
+    subprocess.run([tool("gcc"), *flags, source, *SOURCES, "-o", output], check=True)
     return output
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ CLOSING = 2
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> ctypes.CDLL:
     """pacing.c and pace.c on the device of ``programs/pacing_device.c``; they are found wherever they are."""
     sources = PACKAGE / "shim" / "csrc"
     files = [next(sources.rglob(name)) for name in ("pacing.c", "pace.c")]
@@ -36,7 +36,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     flags = ["-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", *wrapped, *(f"-I{each}" for each in folders)]
     device = Path(__file__).parent / "programs" / "pacing_device.c"
     output = tmp_path_factory.mktemp("pacing") / "pacing.so"
-    return ctypes.CDLL(str(spy_driver.compile_c("gcc", device, output, *map(str, files), *flags)))
+    return ctypes.CDLL(str(spy_driver.compile_c(tool("gcc"), device, output, *map(str, files), *flags)))
 
 
 class State(ctypes.Structure):

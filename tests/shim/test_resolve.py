@@ -28,9 +28,9 @@ def routes(compile_c: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def older(children: Children, tmp_path: Path) -> Children:
+def older(children: Children, tmp_path: Path, tool: Callable[[str], str]) -> Children:
     """Processes whose driver lacks some symbols."""
-    folder = spy_driver.build("gcc", tmp_path / "older", MISSING).parent
+    folder = spy_driver.build(tool("gcc"), tmp_path / "older", MISSING).parent
     return Children(children.environment | {"LD_LIBRARY_PATH": str(folder)})
 
 
