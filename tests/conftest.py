@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import signal
 import subprocess
 import tempfile
@@ -34,6 +35,13 @@ def _ignore(_signal: int, _frame: object) -> None:
 for _signal in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _ignore)
+
+DESCRIPTORS = 20_000
+"""Open files that a test may have; a user's shell allows 1024 unless it is asked for more."""
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if 0 <= _soft < DESCRIPTORS:
+    _most = DESCRIPTORS if _hard == resource.RLIM_INFINITY else min(DESCRIPTORS, _hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _hard))
 
 TIMEOUT = pytest.StashKey[object]()
 """What pytest-timeout was told of a test."""
