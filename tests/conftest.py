@@ -78,6 +78,7 @@ class Libraries:
 
 def libraries_of(target: str) -> Libraries:
     """Brings a target of build_native.py up to date."""
+    wanted.tool(build_native.TARGETS[target].compiler[0])
     try:
         return Libraries(*build_native.build(build_native.TARGETS[target]))
     except subprocess.CalledProcessError:
