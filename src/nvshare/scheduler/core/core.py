@@ -239,7 +239,7 @@ class Core:
             self._gangs.await_holders(self._absent.holders, now)
         account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
         account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
-        account.split()
+        account.count()
         client = Client(
             number=event.client,
             account=account,

@@ -95,8 +95,8 @@ class Device:
 
     def resize(self, client: Client, footprint_bytes: int | None) -> None:
         """A client's footprint changed, or what it will have."""
-        more = () if client.swap is None else (client.swap.growing_bytes, client.swap.fixed_bytes)
-        self.lock.resize(client, lambda: self.ledger.resize(client.account, footprint_bytes, *more))
+        client.account.footprint_bytes = footprint_bytes
+        self._recount(client)
 
     def grow(self, client: Client, swap: Swap, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
@@ -105,9 +105,9 @@ class Device:
         # The first context comes before anything else.
         swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self.residency.ask(client)
-        if client.state is ClientState.HOLDING and self.residency.refusal(swap, now) is None:
-            swap.growing_bytes = event.footprint_bytes
-            self.resize(client, client.account.footprint_bytes)
+        if client.state is ClientState.HOLDING and self.residency.admission.refusal(swap, now) is None:
+            client.account.growing_bytes = event.footprint_bytes
+            self._recount(client)
 
     def report(self, client: Client, swap: Swap, event: ResidencyReported, now: float) -> None:
         """A client that swaps told its memory."""
@@ -134,8 +134,9 @@ class Device:
             before = self.residency.answer
             moves = Moves(self.residency, self.lock.comers(), self.lock.holders.paging_bytes, now)
             actions += moves.actions
-            for client in moves.resized:
-                self.resize(client, client.account.footprint_bytes)
+            for client, growing_bytes in moves.resized:
+                client.account.growing_bytes = growing_bytes
+                self._recount(client)
             if not self.lock.squeeze() and not moves.resized and self.residency.answer == before:
                 break
             self.lock.arbitrate(now, new_grant, actions)
@@ -186,6 +187,10 @@ class Device:
     def line(self, client: Client, now: float) -> Line | None:
         """Where a client waits at ``now``; None: it does not."""
         return next((line for waiter, line in self.lock.lines(now) if waiter is client), None)
+
+    def _recount(self, client: Client) -> None:
+        """What is known of a client's memory changed."""
+        self.lock.resize(client, lambda: self.ledger.recount(client.account))
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have no context, or was refused one; but whoever wants to work has one."""

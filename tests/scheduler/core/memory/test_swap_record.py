@@ -87,17 +87,17 @@ def test_unmovable_memory_counts_as_granted_until_it_goes_by_that() -> None:
 def test_a_growth_is_under_way_until_it_goes_by_its_grant() -> None:
     """Or for longer, if it has asked for the next one."""
     swap = client()
-    swap.growing_bytes = 20
+    swap.account.growing_bytes = 20
     swap.grow(20, 0, 0.0)
     swap.allot(20, 0, 0.0)
     reports(swap, order=0)
-    assert swap.growing_bytes == 20
+    assert swap.account.growing_bytes == 20
     swap.growth = GrowthRequested(1, 2, 30, 0)
     reports(swap)
-    assert swap.growing_bytes == 20
+    assert swap.account.growing_bytes == 20
     swap.growth = None
     reports(swap)
-    assert swap.growing_bytes == 0
+    assert swap.account.growing_bytes == 0
 
 
 def test_the_first_growth_makes_the_context() -> None:

@@ -53,17 +53,25 @@ class Host:
         return HostMemory(self.budget_bytes, self.used_bytes)
 
 
+def whole(size: int) -> int:
+    """In whole granules."""
+    return -(-size // GRANULE_BYTES) * GRANULE_BYTES
+
+
 def can_leave(arenas: Sequence[Arena]) -> int:
     """How much can leave the device for any one of the clients: what all arenas take but the one that takes most."""
     takes = [arena.takes_bytes for arena in arenas]
     return sum(takes) - max(takes, default=0)
 
 
-def fill(arenas: Sequence[Arena], budget_bytes: int) -> list[Arena]:
-    """The arenas that a budget allows: as equal as can be, none smaller than it is, none larger than is of use."""
+def fill(arenas: Sequence[Arena], more_bytes: int) -> list[Arena]:
+    """The arenas with so much more: as equal as can be, none smaller than it is, none larger than is of use."""
+    budget_bytes = more_bytes + sum(arena.bytes for arena in arenas)
     low, high = 0, -(-max((arena.useful_bytes for arena in arenas), default=0) // GRANULE_BYTES)
     if sum(max(arena.bytes, arena.useful_bytes) for arena in arenas) <= budget_bytes:
         low = high
+    elif more_bytes <= 0:
+        return list(arenas)
     while low < high:
         middle = (low + high + 1) // 2
         level = middle * GRANULE_BYTES

@@ -6,33 +6,24 @@ it was told before, which it answers by what it has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from nvshare.scheduler.core.actions import Action, Evict, Measure
+from nvshare.scheduler.core.memory.admission import Refusal
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.swap import ANSWER_SECONDS, Swap
 
 
 def ask(
-    device: str,
-    swap: Swap,
-    others: Collection[Swap],
-    ledger: Ledger,
-    now: float,
-    grace_seconds: float,
-    *,
-    limited: bool,
+    device: str, swap: Swap, refusal: Refusal, ledger: Ledger, now: float, grace_seconds: float
 ) -> tuple[list[Action], float | None]:
-    """What to ask because a growth does not seem to be possible, and until when that is in doubt; None: it is not.
-
-    ``others``: whose memory is in the way; ``limited``: it is the limit of its container that is passed.
-    """
+    """What to ask because a growth does not seem to be possible, and until when that is in doubt; None: it is not."""
     actions: list[Action] = []
     if swap.doubted is None:
-        actions += _ask_others(swap, others, now)
+        actions += _ask_others(swap, refusal.others, now)
         if swap.asked_until is not None:
             return actions, swap.asked_until
-        if not ledger.total_measured or limited:
+        if not ledger.total_measured or refusal.limited:
             return actions, None
         swap.doubted = ledger.measurements, now + grace_seconds
         actions.append(Measure(device))

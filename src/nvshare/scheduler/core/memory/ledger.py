@@ -49,7 +49,7 @@ HEADROOM_SHARE: Final = 0.1
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """One client's memory. Only the ledger in which it is open changes it."""
+    """The facts of one client's memory, whatever its backend, and what its ledger counts of them (``recount``)."""
 
     backend: Backend
     footprint_bytes: int | None
@@ -60,9 +60,9 @@ class Account:
     claimed_total_bytes: int = 0
     """The device's memory as this client says it; 0: it does not."""
     growing_bytes: int = 0
-    """What the footprint will soon be, if that is more."""
+    """What the footprint will be after the growth that a holder waits for; 0: it waits for none that is possible."""
     unmovable_bytes: int = 0
-    """Of a client that swaps: what of its allocations can't be swapped."""
+    """Of a client that swaps: what of its allocations can't be swapped, what it may take unasked included."""
 
     is_known: bool = field(init=False)
     """Whether the footprint is known, so that it can be said who fits beside this client."""
@@ -70,19 +70,23 @@ class Account:
     """What has to be on the device only while the client holds; 0 while that is not known."""
     fixed_bytes: int = field(init=False)
     """What is on the device whatever the client does."""
+    assumed_bytes: int = field(init=False)
+    """How much of that is only assumed."""
+    headroom_bytes: int = field(init=False)
+    """How much of that takes of what stays for contexts: all but native allocations."""
 
     def __post_init__(self) -> None:
-        self.split()
+        self.count()
 
-    def split(self) -> None:
-        """Finds the parts anew, after the footprint or the pinned memory changed."""
-        self.is_known = self.footprint_bytes is not None
+    def count(self) -> None:
+        """Finds anew what counts."""
         footprint_bytes = self.footprint_bytes or 0
-        if self.backend is Backend.NATIVE:
-            self.movable_bytes, self.fixed_bytes = 0, self.pinned_bytes + footprint_bytes
-        else:
-            self.movable_bytes = max(footprint_bytes, self.growing_bytes)
-            self.fixed_bytes = self.pinned_bytes + self.unmovable_bytes
+        is_native = self.backend is Backend.NATIVE
+        self.is_known = self.footprint_bytes is not None
+        self.assumed_bytes = 0 if self.pinned_measured else self.pinned_bytes
+        self.headroom_bytes = self.pinned_bytes + self.unmovable_bytes
+        self.fixed_bytes = self.headroom_bytes + (footprint_bytes if is_native else 0)
+        self.movable_bytes = 0 if is_native else max(footprint_bytes, self.growing_bytes)
 
 
 class Ledger:
@@ -122,7 +126,7 @@ class Ledger:
         self._paging_bytes = 0
         """The movable memory of those that do not swap."""
         self._fixed_bytes = 0
-        self._pinned_bytes = 0
+        self._headroom_bytes = 0
         self._measured_total_bytes = 0
         self._claims: Counter[int] = Counter()
         self._smallest_claim = 0
@@ -147,7 +151,7 @@ class Ledger:
 
     def headroom_bytes(self, more_pinned_bytes: int = 0) -> int:
         """What has to stay for contexts that may still come, when so much more is pinned."""
-        return max(0, self.most_headroom_bytes - self._pinned_bytes - more_pinned_bytes)
+        return max(0, self.most_headroom_bytes - self._headroom_bytes - more_pinned_bytes)
 
     @property
     def most_headroom_bytes(self) -> int:
@@ -199,35 +203,25 @@ class Ledger:
         self._count(account, -1)
         self._add_up()
 
-    def resize(
-        self, account: Account, footprint_bytes: int | None, growing_bytes: int = 0, unmovable_bytes: int = 0
-    ) -> None:
-        """What a client has, or will soon have, changed."""
+    def recount(self, account: Account) -> None:
+        """What is known of a client's memory changed."""
         self._count(account, -1)
-        account.footprint_bytes = footprint_bytes
-        account.growing_bytes = growing_bytes
-        account.unmovable_bytes = unmovable_bytes
-        account.split()
+        account.count()
         self._count(account, 1)
         self._add_up()
 
     def pin(self, account: Account, pinned_bytes: int, *, measured: bool) -> None:
         """What a client pins was measured, or a better assumption was found."""
-        self._count(account, -1)
-        account.pinned_bytes = pinned_bytes
-        account.pinned_measured = measured
-        account.split()
-        self._count(account, 1)
-        self._add_up()
+        account.pinned_bytes, account.pinned_measured = pinned_bytes, measured
+        self.recount(account)
 
     def _count(self, account: Account, sign: int) -> None:
         self._fixed_bytes += sign * account.fixed_bytes
-        self._pinned_bytes += sign * (account.pinned_bytes + account.unmovable_bytes)
+        self._headroom_bytes += sign * account.headroom_bytes
+        self.assumed_bytes += sign * account.assumed_bytes
         if account.backend is not Backend.SWAP:
             self._unknown += sign * (not account.is_known)
             self._paging_bytes += sign * account.movable_bytes
-        if not account.pinned_measured:
-            self.assumed_bytes += sign * account.pinned_bytes
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim

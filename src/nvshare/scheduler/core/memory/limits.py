@@ -8,7 +8,7 @@ is waited for: its process may live and come back with it, until it is known to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from nvshare.scheduler.core.actions import TellLimit
 from nvshare.scheduler.core.client import Client
@@ -16,6 +16,7 @@ from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.memory.view import View
 
 MIB = 1 << 20
 
@@ -50,16 +51,18 @@ class Limits:
         """Whether a limit counts for a client."""
         return number in self._of
 
-    def refusal(self, swap: Swap, growth: GrowthRequested, is_stuck: Callable[[Swap], bool]) -> str | None:
-        """Why a growth passes the limit; None: it does not. Others that are stuck keep what they claim."""
+    def lacks(self, swap: Swap, growth: GrowthRequested, view: View) -> str | None:
+        """Why a growth passes the limit as a view has it; None: it does not."""
         container = self._of.get(swap.number)
         if container is None:
             return None
         others = 0
         for other in self._others(swap.number, container):
-            stuck = other.swap is not None and is_stuck(other.swap)
-            others += claimed_bytes(other) if stuck else used_bytes(other)
+            keeps = other.swap is not None and view.keeps(other.swap)
+            others += claimed_bytes(other) if keeps else used_bytes(other)
         limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
+        if not view.best:
+            wanted = _wanted_bytes(swap, growth) + self._gone_bytes(container)
         if others + wanted <= limit:
             return None
         had = f", of which its other processes have {others // MIB} MiB" if others else ""
@@ -67,26 +70,20 @@ class Limits:
 
     def in_the_way(self, swap: Swap, growth: GrowthRequested) -> list[Swap]:
         """Whose memory is why a growth passes the limit; none where it would alone."""
-        container = self._of.get(swap.number)
-        if container is None or growth.footprint_bytes + growth.fixed_bytes > self._limit(container):
+        container = self._of[swap.number]
+        if growth.footprint_bytes + growth.fixed_bytes > self._limit(container):
             return []
         return [other.swap for other in self._others(swap.number, container) if other.swap]
-
-    def is_left(self, swap: Swap, growth: GrowthRequested) -> bool:
-        """Whether what others claim leaves a growth, and what its client claims itself."""
-        container = self._of.get(swap.number)
-        if container is None:
-            return True
-        own = max(swap.pledged_bytes, growth.footprint_bytes) + max(swap.fixed_bytes, growth.fixed_bytes)
-        others = sum(claimed_bytes(other) for other in self._others(swap.number, container))
-        return own + others + self._gone_bytes(container) <= self._limit(container)
 
     def is_pressed(self, number: int) -> bool:
         """Whether all that a client's container claims and waits for is more than the limit."""
         container = self._of.get(number)
         if container is None:
             return False
-        wanted = sum(_wanted_bytes(client) for client in self._containers[container].values())
+        wanted = 0
+        for client in self._containers[container].values():
+            growth = client.swap and client.swap.growth
+            wanted += _wanted_bytes(client.swap, growth) if client.swap and growth else claimed_bytes(client)
         return wanted + self._gone_bytes(container) > self._limit(container)
 
     def tell(self) -> list[TellLimit]:
@@ -134,10 +131,7 @@ def claimed_bytes(client: Client) -> int:
     return used_bytes(client) if swap is None else max(swap.pledged_bytes, swap.footprint_bytes) + swap.fixed_bytes
 
 
-def _wanted_bytes(client: Client) -> int:
-    swap = client.swap
-    if swap is None or swap.growth is None:
-        return claimed_bytes(client)
-    growth = swap.growth
+def _wanted_bytes(swap: Swap, growth: GrowthRequested) -> int:
+    """What it may have when it has what it asks for."""
     movable = max(swap.pledged_bytes, swap.footprint_bytes, growth.footprint_bytes)
     return movable + max(swap.fixed_bytes, growth.fixed_bytes)

@@ -55,8 +55,8 @@ class Moves:
         """When there is something to do if nothing happens before; None: never."""
         self.kept = False
         """What room there is, is for a growth."""
-        self.resized: list[Client] = []
-        """Whose growth was refused, or found possible at last."""
+        self.resized: list[tuple[Client, int]] = []
+        """Whose growth was refused (0), or found possible at last, for a holder: with what its footprint will be."""
         self._of = residency
         residency.look()
         self._units: list[tuple[Client, ...]] = []
@@ -125,10 +125,12 @@ class Moves:
         if lacking > 0:
             contexts = (client for client in self._of.growing.values() if client.swap and not client.swap.has_context)
             self._make_room(lacking, next(contexts, None), self._last_first())
-        for swap in self._of.admission.take_back(self._present(), self._of.present, self._of.swaps):
+        for swap in self._of.admission.take_back(self._present(), self._of.present):
             self._allot(swap, min(swap.allotted_bytes, max(swap.resident_bytes, swap.admitted_bytes)))
         if (
-            again := self._of.queue.next(self._of.swaps, lambda swap: self._of.refusal(swap, self._now), self._now)
+            again := self._of.queue.next(
+                self._of.swaps, lambda swap: self._of.admission.refusal(swap, self._now), self._now
+            )
         ) is not None:
             self._of.growing[again.number] = again
         if self._of.queue.deadline is not None:
@@ -152,27 +154,22 @@ class Moves:
         assert swap is not None
         growth = swap.growth
         assert growth is not None
-        if (reason := self._of.refusal(swap, self._now)) is not None:
-            others = self._of.admission.in_the_way(swap, self._of.swaps(), self._now)
-            limited = self._of.admission.limit_refusal(swap, self._now) is not None
-            asked, until = ask(
-                self._of.device, swap, others, self._of.ledger, self._now, self._of.grace_seconds, limited=limited
-            )
+        if (refusal := self._of.admission.refusal(swap, self._now)) is not None:
+            asked, until = ask(self._of.device, swap, refusal, self._of.ledger, self._now, self._of.grace_seconds)
             self.actions += asked
             if until is not None:
                 self._wake_at(until)
-            elif limited or not self._of.queue.takes(client, swap, reason):
-                self._refuse(client, reason)
-            if until is None:
-                del self._of.growing[client.number]
-                self.resized.append(client)
+                return True
+            if refusal.limited or not self._of.queue.takes(client, swap, refusal.reason):
+                self._refuse(client, refusal.reason)
+            del self._of.growing[client.number]
+            self.resized.append((client, 0))
             return True
         if swap.in_doubt and client.state is ClientState.HOLDING:
-            swap.growing_bytes = growth.footprint_bytes
-            self.resized.append(client)
+            self.resized.append((client, growth.footprint_bytes))
         swap.decide(growth)
-        if not self._of.admission.is_ready(swap, growth, self._of.swaps(), self._now):
-            if (changes_at := self._of.admission.changes_at(self._of.swaps(), self._now)) is not None:
+        if not self._of.admission.is_ready(swap, self._now):
+            if (changes_at := self._of.admission.changes_at(self._now)) is not None:
                 self._wake_at(changes_at)
             return True
         more = max(0, growth.footprint_bytes - swap.charge_bytes) if client.stays_in else 0
@@ -182,9 +179,9 @@ class Moves:
             self._make_room(lacking, client, self._last_first())
             return False
         del self._of.growing[client.number]
-        admitted = self._of.admission.admitted_bytes(swap, growth, self._of.swaps(), self._now)
+        admitted = self._of.admission.admitted_bytes(swap, self._now)
         context_bytes = swap.grow(admitted, growth.fixed_bytes, self._now)
-        self._of.ledger.resize(client.account, swap.footprint_bytes, client.account.growing_bytes, swap.fixed_bytes)
+        self._of.ledger.recount(client.account)
         self._of.requests.settle(client.number, context_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if client.stays_in else swap.allotted_bytes
@@ -199,7 +196,6 @@ class Moves:
         assert swap.growth is not None
         self.actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
         swap.decide(None)
-        swap.growing_bytes = 0
         if not swap.has_context:
             self._of.ledger.pin(client.account, 0, measured=False)
         self._of.traffic.refused += 1

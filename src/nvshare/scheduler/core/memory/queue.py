@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.memory.admission import Refusal
 from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.swap import Swap, Wait
@@ -58,7 +59,7 @@ class Queue:
         self._clients.pop(number, None)
 
     def next(
-        self, swaps: Callable[[], Iterable[Swap]], refusal: Callable[[Swap], str | None], now: float
+        self, swaps: Callable[[], Iterable[Swap]], refusal: Callable[[Swap], Refusal | None], now: float
     ) -> Client | None:
         """Whose growth is to be asked for anew: it is possible now, or hopeless. It waits here no more."""
         due = self.deadline is not None and now >= self.deadline
@@ -74,9 +75,9 @@ class Queue:
         self.deadline = now + LOOK_SECONDS
         for _, client in sorted(self._clients.items()):
             swap, wait = self._take(client)
-            if (reason := refusal(swap)) is None or not _wants_to(client):
+            if (found := refusal(swap)) is None or not _wants_to(client):
                 return client
-            self._put(client, swap, replace(wait, reason=_until_ends(reason)))
+            self._put(client, swap, replace(wait, reason=_until_ends(found.reason)))
         self._found_for = found_for
         return self._given_up(now)
 
@@ -112,7 +113,6 @@ class Queue:
         self._clients[client.number] = client
         swap.doubted = swap.asked_until = None
         swap.wait = wait
-        swap.growing_bytes = 0
         if not swap.has_context:
             self._ledger.pin(client.account, 0, measured=False)
 

@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.actions import ReportShort
@@ -47,13 +47,16 @@ class _Side:
     """The same, while those of a gang are."""
     pledged_bytes: int = 0
 
-    def add(self, pledged_bytes: int, takes_bytes: int, gang_lift_bytes: int = 0) -> None:
-        """Counts one more client; so much of it host memory takes."""
-        takes_bytes = min(takes_bytes, pledged_bytes)
-        self.pledged_bytes += pledged_bytes
-        self.stuck_bytes += pledged_bytes - takes_bytes
+    def add(self, arena: Arena, gang_takes_bytes: int) -> None:
+        """Counts one more client; of all of its gang host memory takes so much."""
+        takes_bytes = arena.takes_bytes
+        self.pledged_bytes += arena.useful_bytes
+        self.stuck_bytes += arena.useful_bytes - takes_bytes
         self.lift_bytes = max(self.lift_bytes, takes_bytes)
-        self.gang_lift_bytes = max(self.gang_lift_bytes, takes_bytes, gang_lift_bytes)
+        self.gang_lift_bytes = max(self.gang_lift_bytes, takes_bytes, gang_takes_bytes)
+
+
+_Sides = dict[Container | None, _Side]
 
 
 @dataclass(slots=True)
@@ -115,13 +118,13 @@ class Requests:
             request.unmovable_bytes = sum(map(_unmovable_bytes, request.clients.values()))
             request.wanted_bytes = max(0, container.terms.kept_bytes - request.unmovable_bytes)
             goals[container] = max(0, min(request.wanted_bytes, had_bytes - request.unmovable_bytes))
-            request.granted_bytes = 0
-        sides = self._sides()
-        base_bytes = self._base_bytes()
-        self._raise(goals, {side: each.lift_bytes for side, each in sides.items()}, sides, base_bytes)
-        goals = {container: request.wanted_bytes for container, request in self._requests.items()}
-        self._raise(goals, {side: each.gang_lift_bytes for side, each in sides.items()}, sides, base_bytes)
-        self.granted_bytes = sum(request.granted_bytes for request in self._requests.values())
+        sides, base_bytes = self._sides(self._arenas()), self._base_bytes()
+        granted = _grant(goals, dict.fromkeys(goals, 0), sides, base_bytes)
+        wanted = {container: request.wanted_bytes for container, request in self._requests.items()}
+        granted = _grant(wanted, granted, sides, base_bytes, gangs=True)
+        for container, request in self._requests.items():
+            request.granted_bytes = granted[container]
+        self.granted_bytes = sum(granted.values())
 
     def others_bytes(self, numbers: Iterable[int]) -> int:
         """What is granted to containers of which none of these clients is a part."""
@@ -170,16 +173,12 @@ class Requests:
             if container is not own
         )
 
-    def headroom_bytes(self, number: int, more_pinned_bytes: int) -> int:
-        """What has to stay for contexts when a client pins so much more; others' that wait are still to come."""
-        return self._ledger.headroom_bytes(more_pinned_bytes - self._waiting_bytes(number))
-
     @property
     def unused_bytes(self) -> int:
         """What is requested beyond what clients were admitted; no more than the device has."""
         if not self._requests:
             return 0
-        sides = self._sides()
+        sides = self._sides(self._arenas())
         unused = (request.wanted_bytes - sides[each].pledged_bytes for each, request in self._requests.items())
         return min(sum(max(0, more) for more in unused), self._ledger.total_bytes)
 
@@ -188,41 +187,31 @@ class Requests:
         most, kept = f"this process may have {max(0, most_bytes) // MIB} MiB on the device", self.others_bytes([number])
         return f"{most}: {kept // MIB} MiB are reserved for {self._names(number)}" if kept else most
 
-    def takes(self, grower: int, more_bytes: int, other: int, needed_bytes: int, left_bytes: int) -> str | None:
-        """Why a client may not have so much more that can't move, a context included, for another client, which is to
-        have ``needed_bytes`` of the ``left_bytes`` beside it; None: it may."""
-        if not self.granted_bytes:
-            return None
-        granted = self._granted_beside(grower, more_bytes)
-        own = granted.get(self._of.get(other), 0)
-        lacking = max(needed_bytes, own) + sum(granted.values()) - own
-        if lacking <= max(left_bytes, needed_bytes):
-            return None
-        return f"{(lacking - left_bytes) // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
+    def lacks(self, grower: int, more_bytes: int, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
+        """Why a client may not have so much more that can't move, a context included; None: it may.
 
-    def crowd(
-        self, grower: int, more_bytes: int, pinned_bytes: int, arenas: Iterable[tuple[int, Arena]], left_bytes: int
-    ) -> bool:
-        """Whether less would be granted then, because of what such host memory takes.
-
-        ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. For a client that
-        is to have so much more that can't move, of which ``pinned_bytes`` are not counted yet.
+        Less would be granted then. ``arenas``: of each client, by its number, with all that it will have; 0: of one
+        that is gone. ``left_bytes``: for all of them.
         """
         if not self.granted_bytes:
-            return False
-        left_bytes -= self.headroom_bytes(grower, pinned_bytes)
-        granted = self._granted_beside(grower, more_bytes)
-        sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in granted}}
-        for number, arena in arenas:
-            sides[self._of.get(number)].add(arena.useful_bytes, arena.takes_bytes)
-        kept = {each: max(granted.get(each, 0), side.stuck_bytes) for each, side in sides.items()}
-        total = sum(kept.values())
-        for each, side in sides.items():
-            beside = left_bytes - side.stuck_bytes - side.lift_bytes - total + kept[each]
-            # Of a request that can't leave anyhow ``settle`` grants only what there is room for beside the others.
-            if any(size > 0 and size - kept[other] > beside for other, size in granted.items() if other is not each):
-                return True
-        return False
+            return None
+        goals = {container: request.granted_bytes for container, request in self._requests.items()}
+        own = self._of.get(grower)
+        if own is not None:
+            # Its own container has less for it.
+            goals[own] = max(0, goals[own] - more_bytes)
+        ample = [(number, Arena(arena.useful_bytes, arena.useful_bytes)) for number, arena in arenas]
+        if lacking := self._lacking_bytes(goals, ample, left_bytes):
+            return f"{lacking // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
+        if self._lacking_bytes(goals, arenas, left_bytes):
+            return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
+        return None
+
+    def _lacking_bytes(
+        self, goals: Mapping[Container, int], arenas: Iterable[tuple[int, Arena]], base_bytes: int
+    ) -> int:
+        sides = self._sides((number, arena, 0) for number, arena in arenas)
+        return sum(goals.values()) - sum(_grant(goals, dict.fromkeys(goals, 0), sides, base_bytes).values())
 
     def tell(self, device: str) -> list[ReportShort]:
         """Which requests can't be granted in full by what others have, if that was not said; once a request."""
@@ -263,50 +252,28 @@ class Requests:
         swaps = (client.swap for client in self._clients.values() if client.swap is not None)
         return sum(swap.account.pinned_bytes for swap in swaps if not swap.has_context and swap.number != but)
 
-    def _sides(self) -> dict[Container | None, _Side]:
-        gangs: dict[Gang, int] = {}
-        takes: dict[int, int] = {}
+    def _arenas(self) -> Iterator[tuple[int, Arena, int]]:
+        """Of each client, by its number, and of those that are gone by 0; with what its gang's take together."""
+        arenas: dict[int, Arena] = {}
+        gangs: dict[Gang | None, int] = {}
         for number, client in self._clients.items():
             swap = client.swap
             if swap is not None:
                 # Who comes back has not said yet what it has of it.
                 arena_bytes = swap.arena_bytes if swap.reported else swap.useful_bytes
-                takes[number] = Arena(arena_bytes, swap.useful_bytes).takes_bytes
-                if client.gang is not None:
-                    gangs[client.gang] = gangs.get(client.gang, 0) + takes[number]
-        sides: dict[Container | None, _Side] = {None: _Side(), **{container: _Side() for container in self._requests}}
-        for number, client in self._clients.items():
-            if client.swap is not None:
-                gang_bytes = 0 if client.gang is None else gangs[client.gang]
-                sides[self._of.get(number)].add(client.swap.useful_bytes, takes[number], gang_bytes)
+                arenas[number] = arena = Arena(arena_bytes, swap.useful_bytes)
+                gangs[client.gang] = gangs.get(client.gang, 0) + arena.takes_bytes
+        gangs[None] = 0
+        for number, arena in arenas.items():
+            yield number, arena, gangs[self._clients[number].gang]
         for estate in self._estates:
-            sides[None].add(estate.pledged_bytes, Arena(estate.arena_bytes, estate.pledged_bytes).takes_bytes)
-        return sides
+            yield 0, Arena(estate.arena_bytes, estate.pledged_bytes), 0
 
-    def _raise(
-        self,
-        goals: Mapping[Container, int],
-        lifts: Mapping[Container | None, int],
-        sides: Mapping[Container | None, _Side],
-        base_bytes: int,
-    ) -> None:
-        """Grants each as much of its goal as leaves room for all clients of others; nobody less than before."""
-        requests = list(self._requests.items())
-        kept = [max(request.granted_bytes, sides[container].stuck_bytes) for container, request in requests]
-        # What there is at the most while one of a container's clients is in, beyond what is kept of it.
-        over = [sides[each].stuck_bytes + lifts[each] - kept[at] for at, (each, _) in enumerate(requests)]
-        later = [0]
-        for size in reversed(over):
-            later.append(max(size, later[-1]))
-        later.reverse()
-        total = sides[None].stuck_bytes + sum(kept)
-        before = max(0, lifts[None])
-        for at, (container, request) in enumerate(requests):
-            most = base_bytes - (total - kept[at]) - max(before, later[at + 1])
-            request.granted_bytes = max(request.granted_bytes, min(goals[container], most))
-            total += max(request.granted_bytes, sides[container].stuck_bytes) - kept[at]
-            kept[at] = max(request.granted_bytes, sides[container].stuck_bytes)
-            before = max(before, sides[container].stuck_bytes + lifts[container] - kept[at])
+    def _sides(self, arenas: Iterable[tuple[int, Arena, int]]) -> _Sides:
+        sides: _Sides = {None: _Side(), **{container: _Side() for container in self._requests}}
+        for number, arena, gang_takes_bytes in arenas:
+            sides[self._of.get(number)].add(arena, gang_takes_bytes)
+        return sides
 
     def _over_bytes(self, container: Container, for_client: Client | None, *, charged: bool) -> int:
         """What a container's clients are allotted, or charged with, beyond what is to stay beside ``for_client``.
@@ -335,14 +302,6 @@ class Requests:
         request = None if container is None else self._requests.get(container)
         return 0 if request is None else request.granted_bytes
 
-    def _granted_beside(self, grower: int, more_bytes: int) -> dict[Container | None, int]:
-        """What is granted to each when a client has so much more that can't move: its own container has less for it."""
-        granted: dict[Container | None, int] = {each: request.granted_bytes for each, request in self._requests.items()}
-        own = self._of.get(grower)
-        if own is not None:
-            granted[own] = max(0, granted[own] - more_bytes)
-        return granted
-
     def _names(self, number: int) -> str:
         own = self._of.get(number)
         others = (each for each, request in self._requests.items() if each is not own and request.granted_bytes)
@@ -356,3 +315,28 @@ class Requests:
 
 def _unmovable_bytes(client: Client) -> int:
     return (client.account.footprint_bytes or 0) if client.swap is None else client.swap.fixed_bytes
+
+
+def _grant(
+    goals: Mapping[Container, int], had: Mapping[Container, int], sides: _Sides, base_bytes: int, *, gangs: bool = False
+) -> dict[Container, int]:
+    """Of each goal as much as leaves room for all clients of others, or gangs as a whole; nobody less than it had."""
+    granted = dict(had)
+    kept = {each: max(had[each], sides[each].stuck_bytes) for each in goals}
+    # What there is at the most while one of a container's clients is in.
+    most_in = {
+        each: side.stuck_bytes + (side.gang_lift_bytes if gangs else side.lift_bytes) for each, side in sides.items()
+    }
+    # The same of the containers behind each, beyond what is kept of them.
+    behind, later = {}, 0
+    for each in reversed(list(goals)):
+        behind[each], later = later, max(later, most_in[each] - kept[each])
+    total = sides[None].stuck_bytes + sum(kept.values())
+    before = max(0, most_in[None] - sides[None].stuck_bytes)
+    for each, goal in goals.items():
+        total -= kept[each]
+        granted[each] = max(had[each], min(goal, base_bytes - total - max(before, behind[each])))
+        kept[each] = max(granted[each], sides[each].stuck_bytes)
+        total += kept[each]
+        before = max(before, most_in[each] - kept[each])
+    return granted

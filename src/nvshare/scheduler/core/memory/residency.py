@@ -50,7 +50,7 @@ class Residency:
         self.kept = False
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
-        self.admission = Admission(ledger, host, self.estates, grace_seconds, self.limits, self.requests)
+        self.admission = Admission(ledger, host, self.estates, self.clients, grace_seconds, self.limits, self.requests)
 
     def planned(self, short: Short | None, deadline: float | None, *, kept: bool) -> None:
         """What a plan found, which is so until something changes."""
@@ -145,11 +145,6 @@ class Residency:
         if not needed or (self.short is not None and self.short.client is client and not paging_bytes):
             return True
         return not self.kept and self.room_bytes - paging_bytes >= needed
-
-    def refusal(self, swap: Swap, now: float) -> str | None:
-        """Why the growth that a client asked for is not possible; None: it is."""
-        assert swap.growth is not None
-        return self.admission.refusal(swap, swap.growth, self.swaps(), now)
 
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all

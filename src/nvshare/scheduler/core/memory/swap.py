@@ -8,7 +8,7 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, GRANULE_BYTES, Arena
+from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Arena, whole
 from nvshare.scheduler.core.memory.estates import Estate
 from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.memory.traffic import moved_bytes
@@ -68,8 +68,6 @@ class Swap:
     """Of it, registered with the driver."""
     arena_asked_bytes: int = 0
     """What is being made for it; parts of that it may have and tell of already."""
-    fixed_bytes: int = 0
-    """Counted, and can't move; what it may take unasked included."""
     came_bytes: int = 0
     """That came in from host memory, since it was registered."""
     left_bytes: int = 0
@@ -82,8 +80,6 @@ class Swap:
     """It is not possible by what others said, and they were asked again; until when their answers are awaited."""
     wait: Wait | None = None
     """It is not possible, and waits for others' ends."""
-    growing_bytes: int = 0
-    """What its footprint will be after the growth that it holds the lock for; 0: none is under way."""
     grown_order: int = 0
     """The order that granted the last growth."""
     has_context: bool = True
@@ -126,11 +122,11 @@ class Swap:
             self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
         self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
         if event.order >= self.grown_order and self.growth is None:
-            self.growing_bytes = 0
+            self.account.growing_bytes = 0
         while self._granted and self._granted[0][0] <= event.order:
             self._granted.popleft()
         # What was granted and is not there it has not taken, or given back: it asks again for that.
-        self.fixed_bytes = max([event.fixed_bytes, *(fixed_bytes for _, fixed_bytes in self._granted)])
+        self.account.unmovable_bytes = max([event.fixed_bytes, *(fixed_bytes for _, fixed_bytes in self._granted)])
         self._charge()
 
     def allot(self, allotted_bytes: int, capacity_bytes: int, now: float, request: int = 0) -> Allot:
@@ -151,7 +147,7 @@ class Swap:
             self.has_context, self.context_at = True, now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         # What was granted before may be in use until it goes by this.
-        self.fixed_bytes = max(self.fixed_bytes, fixed_bytes)
+        self.account.unmovable_bytes = max(self.fixed_bytes, fixed_bytes)
         self.grown_order = self.order + 1
         self._granted.append((self.grown_order, fixed_bytes))
         return context_bytes
@@ -221,6 +217,11 @@ class Swap:
         return min(self.footprint_bytes, self.resident_bytes + self.out_bytes)
 
     @property
+    def fixed_bytes(self) -> int:
+        """Counted, and can't move; what it may take unasked included."""
+        return self.account.unmovable_bytes
+
+    @property
     def footprint_bytes(self) -> int:
         """What can move."""
         return self.account.footprint_bytes or 0
@@ -228,7 +229,7 @@ class Swap:
     @property
     def useful_bytes(self) -> int:
         """The most that host memory can be of use to it; whatever it still goes by, in whole granules."""
-        return -(-max(self.pledged_bytes, self.footprint_bytes) // GRANULE_BYTES) * GRANULE_BYTES
+        return whole(max(self.pledged_bytes, self.footprint_bytes))
 
     @property
     def may_be_in(self) -> bool:

@@ -62,7 +62,7 @@ def stays_bytes(unit: Collection[Client], swaps: Sequence[Swap], host: Host, req
     ``swaps``: of all the device's clients, with the host memory that each may get.
     """
     arenas = [Arena(swap.arena_bytes + swap.arena_asked_bytes, swap.useful_bytes) for swap in swaps]
-    goals = fill(arenas, host.available_bytes + sum(arena.bytes for arena in arenas))
+    goals = fill(arenas, host.available_bytes)
     own = {client.number for client in unit}
     stays = {
         swap.number: swap.stays_bytes(goal)
