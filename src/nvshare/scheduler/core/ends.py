@@ -18,22 +18,13 @@ from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.memory.arenas import Host
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Load:
-    """What clients have of a device."""
+    """What a client has of a device, or with what it asks for."""
 
-    fixed_bytes: int = 0
-    movable_bytes: int = 0
-    largest_bytes: int = 0
-    """Of one client, of what can move."""
-
-    def add(self, other: _Load) -> None:
-        self.fixed_bytes += other.fixed_bytes
-        self.movable_bytes += other.movable_bytes
-        self.largest_bytes = max(self.largest_bytes, other.largest_bytes)
-
-
-_Loads = dict[Device, _Load]
+    device: Device
+    fixed_bytes: int
+    movable_bytes: int
 
 
 @dataclass(slots=True, eq=False)
@@ -41,18 +32,10 @@ class _Party:
     """Clients that end together."""
 
     clients: list[tuple[Client, Device]] = field(default_factory=list)
-    has: _Loads = field(default_factory=dict)
-    wants: _Loads = field(default_factory=dict)
+    has: list[_Load] = field(default_factory=list)
+    wants: list[_Load] = field(default_factory=list)
     """What it has when those of it that wait have what they ask for."""
     waiting: list[Client] = field(default_factory=list)
-
-    def count(self, asker: Client | None = None) -> None:
-        """Adds up; ``asker`` asks for memory, as those do that wait."""
-        for client, device in self.clients:
-            asks = client is asker or (client.swap is not None and client.swap.wait is not None)
-            self.waiting += [client] if asks else []
-            self.has.setdefault(device, _Load()).add(_load(client))
-            self.wants.setdefault(device, _Load()).add(_load(client, grown=asks))
 
 
 class Ends:
@@ -71,9 +54,8 @@ class Ends:
         """See ``memory.queue.Ends``. Of several: who could not have it if it were alone, else who came last."""
         parties = self._parties()
         left = [party for party in parties if party.waiting]
-        somebody_ends = any(
-            load.fixed_bytes + load.movable_bytes for each in parties if not each.waiting for load in each.has.values()
-        )
+        ending = (load for party in parties if not party.waiting for load in party.has)
+        somebody_ends = any(load.fixed_bytes + load.movable_bytes for load in ending)
         while somebody_ends and (party := next((each for each in left if self._fits(each, left)), None)):
             left.remove(party)
         alone = {client: self._fits(party, ()) for party in left for client in party.waiting}
@@ -81,18 +63,20 @@ class Ends:
 
     def _fits(self, party: _Party, others: Collection[_Party]) -> bool:
         """Whether what a party wants is possible beside what others have, on all devices and in host memory."""
-        total: _Loads = {}
-        for each in (party.wants, *(other.has for other in others if other is not party)):
-            for device, load in each.items():
-                total.setdefault(device, _Load()).add(load)
+        loads = [*party.wants, *(load for other in others if other is not party for load in other.has)]
+        by_device: dict[Device, list[_Load]] = {}
+        for load in loads:
+            by_device.setdefault(load.device, []).append(load)
         leaving_bytes = 0
-        for device, load in total.items():
-            left = device.ledger.all_bytes - load.fixed_bytes
-            headroom = max(0, device.ledger.most_headroom_bytes - load.fixed_bytes)
-            own = party.wants[device].largest_bytes if device in party.wants else 0
-            if load.largest_bytes > left or own > left - headroom:
+        for device, there in by_device.items():
+            fixed_bytes = sum(load.fixed_bytes for load in there)
+            sizes = [load.movable_bytes for load in there]
+            own = max((load.movable_bytes for load in party.wants if load.device is device), default=0)
+            left = device.ledger.all_bytes - fixed_bytes
+            headroom = max(0, device.ledger.most_headroom_bytes - fixed_bytes)
+            if max(sizes) > left or own > left - headroom:
                 return False
-            leaving_bytes += max(0, load.movable_bytes - max(left, load.largest_bytes))
+            leaving_bytes += max(0, sum(sizes) - left)
         return leaving_bytes <= self._host.budget_bytes
 
     def _parties(self, asker: Client | None = None) -> list[_Party]:
@@ -108,17 +92,22 @@ class Ends:
             found |= dict.fromkeys(keys, party)
         parties = list({id(party): party for party in found.values()}.values())
         for party in parties:
-            party.count(asker)
+            for client, device in party.clients:
+                asks = client is asker or (client.swap is not None and client.swap.wait is not None)
+                party.waiting += [client] if asks else []
+                party.has.append(_load(client, device))
+                party.wants.append(_load(client, device, grown=asks))
         return parties
 
 
-def _load(client: Client, *, grown: bool = False) -> _Load:
+def _load(client: Client, device: Device, *, grown: bool = False) -> _Load:
     """What a client has, or with what it asks for. Managed memory is the driver's to page."""
     swap, fixed_bytes = client.swap, client.account.fixed_bytes
     if swap is None:
-        return _Load(fixed_bytes)
+        return _Load(device, fixed_bytes, 0)
     movable_bytes = max(swap.admitted_bytes, swap.footprint_bytes)
     if grown and swap.growth is not None:
         movable_bytes = max(movable_bytes, swap.growth.footprint_bytes)
-        fixed_bytes += swap.more_fixed_bytes + (swap.wait.context_bytes if swap.wait and not swap.has_context else 0)
-    return _Load(fixed_bytes, movable_bytes, movable_bytes)
+        # Where it waits already its context is not charged.
+        fixed_bytes += swap.more_fixed_bytes if swap.wait is None else swap.more_unmovable_bytes
+    return _Load(device, fixed_bytes, movable_bytes)

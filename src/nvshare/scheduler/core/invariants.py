@@ -94,9 +94,8 @@ def _owes(client: Client) -> bool:
     swap = client.swap
     if swap is None:
         return False
-    is_heard = swap.reported and swap.going_by == swap.order
     registers = swap.arena_asked_bytes > 0 or swap.usable_bytes < swap.arena_bytes
-    return not is_heard or registers or swap.is_moving
+    return not swap.is_heard or registers or swap.is_moving
 
 
 def waits(client: ClientSnapshot) -> bool:

@@ -98,7 +98,7 @@ class Admission:
         return self._lacks(swap, View(False, self._stuck(now), gone=tuple(self._estates)), slack_bytes) is None
 
     def _lacks(self, swap: Swap, view: View, slack_bytes: int = 0) -> Refusal | None:
-        """Why a growth does not fit as a view has it; None: it fits."""
+        """Why a growth does not fit as a view has it, by the rules in the order of the module's text; None: it fits."""
         growth = swap.growth
         assert growth is not None
         footprint_bytes, fixed_bytes = growth.footprint_bytes + slack_bytes, swap.more_fixed_bytes
@@ -107,35 +107,30 @@ class Admission:
             return None
         if is_more and (reason := self._limits.lacks(swap, growth, view)):
             return Refusal(reason, self._limits.in_the_way(swap, growth), limited=True)
-        swaps, ledger = self._swaps, self._ledger
+        swaps, ledger, requests = self._swaps, self._ledger, self._requests
         others = [other for other in swaps if other is not swap]
         # The contexts that are not admitted yet come after this.
         later_bytes = sum(other.account.pinned_bytes for other in others if not other.has_context)
         left = ledger.left_bytes + later_bytes + view.free_bytes - fixed_bytes
-        room = left - ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
-        most = room - self._requests.others_bytes([swap.number])
-        if most < footprint_bytes > swap.admitted_bytes:
-            return Refusal(self._requests.refusal(swap.number, most), others)
+        allowed = left - ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
+        most = allowed - requests.others_bytes([swap.number])
         left += 0 if is_more else ledger.reserve_bytes
         sizes = [max(view.movable_bytes(each, left), footprint_bytes if each is swap else 0) for each in swaps]
-        arenas = fill(
-            [Arena(view.arena_bytes(each), whole(size)) for each, size in zip(swaps, sizes, strict=True)],
-            view.host_bytes,
+        made = [Arena(view.arena_bytes(each), whole(size)) for each, size in zip(swaps, sizes, strict=True)]
+        numbers = [each.number for each in swaps] + [0] * len(view.gone)
+        arenas = fill(made, view.host_bytes) + [Arena(each.arena_bytes, each.pledged_bytes) for each in view.gone]
+        reason = (
+            (requests.refusal(swap.number, most) if most < footprint_bytes > swap.admitted_bytes else None)
+            or (_keeps_out(swap, swaps, sizes, left, view) if swap.more_unmovable_bytes else None)
+            or _cannot_leave(arenas, left + sum(each.charge_bytes for each in view.gone))
+            or requests.lacks(swap, list(zip(numbers, arenas, strict=True)), allowed)
         )
-        owned = [(each.number, arena) for each, arena in zip(swaps, arenas, strict=True)]
-        # Who is gone may come back.
-        owned += [(0, Arena(estate.arena_bytes, estate.pledged_bytes)) for estate in view.gone]
-        reason = _keeps_out(swap, swaps, sizes, left, view) if swap.more_unmovable_bytes else None
-        reason = reason or _cannot_leave(
-            [arena for _, arena in owned], left + sum(each.charge_bytes for each in view.gone)
-        )
-        reason = reason or self._requests.lacks(swap.number, swap.more_unmovable_bytes, owned, room)
         return None if reason is None else Refusal(reason, others)
 
     def changes_at(self, now: float) -> float | None:
         """When a growth that is not ready may be refused if nothing happens before; None: never."""
         moments = [each.context_at + CONTEXT_KNOWN_SECONDS for each in self._unmeasured(now)]
-        awaited = (each.progress_at + self._grace_seconds for each in self._swaps if _is_unheard(each))
+        awaited = (each.progress_at + self._grace_seconds for each in self._swaps if not each.is_heard)
         return min([*moments, *(moment for moment in awaited if moment > now)], default=None)
 
     def admitted_bytes(self, swap: Swap, now: float) -> int:
@@ -201,14 +196,12 @@ class Admission:
 
     def _unmeasured(self, now: float) -> list[Swap]:
         """Whose context there is, of a size that will soon be known."""
-        there = (each for each in self._swaps if each.has_context and not each.account.pinned_measured)
-        is_measured = self._ledger.total_measured
-        return [each for each in there if is_measured and now < each.context_at + CONTEXT_KNOWN_SECONDS]
+        return [each for each in self._swaps if each.is_unmeasured(now)] if self._ledger.total_measured else []
 
     def _stuck(self, now: float) -> frozenset[int]:
         """Who does not say what it goes by."""
         late = (each for each in self._swaps if now >= each.progress_at + self._grace_seconds)
-        return frozenset(each.number for each in late if _is_unheard(each))
+        return frozenset(each.number for each in late if not each.is_heard)
 
 
 def _keeps_out(swap: Swap, swaps: Sequence[Swap], sizes: Sequence[int], left_bytes: int, view: View) -> str | None:
@@ -230,11 +223,6 @@ def _cannot_leave(arenas: Sequence[Arena], left_bytes: int) -> str | None:
     if lacking <= 0 or can_leave(arenas) >= lacking:
         return None
     return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
-
-
-def _is_unheard(client: Swap) -> bool:
-    """Whether it has not said yet that it goes by what it was told."""
-    return not client.reported or client.going_by < client.order
 
 
 def _wanted(swap: Swap) -> int:

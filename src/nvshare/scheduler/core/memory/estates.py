@@ -13,23 +13,18 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 class Estate:
     """What one of them had."""
 
-    fixed_bytes: int
-    """On the device, of what can't move."""
-    charge_bytes: int = 0
-    """On the device, or may have been, of what can move."""
-    arena_bytes: int = 0
+    device_bytes: int
+    """On the device, or may have been."""
+    charge_bytes: int
+    """Of that, what can move."""
+    arena_bytes: int
     """Of host memory."""
-    pledged_bytes: int = 0
+    pledged_bytes: int
     """How much of what can move it may have. If its process lives it comes back with that, which must fit then."""
-    container: str = ""
+    container: str
     """The name of its container; empty: it had none but its own."""
-    claimed_bytes: int = 0
+    claimed_bytes: int
     """What it might have allocated of its container's limit."""
-
-    @property
-    def device_bytes(self) -> int:
-        """On the device."""
-        return self.fixed_bytes + self.charge_bytes
 
 
 class Estates:

@@ -62,7 +62,8 @@ class Limits:
             others += claimed_bytes(other) if keeps else used_bytes(other)
         limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
         if not view.best:
-            wanted = _wanted_bytes(swap, growth) + self._gone_bytes(container)
+            own = claimed_bytes(self._containers[container][swap.number], grown=True)
+            wanted = own + self._gone_bytes(container)
         if others + wanted <= limit:
             return None
         had = f", of which its other processes have {others // MIB} MiB" if others else ""
@@ -80,10 +81,7 @@ class Limits:
         container = self._of.get(number)
         if container is None:
             return False
-        wanted = 0
-        for client in self._containers[container].values():
-            growth = client.swap and client.swap.growth
-            wanted += _wanted_bytes(client.swap, growth) if client.swap and growth else claimed_bytes(client)
+        wanted = sum(claimed_bytes(client, grown=True) for client in self._containers[container].values())
         return wanted + self._gone_bytes(container) > self._limit(container)
 
     def tell(self) -> list[TellLimit]:
@@ -125,13 +123,11 @@ def used_bytes(client: Client) -> int:
     return (client.account.footprint_bytes or 0) + fixed
 
 
-def claimed_bytes(client: Client) -> int:
-    """What a client may have without being asked."""
+def claimed_bytes(client: Client, *, grown: bool = False) -> int:
+    """What a client may have without being asked; or when it has what it asks for."""
     swap = client.swap
-    return used_bytes(client) if swap is None else max(swap.pledged_bytes, swap.footprint_bytes) + swap.fixed_bytes
-
-
-def _wanted_bytes(swap: Swap, growth: GrowthRequested) -> int:
-    """What it may have when it has what it asks for."""
-    movable = max(swap.pledged_bytes, swap.footprint_bytes, growth.footprint_bytes)
-    return movable + max(swap.fixed_bytes, growth.fixed_bytes)
+    if swap is None:
+        return used_bytes(client)
+    growth = swap.growth if grown else None
+    movable_bytes = max(swap.pledged_bytes, 0 if growth is None else growth.footprint_bytes)
+    return movable_bytes + swap.fixed_bytes + (swap.more_fixed_bytes if grown else 0)

@@ -236,12 +236,13 @@ class Moves:
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
-        others = (other for other in self._able.values() if other is not client)
-        return not self._paging_bytes and not any(self._of.requests.may_leave(other, client) for other in others)
+        return not self._paging_bytes and all(other is client for other in self._movers(client))
 
     def _movers(self, for_client: Client | None) -> list[Client]:
+        """Who has something that could leave for a client, and that one."""
+        spare_bytes = self._of.requests.spare_bytes
         able = self._able.values()
-        return [client for client in able if client is for_client or self._of.requests.may_leave(client, for_client)]
+        return [each for each in able if each is for_client or spare_bytes(each, for_client, charged=True) > 0]
 
     def _allot(self, swap: Swap, allotted_bytes: int, request: int = 0) -> None:
         capacity_bytes = self._of.admission.capacity_bytes(swap)

@@ -29,6 +29,7 @@ from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.memory.arenas import Arena
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.swap import Swap
 
 MIB = 1 << 20
 _NAMES = 300
@@ -151,18 +152,14 @@ class Requests:
         theirs = sum(client.account.movable_bytes for number, client in swapping.items() if number in numbers)
         return min(request.granted_bytes, used) - theirs
 
-    def spare_bytes(self, client: Client, for_client: Client | None) -> int:
-        """How much of what a client that swaps is allotted may leave for another one; None: for nobody of them."""
+    def spare_bytes(self, client: Client, for_client: Client | None, *, charged: bool = False) -> int:
+        """How much of what a client that swaps is allotted, or charged with, may leave for another one; None: for
+        nobody of them."""
         assert client.swap is not None
         container = self._of.get(client.number)
         if container is None:
-            return client.swap.allotted_bytes
-        return self._over_bytes(container, for_client, charged=False)
-
-    def may_leave(self, client: Client, for_client: Client | None) -> bool:
-        """Whether there may be something of a client that can leave for another one."""
-        container = self._of.get(client.number)
-        return container is None or self._over_bytes(container, for_client, charged=True) > 0
+            return client.swap.charge_bytes if charged else client.swap.allotted_bytes
+        return self._over_bytes(container, for_client, charged=charged)
 
     def is_pressed(self, number: int) -> bool:
         """Whether another container's request lacks something."""
@@ -187,22 +184,22 @@ class Requests:
         most, kept = f"this process may have {max(0, most_bytes) // MIB} MiB on the device", self.others_bytes([number])
         return f"{most}: {kept // MIB} MiB are reserved for {self._names(number)}" if kept else most
 
-    def lacks(self, grower: int, more_bytes: int, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
-        """Why a client may not have so much more that can't move, a context included; None: it may.
+    def lacks(self, swap: Swap, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
+        """Why less would be granted with a client's growth; None: it would not be less.
 
-        Less would be granted then. ``arenas``: of each client, by its number, with all that it will have; 0: of one
-        that is gone. ``left_bytes``: for all of them.
+        ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. ``left_bytes``:
+        for all of them.
         """
         if not self.granted_bytes:
             return None
         goals = {container: request.granted_bytes for container, request in self._requests.items()}
-        own = self._of.get(grower)
+        own = self._of.get(swap.number)
         if own is not None:
             # Its own container has less for it.
-            goals[own] = max(0, goals[own] - more_bytes)
+            goals[own] = max(0, goals[own] - swap.more_unmovable_bytes)
         ample = [(number, Arena(arena.useful_bytes, arena.useful_bytes)) for number, arena in arenas]
         if lacking := self._lacking_bytes(goals, ample, left_bytes):
-            return f"{lacking // MIB} MiB of what is reserved for {self._names(grower)} would not be there"
+            return f"{lacking // MIB} MiB of what is reserved for {self._names(swap.number)} would not be there"
         if self._lacking_bytes(goals, arenas, left_bytes):
             return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
         return None
@@ -247,10 +244,10 @@ class Requests:
         left_bytes = ledger.left_bytes + ledger.departed_bytes - ledger.shortage_bytes
         return left_bytes + waiting - ledger.headroom_bytes(-waiting)
 
-    def _waiting_bytes(self, but: int = 0) -> int:
-        """What is charged in advance for contexts that are not admitted yet, ``but`` for one client's."""
+    def _waiting_bytes(self) -> int:
+        """What is charged in advance for contexts that are not admitted yet."""
         swaps = (client.swap for client in self._clients.values() if client.swap is not None)
-        return sum(swap.account.pinned_bytes for swap in swaps if not swap.has_context and swap.number != but)
+        return sum(swap.account.pinned_bytes for swap in swaps if not swap.has_context)
 
     def _arenas(self) -> Iterator[tuple[int, Arena, int]]:
         """Of each client, by its number, and of those that are gone by 0; with what its gang's take together."""

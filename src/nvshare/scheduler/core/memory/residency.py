@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
@@ -79,15 +78,24 @@ class Residency:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
         if not self.clients:
             return
-        swap, claimed = client.swap, claimed_bytes(client)
-        estate = Estate(client.account.fixed_bytes, client.account.movable_bytes if client.holds else 0)
+        swap, account = client.swap, client.account
         if swap is not None:
             del self.clients[client.number]
             self.present.remove(client.number)
             self.growing.pop(client.number, None)
             self.queue.remove(client.number)
-            estate = swap.estate()
-        self.estates.add(client.number, replace(estate, container=client.container.name, claimed_bytes=claimed))
+            charge_bytes = swap.charge_bytes
+        else:
+            charge_bytes = account.movable_bytes if client.holds else 0
+        estate = Estate(
+            device_bytes=account.fixed_bytes + charge_bytes,
+            charge_bytes=charge_bytes,
+            arena_bytes=0 if swap is None else swap.arena_bytes + swap.arena_asked_bytes,
+            pledged_bytes=0 if swap is None else swap.pledged_bytes,
+            container=client.container.name,
+            claimed_bytes=claimed_bytes(client),
+        )
+        self.estates.add(client.number, estate)
         self.deadline = None
         if not self.clients:
             self.short, self.kept, self._cramped = None, False, frozenset()

@@ -9,7 +9,6 @@ from typing import Final
 from nvshare.scheduler.core.actions import Allot, Evict
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
 from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Arena, whole
-from nvshare.scheduler.core.memory.estates import Estate
 from nvshare.scheduler.core.memory.ledger import Account
 from nvshare.scheduler.core.memory.traffic import moved_bytes
 from nvshare.scheduler.core.snapshot import SwapSnapshot
@@ -164,17 +163,24 @@ class Swap:
 
     def may_answer(self, now: float) -> bool:
         """Whether it has registered or been told something, so lately that its answer may be on the way."""
-        return (not self.reported or self.going_by < self.order) and now < self.progress_at + ANSWER_SECONDS
+        return not self.is_heard and now < self.progress_at + ANSWER_SECONDS
+
+    def is_unmeasured(self, now: float) -> bool:
+        """Whether it made its first context so lately that its size will soon be known."""
+        return self.has_context and not self.account.pinned_measured and now < self.context_at + CONTEXT_KNOWN_SECONDS
 
     def makes_context(self, now: float) -> bool:
         """Whether it waits for its first context, or may be about to make it."""
-        if self.has_context:
-            return not self.account.pinned_measured and now < self.context_at + CONTEXT_KNOWN_SECONDS
-        return self.growth is not None
+        return self.is_unmeasured(now) if self.has_context else self.growth is not None
 
     def is_growing(self, measured_bytes: int, now: float) -> bool:
         """Whether its context was measured while it was being made, so that less was seen than there will be."""
         return measured_bytes < self.account.pinned_bytes and now < self.context_at + CONTEXT_SECONDS
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it has said that it goes by what it was told."""
+        return self.reported and self.going_by == self.order
 
     @property
     def goes_by_others(self) -> bool:
@@ -229,7 +235,7 @@ class Swap:
     @property
     def useful_bytes(self) -> int:
         """The most that host memory can be of use to it; whatever it still goes by, in whole granules."""
-        return whole(max(self.pledged_bytes, self.footprint_bytes))
+        return whole(self.pledged_bytes)
 
     @property
     def may_be_in(self) -> bool:
@@ -246,11 +252,6 @@ class Swap:
     def is_in(self) -> bool:
         """Whether all of it is on the device and stays there."""
         return self.may_be_in and self.resident_bytes >= self.footprint_bytes
-
-    def estate(self) -> Estate:
-        """What it leaves behind."""
-        arena_bytes = self.arena_bytes + self.arena_asked_bytes
-        return Estate(self.account.fixed_bytes, self.charge_bytes, arena_bytes, self.pledged_bytes)
 
     @property
     def more_fixed_bytes(self) -> int:
