@@ -174,15 +174,18 @@ class Admission:
         """Which host memory to make, ahead of need; ``resting_bytes``: what others have that need no more."""
         if self._host.awaited:
             return []
-        wanted = resting_bytes + sum(
-            _wanted(client) + (0 if client.in_doubt else client.more_fixed_bytes) for client in clients
-        )
+        useful = [_useful_bytes(client) for client in clients]
+        fixed_bytes = sum(client.more_fixed_bytes for client in clients if client.growth and not client.in_doubt)
+        wanted = resting_bytes + sum(useful) + fixed_bytes
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
-        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or self._host.used_bytes >= self._host.budget_bytes:
-            return []
-        arenas = [Arena(client.arena_bytes + client.arena_asked_bytes, _wanted(client)) for client in clients]
         left = self._host.budget_bytes - self._host.used_bytes
+        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or left <= 0:
+            return []
+        there = [client.arena_bytes + client.arena_asked_bytes for client in clients]
+        arenas = [Arena(*sizes) for sizes in zip(there, useful, strict=True)]
+        if all(arena.bytes >= arena.useful_bytes for arena in arenas):
+            return []
         made: list[GrowArena] = []
         for client, arena, goal in zip(clients, arenas, fill(arenas, left), strict=True):
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)
@@ -225,7 +228,7 @@ def _cannot_leave(arenas: Sequence[Arena], left_bytes: int) -> str | None:
     return f"host memory to swap {lacking // MIB} MiB into is not left (--host-memory)"
 
 
-def _wanted(swap: Swap) -> int:
+def _useful_bytes(swap: Swap) -> int:
     """The most that host memory can be of use to a client, a growth included that waits and is possible."""
-    growth = None if swap.in_doubt else swap.growth
-    return max(whole(swap.admitted_bytes), 0 if growth is None else growth.footprint_bytes)
+    admitted_bytes, growth = whole(swap.admitted_bytes), swap.growth
+    return admitted_bytes if growth is None or swap.in_doubt else max(admitted_bytes, growth.footprint_bytes)

@@ -119,7 +119,7 @@ class Moves:
             if client.swap is not None and (client.swap.goes_by_others or outran):
                 self._allot(client.swap, client.swap.resident_bytes)
         if (lacking := -self._room) > 0:
-            movers = self._movers(None)
+            movers = list(self._movers(None))
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:
                 lacking -= self._of.ledger.reserve_bytes
         if lacking > 0:
@@ -238,11 +238,11 @@ class Moves:
         """Whether no other has anything that could leave."""
         return not self._paging_bytes and all(other is client for other in self._movers(client))
 
-    def _movers(self, for_client: Client | None) -> list[Client]:
+    def _movers(self, for_client: Client | None) -> Iterator[Client]:
         """Who has something that could leave for a client, and that one."""
         spare_bytes = self._of.requests.spare_bytes
         able = self._able.values()
-        return [each for each in able if each is for_client or spare_bytes(each, for_client, charged=True) > 0]
+        return (each for each in able if each is for_client or spare_bytes(each, for_client, charged=True) > 0)
 
     def _allot(self, swap: Swap, allotted_bytes: int, request: int = 0) -> None:
         capacity_bytes = self._of.admission.capacity_bytes(swap)
