@@ -169,6 +169,23 @@ def test_a_context_that_waits_takes_nothing() -> None:
     assert table.core.client(ord("B"), 0).pinned_bytes == GIB
 
 
+def test_a_context_that_waited_is_admitted_when_there_is_room_for_it() -> None:
+    """A and K have all that there is, and what is reserved for K is not for C's context; then K gives that up."""
+    table = Table(pinned=1)
+    for name, size in {"A": 5, "K": 8, "C": 0}.items():
+        table.comes(name, size)
+        kept_bytes = 8 * GIB if name == "K" else 0
+        table.feed(
+            ContainerFound(ord(name), f"of {name}", Terms(memory_request_bytes=kept_bytes, when_full=WhenFull.WAIT))
+        )
+    table.now += CONTEXT_KNOWN_SECONDS
+    table.grows("C", 0)
+    assert "reserved for of K" in wait_of(table, "C")
+    assert granted(table.feed(TermsSet("of K", WAIT))) == []
+    assert table.timer() == ["evict K 7"]
+    assert granted(table.has("K", 8, 7)) == ["C 1"]
+
+
 def test_who_changes_its_mind_is_refused() -> None:
     """The operator says refuse."""
     table = table_of({"A": 10, "B": 1})

@@ -133,6 +133,8 @@ class Moves:
             )
         ) is not None:
             self._of.growing[again.number] = again
+            # Its context is charged again.
+            self._room = self._of.room_bytes - self._paging_bytes
         if self._of.queue.deadline is not None:
             self._wake_at(self._of.queue.deadline)
         # Each answers whether those behind it may have room.
