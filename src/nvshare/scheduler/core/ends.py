@@ -4,8 +4,9 @@ Whoever does not wait is taken to end some time. Of those that wait one ends whe
 that the rest keep; what it had is free then, and so on: Dijkstra's banker's algorithm, with what was asked for as the
 claims. Clients of one container or gang end together, so none waits for another of them.
 
-What memory requests keep, and what can leave only in part, is left out: so it may take for possible what is not. Where
-nobody is left that could end it goes by what is so now: those who wait do so because their growths are not possible.
+What is possible is asked of sums, not as for an admission (memory/admission.py): what memory requests keep, and what
+can leave only in part, is left out. So it may take for possible what is not. Where nobody is left that could end it
+goes by what is so now: those who wait do so because their growths are not possible.
 """
 
 from __future__ import annotations

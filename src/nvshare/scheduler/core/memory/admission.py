@@ -79,7 +79,8 @@ class Admission:
         self._grace_seconds, self._limits, self._requests = grace_seconds, limits, requests
 
     @property
-    def _swaps(self) -> list[Swap]:
+    def swaps(self) -> list[Swap]:
+        """The records of all whose memory swaps."""
         return [client.swap for client in self._clients.values() if client.swap is not None]
 
     def capacity_bytes(self, swap: Swap) -> int:
@@ -107,7 +108,7 @@ class Admission:
             return None
         if is_more and (reason := self._limits.lacks(swap, growth, view)):
             return Refusal(reason, self._limits.in_the_way(swap, growth), limited=True)
-        swaps, ledger, requests = self._swaps, self._ledger, self._requests
+        swaps, ledger, requests = self.swaps, self._ledger, self._requests
         others = [other for other in swaps if other is not swap]
         # The contexts that are not admitted yet come after this.
         later_bytes = sum(other.account.pinned_bytes for other in others if not other.has_context)
@@ -130,7 +131,7 @@ class Admission:
     def changes_at(self, now: float) -> float | None:
         """When a growth that is not ready may be refused if nothing happens before; None: never."""
         moments = [each.context_at + CONTEXT_KNOWN_SECONDS for each in self._unmeasured(now)]
-        awaited = (each.progress_at + self._grace_seconds for each in self._swaps if not each.is_heard)
+        awaited = (each.progress_at + self._grace_seconds for each in self.swaps if not each.is_heard)
         return min([*moments, *(moment for moment in awaited if moment > now)], default=None)
 
     def admitted_bytes(self, swap: Swap, now: float) -> int:
@@ -149,7 +150,7 @@ class Admission:
         """Takes back what is admitted and too much now; from whom. ``clients``: those that are present."""
         left = self._ledger.left_bytes - max((swap.more_fixed_bytes for swap in clients), default=0)
         if self._limits or self._requests.granted_bytes or not present.are_all_within(left):
-            clients = self._swaps
+            clients = self.swaps
         found = []
         for swap in clients:
             most = self._most_admitted_bytes(swap, left)
@@ -199,11 +200,11 @@ class Admission:
 
     def _unmeasured(self, now: float) -> list[Swap]:
         """Whose context there is, of a size that will soon be known."""
-        return [each for each in self._swaps if each.is_unmeasured(now)] if self._ledger.total_measured else []
+        return [each for each in self.swaps if each.is_unmeasured(now)] if self._ledger.total_measured else []
 
     def _stuck(self, now: float) -> frozenset[int]:
         """Who does not say what it goes by."""
-        late = (each for each in self._swaps if now >= each.progress_at + self._grace_seconds)
+        late = (each for each in self.swaps if now >= each.progress_at + self._grace_seconds)
         return frozenset(each.number for each in late if not each.is_heard)
 
 

@@ -43,7 +43,7 @@ def _ask_others(swap: Swap, others: Iterable[Swap], now: float) -> list[Evict]:
         # Who has not answered the last time is not asked for ever. Who is back says by itself what it has; what the
         # scheduler before told it is not known, and may be less than what would be said here.
         back = (other for other in having if other.reported)
-        heard = (other for other in back if other.going_by == other.order or other.may_answer(now))
+        heard = (other for other in back if other.is_heard or other.may_answer(now))
         asked = [other.evict(other.allotted_bytes, now) for other in heard]
     if now >= swap.asked_until or not any(other.may_answer(now) for other in having):
         swap.asked_until = None

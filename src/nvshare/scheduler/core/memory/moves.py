@@ -127,11 +127,7 @@ class Moves:
             self._make_room(lacking, next(contexts, None), self._last_first())
         for swap in self._of.admission.take_back(self._present(), self._of.present):
             self._allot(swap, min(swap.allotted_bytes, max(swap.resident_bytes, swap.admitted_bytes)))
-        if (
-            again := self._of.queue.next(
-                self._of.swaps, lambda swap: self._of.admission.refusal(swap, self._now), self._now
-            )
-        ) is not None:
+        if (again := self._of.queue.next(self._now)) is not None:
             self._of.growing[again.number] = again
             # Its context is charged again.
             self._room = self._of.room_bytes - self._paging_bytes

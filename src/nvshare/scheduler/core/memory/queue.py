@@ -6,12 +6,11 @@ at a time is asked for anew (residency.py). So who asks for less may have it whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
 from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.memory.admission import Refusal
+from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.swap import Swap, Wait
@@ -37,10 +36,10 @@ class Ends(Protocol):
 class Queue:
     """Those of one device that wait so."""
 
-    def __init__(self, ledger: Ledger, host: Host, ends: Ends) -> None:
+    def __init__(self, admission: Admission, ledger: Ledger, host: Host, ends: Ends) -> None:
         self.deadline: float | None = None
         """When to look again if nothing changes before; None: nobody waits."""
-        self._ledger, self._host, self._ends = ledger, host, ends
+        self._admission, self._ledger, self._host, self._ends = admission, ledger, host, ends
         self._clients: dict[int, Client] = {}
         self._found_for: tuple[int, ...] = ()
         """What the last look went by; where nothing of it changed, its answers are the same."""
@@ -58,15 +57,13 @@ class Queue:
         """A client is gone, or asks for something else."""
         self._clients.pop(number, None)
 
-    def next(
-        self, swaps: Callable[[], Iterable[Swap]], refusal: Callable[[Swap], Refusal | None], now: float
-    ) -> Client | None:
+    def next(self, now: float) -> Client | None:
         """Whose growth is to be asked for anew: it is possible now, or hopeless. It waits here no more."""
         due = self.deadline is not None and now >= self.deadline
         if not self._clients:
             self.deadline = None
             return None
-        known = [size for swap in swaps() for size in (swap.useful_bytes, swap.pledged_bytes)]
+        known = [size for swap in self._admission.swaps for size in (swap.useful_bytes, swap.pledged_bytes)]
         known += [_wants_to(client) for client in self._clients.values()]
         ledger, host = self._ledger, self._host
         found_for = (ledger.left_bytes, ledger.departed_bytes, ledger.measurements, host.available_bytes, *known)
@@ -75,7 +72,7 @@ class Queue:
         self.deadline = now + LOOK_SECONDS
         for _, client in sorted(self._clients.items()):
             swap, wait = self._take(client)
-            if (found := refusal(swap)) is None or not _wants_to(client):
+            if (found := self._admission.refusal(swap, now)) is None or not _wants_to(client):
                 return client
             self._put(client, swap, replace(wait, reason=_until_ends(found.reason)))
         self._found_for = found_for

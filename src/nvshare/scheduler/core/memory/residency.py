@@ -33,8 +33,6 @@ class Residency:
         """Those of them that have something on the device, or soon may."""
         self.growing: dict[int, Client] = {}
         """Whose growth is not answered, in the order of their requests."""
-        self.queue = Queue(ledger, host, ends)
-        """Whose growth waits for others' ends."""
         self.short: Short | None = None
         """For whom holders are asked to leave when their quantum is over."""
         self.deadline: float | None = None
@@ -50,6 +48,8 @@ class Residency:
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
         self.admission = Admission(ledger, host, self.estates, self.clients, grace_seconds, self.limits, self.requests)
+        self.queue = Queue(self.admission, ledger, host, ends)
+        """Whose growth waits for others' ends."""
 
     def planned(self, short: Short | None, deadline: float | None, *, kept: bool) -> None:
         """What a plan found, which is so until something changes."""
@@ -163,7 +163,7 @@ class Residency:
 
     def stays_bytes(self, unit: Sequence[Client]) -> int:
         """What is on the device beside all of these at once."""
-        return stays_bytes(unit, self.swaps(), self.host, self.requests)
+        return stays_bytes(unit, self.admission.swaps, self.host, self.requests)
 
     def is_late(self, swap: Swap, now: float) -> bool:
         """Whether it has done nothing for the grace time."""
@@ -172,7 +172,3 @@ class Residency:
     def is_stuck(self, swap: Swap, now: float) -> bool:
         """Whether it does not leave as it was told."""
         return swap.leaving_bytes > 0 and self.is_late(swap, now)
-
-    def swaps(self) -> list[Swap]:
-        """The records of all whose memory swaps."""
-        return [client.swap for client in self.clients.values() if client.swap is not None]

@@ -1,4 +1,12 @@
-"""The two views of a device's memory that the rules of admission are asked with, where not all is certain."""
+"""The two views that the rules of admission (admission.py) are asked with: how what is not certain turns out.
+
+- What a client was promised and has not used: at best taken back where it is too much, at worst used. Who does not
+  answer uses it in both.
+- What one has that is coming back: at best what it registered with, at worst not known, so it is waited for.
+- What a context takes that was made lately: at best nothing, at worst as much as is assumed.
+- What those have that are gone: at best it is free, at worst they come back with it.
+- Host memory that is not made yet: at best all that the budget allows, at worst none.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +21,7 @@ class View:
     """How what is not certain is taken to turn out."""
 
     best: bool
-    """All that was promised and is not used is given back, what is assumed is free, and so is what the gone had; host
-    memory is made. False: nothing is given back, who is gone may come back, and host memory is what there is."""
+    """False: at worst."""
     stuck: frozenset[int]
     """Who does not say what it goes by: it keeps what it was promised."""
     assumed_bytes: int = 0
