@@ -300,3 +300,19 @@ def test_what_was_granted_and_not_used_is_free_though_more_was_granted_since() -
     assert is_granted(table.grows("A", 1), "A", 2)
     table.has("A", 0, 0, order=first)
     assert is_granted(table.grows("B", 3), "B", 1)
+
+
+def test_what_was_taken_back_is_not_promised_to_others_before_that_is_read() -> None:
+    """A may take eight until it reads that it may have two, and there is no host memory that it could leave to."""
+    table = Table(host=0)
+    table.answers = False
+    for name, container in (("A", "c"), ("B", "c"), ("C", "")):
+        table.comes(name, arena=0)
+        table.feed(ContainerFound(ord(name), container, limited(10) if container else Terms()))
+    assert is_granted(table.grows("A", 8), "A", 1)
+    table.has("A", 2, 2, slack=6)
+    assert table.grows("B", 5) == ["allot A 2"]
+    assert not is_granted(table.grows("C", 7.5), "C", 1)
+    said = table.has("A", 2, 2)
+    assert is_granted(said, "B", 1)
+    assert is_granted(said, "C", 1)
