@@ -90,7 +90,7 @@ class Client:
         """Goes on with a turn after its connection was lost: the same turn, and the same time to leave."""
         self.spent_grace = turn.spent_grace if turn.asked_at is None else now - turn.asked_at
         self.revoked_at = now - self.spent_grace
-        self.since, self.stay = turn.since, replace(turn.stay, rank=0)
+        self.since, self.stay = turn.since, replace(turn.stay)
         # What it held before was counted when it left.
         self.held_seconds = turn.since - now
 

@@ -14,7 +14,7 @@ from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.client import Client, LostTurn
 from nvshare.scheduler.core.client_events import check, disbelieve, handle_swap, pin, progress, release, resize
 from nvshare.scheduler.core.containers import Container, Containers
-from nvshare.scheduler.core.device import Device, step_in, step_out
+from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.ends import Ends
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -205,7 +205,7 @@ class Core:
             client.summoned = False
             return False
         check(client, Step.REQUESTED, event)
-        if not client.stay.keeps or not client.stay.resumes(client.since, now):
+        if not client.stay.resumes(client.since, now):
             client.ticket = self._new_ticket()
         device.request(client, now)
         self._gangs.asks(client, device, now)
@@ -218,13 +218,12 @@ class Core:
         self._containers.leave(event.client, client.container)
         return True
 
-    def _enter(self, event: ContainerFound, client: Client, _device: Device, now: float) -> bool:
-        known = self._containers.find(event.container)
-        members = self._step_out({client.number} if known is None else {client.number} | known.clients, now)
+    def _enter(self, event: ContainerFound, client: Client, device: Device, now: float) -> bool:
+        device.lock.turns.leave(client, now)
         self._containers.leave(client.number, client.container)
         client.container = self._containers.enter(client.number, event.container, event.terms)
-        step_in(members, now)
-        self._members_changed(client.container)
+        device.lock.turns.enter(client, now)
+        self._members_changed(client.container, now)
         return False
 
     # What else happened.
@@ -338,10 +337,8 @@ class Core:
         container = self._containers.find(event.container)
         if container is None:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
-        members = self._step_out(container.clients, now)
         container.terms = event.terms
-        step_in(members, now)
-        self._members_changed(container)
+        self._members_changed(container, now)
 
     # The rest is its own.
 
@@ -352,15 +349,12 @@ class Core:
         """There may be something to do on these."""
         self._changed.update((device.uuid, device) for device in devices)
 
-    def _step_out(self, numbers: set[int], now: float) -> list[tuple[Client, Device]]:
-        """For clients whose container or terms are about to change; ``step_in`` when they have."""
-        return step_out([self._clients[number] for number in sorted(numbers)], now)
-
-    def _members_changed(self, container: Container) -> None:
+    def _members_changed(self, container: Container, now: float) -> None:
         """There are other clients in a container, or it has other terms."""
         used = set()
         for number in container.clients:
             client, device = self._clients[number]
+            device.lock.turns.renew(client, now)
             device.limits.update(client)
             device.requests.update(client)
             used.add(device.uuid)

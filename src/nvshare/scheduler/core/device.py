@@ -197,16 +197,3 @@ class Device:
         if not client.account.pinned_measured and client.account.pinned_bytes == 0:
             assumed = self.ledger.assumed_pinned_bytes(client.account, self._settings.assumed_pinned_bytes)
             self.ledger.pin(client.account, assumed, measured=False)
-
-
-def step_out(members: list[tuple[Client, Device]], now: float) -> list[tuple[Client, Device]]:
-    """The container of these clients is about to be another one, or to have other terms; then ``step_in``."""
-    for client, device in members:
-        device.lock.turns.leave(client, now)
-    return members
-
-
-def step_in(members: list[tuple[Client, Device]], now: float) -> None:
-    """The clients are in their containers now, on the terms that those have."""
-    for client, device in members:
-        device.lock.turns.enter(client, now)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from bench.core_fairness import jain
-from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.events import ContainerFound, Policy
-from nvshare.scheduler.core.lock.standing import Standings
+from nvshare.scheduler.core.actions import Grant
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientRegistered,
+    ContainerFound,
+    DeviceSeen,
+    LockReleased,
+    LockRequested,
+    Policy,
+)
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.simulation import CHUNK, GIB, PINNED, Machine, Simulation
@@ -217,12 +225,22 @@ def own(weight: float, owner: str = "@1000") -> Terms:
 
 def turns_of(*terms: Terms, quantum_seconds: float = 1.0, longest_turn: float = 10.0) -> list[float]:
     """How long the turn of each of these containers is, while a client of each wants the device."""
-    standings = Standings(Settings(quantum_seconds=quantum_seconds, longest_turn=longest_turn))
-    containers = [Container(str(number), each) for number, each in enumerate(terms)]
-    for container in containers:
-        standings.enter(container, 0.0)
-        standings.activate(standings[container])
-    return [standings.quantum(standings[container], 0.0) for container in containers]
+    core = Core(Settings(Policy.EXCLUSIVE, quantum_seconds, longest_turn))
+    core.handle(DeviceSeen("GPU-0", 16 * GIB), 0.0)
+    for number, each in enumerate(terms):
+        core.handle(ClientRegistered(number, "GPU-0", 0, ClaimedState.IDLE), 0.0)
+        core.handle(ContainerFound(number, str(number), each), 0.0)
+    actions = [action for number in range(len(terms)) for action in core.handle(LockRequested(number), 0.0)]
+    lengths: dict[int, float] = {}
+    began = now = 0.0
+    while len(lengths) < len(terms):
+        (grant,) = (action for action in actions if isinstance(action, Grant))
+        began, now = now, core.deadline() or 0.0
+        lengths[grant.client] = round(now - began, 9)
+        core.handle_timer(now)
+        actions = core.handle(LockReleased(grant.client, grant.grant), now)
+        actions += core.handle(LockRequested(grant.client), now)
+    return [lengths[number] for number in range(len(terms))]
 
 
 def test_what_a_program_says_itself_takes_nothing_from_others() -> None:

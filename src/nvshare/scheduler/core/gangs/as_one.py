@@ -15,7 +15,7 @@ MOST_MEMBERS: Final = 64
 """Of a gang that holds together: what its page has places for."""
 
 
-def renew(gang: Gang, clients: Mapping[int, Member], now: float) -> None:
+def renew(gang: Gang, clients: Mapping[int, Member]) -> None:
     """Finds anew which members of a gang hold and wait as one; ``clients``: all that there are."""
     members = [clients[number] for number in gang.members]
     bound = [(client, device) for client, device in members if not device.lock.is_off]
@@ -24,36 +24,33 @@ def renew(gang: Gang, clients: Mapping[int, Member], now: float) -> None:
     together = () if alone else tuple(client.number for client, _ in bound)
     # Those that have left it just now are in its class yet.
     former = [clients[number] for number in gang.together if number in clients and clients[number][0].gang is gang]
-    _change_class(gang, former, max((client.container.terms.priority for client, _ in bound), default=None), now)
+    _change_class(gang, former, max((client.container.terms.priority for client, _ in bound), default=None))
     gang.together, gang.wide = together, len({device.uuid for _, device in bound}) > 1 and bool(together)
     for client, device in members:
-        set_gang(client, device, gang if client.number in together else None, now)
+        set_gang(client, device, gang if client.number in together else None)
 
 
-def set_gang(client: Client, device: Device, gang: Gang | None, now: float) -> None:
+def set_gang(client: Client, device: Device, gang: Gang | None) -> None:
     """A client holds and waits as one with the members of this gang; None: by itself."""
     if client.gang is gang:
         return
-    device.lock.turns.leave_class([client])
+    device.lock.turns.line_up(client, leads=False, beside=())
 
     def change() -> None:
         client.gang = gang
 
     device.lock.resize(client, change)
-    device.lock.turns.enter_class([client], now)
+    device.lock.turns.reclass(client)
 
 
-def _change_class(gang: Gang, members: list[Member], priority: Priority | None, now: float) -> None:
+def _change_class(gang: Gang, members: list[Member], priority: Priority | None) -> None:
     """``priority``: the highest of its members; None: it has none that takes turns."""
     priority = Priority.NORMAL if priority is None else priority
     if gang.priority is priority:
         return
-    places = _by_device(members)
-    for device, clients in places:
-        device.lock.turns.leave_class(clients)
     gang.priority = priority
-    for device, clients in places:
-        device.lock.turns.enter_class(clients, now)
+    for client, device in members:
+        device.lock.turns.reclass(client)
 
 
 def _has_room(gang: Gang, members: list[Member]) -> bool:

@@ -167,7 +167,7 @@ class Gangs:
         gangs = self._belonging.gangs_on(devices)
         before = len(actions), [each.residency.answer for each in devices]
         for gang in gangs:
-            renew(gang, self._clients, now)
+            renew(gang, self._clients)
         for each in devices:
             self._let_loose(each, now, actions)
             self._see_gangs(each)
@@ -226,7 +226,7 @@ class Gangs:
         for client, _ in self._members(list(device.ganged)):
             lone = client.tied is None or client.tied.is_lone
             if lone:
-                set_gang(client, device, None, now)
+                set_gang(client, device, None)
             if client.gang is not None:
                 continue
             lacks = client.tied is not None and client.tied.expected > 0

@@ -11,7 +11,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.leaving import must_leave
-from nvshare.scheduler.core.lock.standing import AT_ONCE, NEVER
+from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.transitions import ClientState
@@ -65,7 +65,7 @@ class Blocking:
             return
         idle_seconds = self.idle_seconds
         for client in moved:
-            leaves = client.blocking or client.yields or self._turns.is_limited(client)
+            leaves = client.blocking or client.yields or self._turns.service.is_limited(client.container)
             # Gangs are told as one.
             if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves
@@ -79,7 +79,7 @@ class Blocking:
 
         ``grows``: it does not come in, but needs memory that they have, whatever its gang does.
         """
-        self._plain = self._turns.is_alike or first is None or self._turns.is_plain(first)
+        self._plain = first is None or self._turns.is_plain(first)
         if first is not None and (self._ordered or not self._plain):
             self._order(first)
         self._holders.arrange(first)
@@ -99,7 +99,7 @@ class Blocking:
         elif self._residency.clients:
             self._stall_bytes = min(lacking, self._holders.longest.movable_bytes - self._holders.longest.paging_bytes)
         if self._residency.clients:
-            self._turns.worth(first, self.least_seconds)
+            self._turns.service.worth(first, self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
     def _set(self, found_for: _FoundFor | None, blocking: list[Client]) -> list[Client]:
@@ -161,16 +161,14 @@ class Blocking:
 
     def _end_of(self, holder: Client, first: Client) -> float:
         if self._plain:
-            return holder.since + max(self._turns.standings.quantum_seconds, self.least_seconds)
+            return holder.since + max(self._turns.service.quantum_seconds, self.least_seconds)
         return self._turns.end(holder, first, self.least_seconds)
 
     def push(self, now: float) -> None:
         """The blocking ones are asked to leave."""
         if self._plain or self._found_for is None:
             return
-        self._found_for[0].stay.pushed = self._found_for[0].stay.bursting
-        for client in self.clients:
-            self._turns.cut(client, self.least_seconds, now)
+        self._turns.push(self._found_for[0], self.clients, self.least_seconds, now)
 
     def _order(self, first: Client) -> None:
         """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""

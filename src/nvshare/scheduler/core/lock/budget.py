@@ -38,9 +38,16 @@ class Budget:
 
     def use(self, used: bool, now: float) -> None:
         """From now on its time is used, or it is not."""
+        if used is self.used:
+            return
         self.pass_time(now)
         self.used = used
         self.exhausted = self.exhausted and not used
+
+    def is_used_up(self, now: float) -> bool:
+        """Whether its holders must leave, or nobody may hold before it is full again."""
+        self.exhausted |= now >= self.empty_at
+        return self.exhausted
 
     def refill(self, now: float) -> None:
         """It did not count until now."""

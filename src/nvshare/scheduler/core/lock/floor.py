@@ -1,16 +1,18 @@
 """What lower priority classes are owed while a higher one wants a device all the time.
 
-Each class but the lowest owes the classes below it a share of the time in which one of it holds and one of them waits.
-When that is a whole slice, the first of them has a turn of that length before the higher class.
+Each class but the lowest owes the classes below it a share of the time in which one of it holds and one of them waits,
+or has a slice. When that is a whole slice, the first of them has a turn of that length before the higher class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from nvshare.scheduler.core.terms import Priority
 
+SLICE_SECONDS: Final = 1.0
+"""How long slices are, where a quantum is not shorter, and the hand-over is worth it."""
 NEARLY: Final = 1e-9
 """Sums of times are not exact."""
 
@@ -22,28 +24,49 @@ class Floor:
         self._share = share
         self._owed = dict.fromkeys(Priority, 0.0)
         """By class: what it owes those below it, in seconds."""
-        self._growing: Sequence[Priority] = ()
+        self._growing: Collection[Priority] = ()
         self._at = 0.0
 
-    def pass_time(self, now: float, growing: Sequence[Priority], most: float) -> None:
-        """Brings it up to date. From now on these classes owe more and more, up to ``most`` each."""
+    def pass_time(
+        self, now: float, waiting: Mapping[Priority, float], holding: Collection[Priority], slices: Collection[Priority]
+    ) -> None:
+        """Brings it up to date. From now on these classes wait, those hold, and some of them have slices.
+
+        ``waiting``: how long a slice of each is.
+        """
+        most = max(waiting.values(), default=SLICE_SECONDS)
         for priority in self._growing:
             owed = self._owed[priority]
             self._owed[priority] = max(owed, min(most, owed + (now - self._at) * self._share))
-        self._at, self._growing = now, growing
+        waits, has_slice = min(waiting, default=Priority.HIGH), min(slices, default=Priority.HIGH)
+        self._growing = [
+            priority
+            for priority in Priority
+            if (priority > has_slice and (priority in waiting or priority in holding))
+            or (priority > waits and priority in holding)
+        ]
+        self._at = now
 
-    def is_due(self, priority: Priority, seconds: float) -> bool:
-        """Whether a class owes a slice of this length."""
-        return self._share > 0 and self._owed[priority] >= seconds - NEARLY
+    def next(self, waiting: Mapping[Priority, float], highest: Priority) -> tuple[Priority, float] | None:
+        """The class that has the next slice, and when that is due if things stay as they are; None: no class has one.
 
-    def due_at(self, priority: Priority, seconds: float) -> float:
-        """When a class will owe a slice of this length if things stay as they are; infinite: never."""
-        if priority not in self._growing or not self._share:
-            return float("inf")
-        return self._at + (seconds - self._owed[priority]) / self._share
+        ``highest``: the highest class that wants the device.
+        """
+        lower = sorted((priority for priority in waiting if priority < highest), reverse=True)
+        while len(lower) > 1 and self._due_at(lower[0], waiting[lower[1]]) <= self._at:
+            del lower[0]
+        return (lower[0], self._due_at(highest, waiting[lower[0]])) if lower else None
 
     def pay(self, priority: Priority, seconds: float) -> None:
         """A slice began of a client of this class; negative: so much of it was not used."""
         for each in Priority:
             if each > priority:
                 self._owed[each] = max(-abs(seconds), self._owed[each] - seconds)
+
+    def _due_at(self, priority: Priority, seconds: float) -> float:
+        """When a class will owe a slice of this length; infinite: never."""
+        if self._share and self._owed[priority] >= seconds - NEARLY:
+            return self._at
+        if priority not in self._growing or not self._share:
+            return float("inf")
+        return self._at + (seconds - self._owed[priority]) / self._share

@@ -17,7 +17,7 @@ from nvshare.scheduler.core.transitions import ClientState
 class Group:
     """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
 
-    __slots__ = ("_clients", "changes", "count", "gangs", "movable_bytes", "paging_bytes", "unknown")
+    __slots__ = ("_clients", "changes", "count", "gangs", "movable_bytes", "odd", "paging_bytes", "unknown")
 
     def __init__(self) -> None:
         self._clients: OrderedDict[int, Client] = OrderedDict()
@@ -27,6 +27,8 @@ class Group:
         """Of the movable memory, that of clients that do not swap."""
         self.unknown = 0
         """How many of them do not report their footprint."""
+        self.odd = 0
+        """How many of them have a turn that is no whole quantum."""
         self.gangs: dict[Gang, int] = {}
         """How many of them hold as one with a gang, by gang."""
         self.changes = 0
@@ -67,8 +69,9 @@ class Group:
         self.add_bytes(client, -1)
 
     def add_bytes(self, client: Client, sign: int) -> None:
-        """Counts (1), or no more (-1), the memory and the gang of a client of the group: before and after a change."""
+        """Counts (1), or no more (-1), what the sums are of, of a client of the group: before and after a change."""
         self.changes += 1
+        self.odd += sign * client.stay.is_odd
         if client.gang is not None:
             members = self.gangs.pop(client.gang, 0) + sign
             if members:
@@ -290,6 +293,11 @@ class Holders:
     def count(self) -> int:
         """How many there are."""
         return self.longest.count + self.others.count + self.leaving.count + self.unresponsive.count
+
+    @property
+    def odd(self) -> int:
+        """How many of them have a turn that is no whole quantum."""
+        return self.longest.odd + self.others.odd + self.leaving.odd + self.unresponsive.odd
 
     @property
     def unknown(self) -> int:

@@ -43,7 +43,7 @@ from nvshare.scheduler.core.gangs.gang import Phase
 from nvshare.scheduler.core.lock.blocking import Blocking
 from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.passing import passing
-from nvshare.scheduler.core.lock.standing import NEVER
+from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.stuck import Stuck
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
@@ -64,15 +64,17 @@ class Lock:
         self.quantum_seconds = quantum_seconds
         self.awaited = 0
         """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
-        self.turns = Turns(settings)
-        """Who waits, in the order of their turns."""
         self.mix = Mix()
         """Whether those that may hold together do."""
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
         self.grants = self.revokes = 0
+        self._told_all = False
+        """Holders may have been told that they should not hold while they are idle, though nobody waits for them."""
         self.holders = Holders(ledger, residency)
         """Who holds."""
+        self.turns = Turns(settings, self.holders)
+        """Who waits, in the order of their turns."""
         self.stuck = Stuck(self.holders, self.turns, ledger, residency, settings)
         self._ledger = ledger
         self._residency = residency
@@ -115,11 +117,12 @@ class Lock:
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        idle_seconds = self.blocking.idle_seconds if client.state is ClientState.HOLDING else 0.0
-        self.turns.give_back(client, now)
+        revoked_at = None if client.state is ClientState.HOLDING else client.revoked_at
+        idle_seconds = self.blocking.idle_seconds if revoked_at is None else 0.0
         self.holders.take_out(client)
-        client.crossed_grant = None if client.state is ClientState.HOLDING else client.grant
+        client.crossed_grant = None if revoked_at is None else client.grant
         client.advance(Step.RELEASED)
+        self.turns.give_back(client, revoked_at, now)
         client.told = client.killed = client.summoned = False
         client.spent_grace = 0.0
         client.borrowed = ()
@@ -158,9 +161,7 @@ class Lock:
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = self.blocking.end
-        if not self.turns.is_alike:
-            deadline = min(deadline, self.turns.deadline)
+        deadline = min(self.blocking.end, self.turns.deadline)
         if (grace_end := self.stuck.grace_end) is not None:
             deadline = min(deadline, grace_end)
         if self.mix.deadline is not None:
@@ -180,9 +181,10 @@ class Lock:
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
-        tells = self.holders.has_gangs or self.mix.tells_yielding()
-        if tells or (not self.turns.is_alike and self.turns.tells_limited()):
+        tells_all = self.holders.has_gangs or self.mix.yields or bool(self.turns.service.limited)
+        if tells_all or self._told_all:
             moved = (*moved, *self.holders.holding())
+        self._told_all = tells_all
         self.blocking.tell(moved, max(1, len(self.turns)), actions)
         if self.stuck.grace_end is not None and now >= self.stuck.grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
@@ -197,7 +199,7 @@ class Lock:
         self.stuck.report(now, actions)
         if self.mix.can_look:
             self._look_at_mix(now, actions)
-        self.turns.standings.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
+        self.turns.service.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
         self._pass_time(now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
@@ -270,7 +272,7 @@ class Lock:
         if not self.holders.outgrown(slack_bytes):
             return
         staying = [*reversed(self.holders.others), *reversed(self.holders.longest)]
-        if self.turns.classes.are_several:
+        if self.turns.are_several:
             staying.sort(key=lambda client: (client.priority, -client.since, -client.grant))
         for client in staying:
             account = client.account
@@ -328,11 +330,11 @@ class Lock:
     def _able(self) -> Iterator[Client]:
         """Those in line that no compute limit keeps out."""
         able = self.turns.in_turn()
-        return filter(self.turns.may_come, able) if self.turns.has_limits else able
+        return filter(self.turns.may_come, able) if self.turns.service.limited else able
 
     def _give(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        self.turns.grant(client, now)
         client.advance(Step.GRANTED)
+        self.turns.grant(client, now)
         client.grant = new_grant()
         client.grants += 1
         self.grants += 1
@@ -357,7 +359,7 @@ class Lock:
         left_then = left - sum(each.account.movable_bytes for each in first.unit)
         for client in self.blocking.clients:
             left_then += client.account.movable_bytes
-        for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.is_uneven):
+        for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.service.uneven):
             if not self._residency.clients or self._is_ready(client, now):
                 self.grant(client, now, new_grant, actions)
 
@@ -378,7 +380,7 @@ class Lock:
         self.blocking.find_end()
 
     def _pass_time(self, now: float, actions: list[Action]) -> None:
-        used_up = [] if self.turns.is_alike else self.turns.prepare(self.may_come, now, self.policy is not Policy.OFF)
+        used_up = self.turns.prepare(self.may_come, now, limits=self.policy is not Policy.OFF)
         for client in self.holders.holding() if used_up else ():
             if client.container in used_up and not client.helps:
                 self.turns.cut(client, self.blocking.least_seconds, now)

@@ -27,12 +27,6 @@ class Stay:
     """Its turn was cut: it keeps its place, and what is left of its quantum."""
     revoked: bool = False
     """It was asked to leave when it left last."""
-    bursting: bool = False
-    """It waits, and goes before others of its class."""
-    pushed: bool = False
-    """It waits, and a holder was asked to leave at once for it."""
-    rank: int = 0
-    """Where it waits, or did last; turns.py counts them."""
     quantum_seconds: float = 0.0
     """The quantum when it was asked to leave."""
 
@@ -41,12 +35,15 @@ class Stay:
         """Whether the turn is another than one whole quantum."""
         return self.seconds is not None or self.left != 1.0
 
+    def begin(self, seconds: float | None = None, *, is_slice: bool = False) -> None:
+        """It comes in, for so long; None: for what is left of its quantum."""
+        self.seconds, self.is_slice, self.keeps = seconds, is_slice, False
+
     def cut(self, since: float, now: float, quantum_seconds: float) -> None:
         """It is asked to leave ``now``; its turn began at ``since``."""
         self.quantum_seconds = quantum_seconds
-        burst = self.seconds is not None and not self.is_slice
-        end = since + (self.seconds or 0.0) if burst else since + self.left * quantum_seconds
-        self.keeps = now < end
+        seconds = self.left * quantum_seconds if self.seconds is None or self.is_slice else self.seconds
+        self.keeps = now < since + seconds
 
     def end(self, since: float, revoked_at: float | None, now: float, *, owes: bool) -> None:
         """It left; ``owes``: what leaving took is taken off the next turn. ``revoked_at`` None: it was not asked to."""

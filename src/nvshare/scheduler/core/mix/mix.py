@@ -99,7 +99,6 @@ class Mix:
         self._trial: Trial | PauseTrial | None = None
         self._hand_overs = HandOvers()
         self._yielding: list[Client] = []
-        self._told_yielding = False
 
     # What happened.
 
@@ -153,6 +152,11 @@ class Mix:
     def can_look(self) -> bool:
         """Whether there is anything to compare."""
         return len(self._meters) > 1 or bool(self._members)
+
+    @property
+    def yields(self) -> bool:
+        """Whether some holders are to give way when they are idle though nobody waits."""
+        return bool(self._yielding)
 
     @property
     def apart(self) -> bool:
@@ -253,11 +257,6 @@ class Mix:
                 meter.interval_seconds, meter.together = asked, together
                 actions.append(Watch(number, asked, together))
         self._watched = wanted
-
-    def tells_yielding(self) -> bool:
-        """Whether holders may have to be told that they give way when they are idle, or that they need not."""
-        told, self._told_yielding = self._told_yielding, bool(self._yielding)
-        return told or self._told_yielding
 
     def _ask(self, users: Sequence[Client]) -> None:
         """Asks those to give way when they are idle whose bursts are measured, and nobody else any more."""

@@ -2,7 +2,7 @@
 
 What such a client does at a time is a *burst*: from when it wants the lock until it gives it back unasked. It can't do
 more in all than it wants to, so what counts is how long its bursts take: together, where it is asked to give way when
-it is idle, so that they are seen; and in turns as they would be, into which its credit (credit.py) lets it at once.
+it is idle, so that they are seen; and in turns as they would be, into which what it saved (service.py) lets it at once.
 """
 
 from __future__ import annotations
