@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from nvshare.scheduler.core.events import ClaimedState
 
 
-class ClientState(Enum):
+class ClientState(StrEnum):
     """What the scheduler knows about one client."""
 
     IDLE = "idle"
@@ -24,7 +24,7 @@ class ClientState(Enum):
     """Has the lock and did not give it back within the grace time."""
 
 
-class Step(Enum):
+class Step(StrEnum):
     """What can happen to one client."""
 
     REQUESTED = "requested"

@@ -10,7 +10,7 @@ from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.holders import Holders
-from nvshare.scheduler.core.lock.leaving import must_leave
+from nvshare.scheduler.core.lock.leaving import must_leave, needed_bytes
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
@@ -87,18 +87,17 @@ class Blocking:
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
             return self._set(None, [])
-        lacking = self._holders.lacking_bytes(first.unit) + sum(map(self._holders.squeeze_bytes, first.unit))
-        known, changes = all(client.account.is_known for client in first.unit), self._holders.longest.changes
-        found_for = (first, known, lacking, self._holders.rule, changes, self.gang)
+        unit, changes = first.unit, self._holders.longest.changes
+        lacking = self._holders.lacking_bytes(unit) + sum(map(self._holders.squeeze_bytes, unit))
+        found_for = (first, needed_bytes(unit) is not None, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()
         self._stall_bytes = 0
-        if any(client.swap is not None for client in first.unit):
-            swapping = sum(client.account.movable_bytes for client in first.unit if client.swap is not None)
-            self._stall_bytes = min(lacking, swapping)
-        elif self._residency.clients:
-            self._stall_bytes = min(lacking, self._holders.longest.movable_bytes - self._holders.longest.paging_bytes)
         if self._residency.clients:
+            swapping = self._holders.longest.movable_bytes - self._holders.longest.paging_bytes
+            if any(client.swap is not None for client in unit):
+                swapping = sum(client.account.movable_bytes for client in unit if client.swap is not None)
+            self._stall_bytes = min(lacking, swapping)
             self._turns.service.worth(first, self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
@@ -116,12 +115,12 @@ class Blocking:
 
     def _stall_seconds(self) -> float:
         """How long the hand-over to the first waiter will take, as far as nothing can be moved before it."""
-        return self._residency.traffic.seconds(self._stall_bytes)
+        return self._residency.traffic.seconds(self._stall_bytes) if self._stall_bytes > 0 else 0.0
 
     @property
     def least_seconds(self) -> float:
         """How long the shortest quantum is that is worth the hand-over to the first waiter."""
-        return QUANTUM_STALLS * self._stall_seconds() if self._stall_bytes else 0.0
+        return QUANTUM_STALLS * self._stall_seconds()
 
     def worth_seconds(self, waiter: Client) -> float:
         """How long a turn of a waiter must be to be worth the hand-over, if it came next."""

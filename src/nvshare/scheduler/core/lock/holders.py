@@ -45,11 +45,11 @@ class Group:
 
     def first(self) -> Client:
         """The first client; the group is not empty."""
-        return next(iter(self))
+        return next(iter(self._clients.values()))
 
     def last(self) -> Client:
         """The last client; the group is not empty."""
-        return next(reversed(self))
+        return next(reversed(self._clients.values()))
 
     def append(self, client: Client) -> None:
         """Adds a client behind the others."""
@@ -94,6 +94,7 @@ class Holders:
         self.others = Group()
         self.leaving = Group()
         self.unresponsive = Group()
+        self.groups = self.longest, self.others, self.leaving, self.unresponsive
         self.rule = Policy.AUTO
         """The policy as it can be followed."""
         self.has_gangs = False
@@ -308,11 +309,6 @@ class Holders:
     def paging_bytes(self) -> int:
         """The movable memory of those that do not swap."""
         return sum(group.paging_bytes for group in self.groups)
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """All four."""
-        return self.longest, self.others, self.leaving, self.unresponsive
 
 
 def _waits_for_room(client: Client) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
@@ -17,16 +17,25 @@ def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, wa
     """
     # A gang on several devices has each of them alone, whether it holds or waits.
     alone = policy is Policy.EXCLUSIVE or any(client.is_wide for client in (waiter, *holders))
-    if len(holders) == 1 or alone or not all(client.account.is_known for client in waiter.unit):
+    if len(holders) == 1 or alone or needed_bytes(waiter.unit) is None:
         return list(holders)
     units: dict[Client | Gang, list[Client]] = {}
     for client in holders:
         units.setdefault(client.gang or client, []).append(client)
-    known = [unit for unit in units.values() if all(client.account.is_known for client in unit)]
-    sizes = [sum(client.account.movable_bytes for client in unit) for unit in known]
-    chosen = {client.number for place in fewest(sizes, lacking_bytes) for client in known[place]}
-    able = {client.number for unit in known for client in unit}
-    return [client for client in holders if client.number in chosen or client.number not in able]
+    known = [(unit, size) for unit in units.values() if (size := needed_bytes(unit)) is not None]
+    chosen = set(fewest([size for _, size in known], lacking_bytes))
+    stays = {client.number for place, (unit, _) in enumerate(known) if place not in chosen for client in unit}
+    return [client for client in holders if client.number not in stays]
+
+
+def needed_bytes(unit: Iterable[Client]) -> int | None:
+    """What clients that hold as one need beside all others; None: that is not known."""
+    needed = 0
+    for client in unit:
+        if not client.account.is_known:
+            return None
+        needed += client.account.movable_bytes
+    return needed
 
 
 def fewest(sizes: Sequence[int], lacking_bytes: int) -> list[int]:

@@ -42,6 +42,7 @@ from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Phase
 from nvshare.scheduler.core.lock.blocking import Blocking
 from nvshare.scheduler.core.lock.holders import Group, Holders
+from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.lock.passing import passing
 from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.stuck import Stuck
@@ -164,8 +165,8 @@ class Lock:
         deadline = min(self.blocking.end, self.turns.deadline)
         if (grace_end := self.stuck.grace_end) is not None:
             deadline = min(deadline, grace_end)
-        if self.mix.deadline is not None:
-            deadline = min(deadline, self.mix.deadline)
+        if (trial_end := self.mix.deadline) is not None:
+            deadline = min(deadline, trial_end)
         return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
@@ -186,7 +187,7 @@ class Lock:
             moved = (*moved, *self.holders.holding())
         self._told_all = tells_all
         self.blocking.tell(moved, max(1, len(self.turns)), actions)
-        if self.stuck.grace_end is not None and now >= self.stuck.grace_end:
+        if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
         elif self.holders.unresponsive.count and not self.awaited:
@@ -324,13 +325,14 @@ class Lock:
         return True
 
     def _first(self) -> Client | None:
-        """The first waiter that is not kept out by unresponsive holders alone, or by its compute limit."""
-        return next(filter(self.holders.fits_beside_stuck, self._able()), None)
+        return next(self._able(), None)
 
     def _able(self) -> Iterator[Client]:
-        """Those in line that no compute limit keeps out."""
+        """Those in line that neither unresponsive holders alone keep out nor a compute limit."""
         able = self.turns.in_turn()
-        return filter(self.turns.may_come, able) if self.turns.service.limited else able
+        if self.turns.service.limited:
+            able = filter(self.turns.may_come, able)
+        return filter(self.holders.fits_beside_stuck, able) if self.holders.unresponsive.count else able
 
     def _give(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         client.advance(Step.GRANTED)
@@ -355,11 +357,12 @@ class Lock:
         left_now = left - self.holders.leaving.movable_bytes
         if left_now < 0 or self.holders.unknown:
             return
-        waiters = filter(self.holders.fits_beside_stuck, self._able())
-        left_then = left - sum(each.account.movable_bytes for each in first.unit)
+        left_then = left - (needed_bytes(first.unit) or 0)
         for client in self.blocking.clients:
             left_then += client.account.movable_bytes
-        for client in passing(waiters, first, left_now, left_then, left_for_two, even=not self.turns.service.uneven):
+        for client in passing(
+            self._able(), first, left_now, left_then, left_for_two, even=not self.turns.service.uneven
+        ):
             if not self._residency.clients or self._is_ready(client, now):
                 self.grant(client, now, new_grant, actions)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nvshare.scheduler.core.client import Client
+from nvshare.scheduler.core.lock.leaving import needed_bytes
 
 PASSING_WAITERS: Final = 32
 """How many waiters are looked at, so that an event costs the same however many wait."""
@@ -21,33 +22,25 @@ def passing(
     unknown. ``even``: all quanta are equally long.
     """
     found: list[Client] = []
-    if left_then < 0 or not _is_known(first):
+    before, before_bytes = first, needed_bytes(first.unit)
+    if left_then < 0 or before_bytes is None:
         return found
-    before = first
     for place, client in enumerate(waiters):
         if place == PASSING_WAITERS:
             break
         if client is first:
             continue
-        known, needed = _is_known(client), _needed_bytes(client)
-        if known and needed <= min(left_now, left_then):
+        needed = needed_bytes(client.unit)
+        if needed is not None and needed <= left_now and needed <= left_then:
             found.append(client)
             left_now -= needed
             left_then -= needed
-        elif known and needed <= left_then and before is first:
+        elif needed is not None and needed <= left_then and before is first:
             # It comes in together with the first.
             left_then -= needed
-        elif even and (not known or (needed > left_then and needed + _needed_bytes(before) > left_for_two)):
+        elif even and (needed is None or (needed > left_then and needed + before_bytes > left_for_two)):
             # It comes in when the one before it leaves, at the earliest.
-            before = client
+            before, before_bytes = client, needed or 0
         else:
             break
     return found
-
-
-def _is_known(waiter: Client) -> bool:
-    return all(client.account.is_known for client in waiter.unit)
-
-
-def _needed_bytes(waiter: Client) -> int:
-    return sum(client.account.movable_bytes for client in waiter.unit)

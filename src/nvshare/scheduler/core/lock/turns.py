@@ -93,6 +93,8 @@ class Turns:
 
     def in_turn(self) -> Iterator[Client]:
         """Those that are in line, but for gangs that are passed over."""
+        if not self._holders.has_gangs:
+            return iter(self)
         return (client for client in self if client.gang is None or not client.gang.is_passed_over)
 
     def gangs_before(self, client: Client) -> tuple[Gang, ...]:
@@ -161,7 +163,6 @@ class Turns:
 
     def grant(self, client: Client, now: float) -> None:
         """A client holds that waited."""
-        self.tell_time(now)
         account, seconds = self.service.look(client.container), None
         rank = self._rank_of.get(client.number, NOWHERE)
         if rank == DUE:

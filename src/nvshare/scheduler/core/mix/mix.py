@@ -171,10 +171,11 @@ class Mix:
     @property
     def deadline(self) -> float | None:
         """When ``look`` has something to do if nothing happens before; None: never."""
-        if self._trial is None:
-            late_at = waits_until(self._pausing_in_turns)
-            return None if late_at == float("inf") else late_at
-        return self._trial.until
+        if self._trial is not None:
+            return self._trial.until
+        pausing = self._pausing_in_turns
+        late_at = waits_until(pausing) if pausing else float("inf")
+        return None if late_at == float("inf") else late_at
 
     def look(self, users: Sequence[Client] | None, quantum_seconds: float, now: float, actions: list[Action]) -> None:
         """Decides anew. ``users`` hold the lock or wait for it, and may hold it together; None: they may not."""
