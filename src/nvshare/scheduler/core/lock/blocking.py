@@ -61,8 +61,6 @@ class Blocking:
 
     def tell(self, moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did."""
-        if not moved:
-            return
         idle_seconds = self.idle_seconds
         for client in moved:
             leaves = client.blocking or client.yields or self._turns.service.is_limited(client.container)
@@ -88,7 +86,9 @@ class Blocking:
             self._stall_bytes = 0
             return self._set(None, [])
         unit, changes = first.unit, self._holders.longest.changes
-        lacking = self._holders.lacking_bytes(unit) + sum(map(self._holders.squeeze_bytes, unit))
+        lacking = self._holders.lacking_bytes(unit)
+        if self._holders.squeezed is not None:
+            lacking += sum(map(self._holders.squeeze_bytes, unit))
         found_for = (first, needed_bytes(unit) is not None, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()

@@ -226,7 +226,8 @@ class Holders:
         Negative: so much would be left.
         """
         movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
-        movable += sum(client.account.movable_bytes for client in unit if not client.holds)
+        for client in unit:
+            movable += 0 if client.holds else client.account.movable_bytes
         return movable - self._ledger.left_bytes
 
     def find_squeezed(self, short: Short | None) -> tuple[Client, int] | None:

@@ -186,7 +186,8 @@ class Lock:
         if tells_all or self._told_all:
             moved = (*moved, *self.holders.holding())
         self._told_all = tells_all
-        self.blocking.tell(moved, max(1, len(self.turns)), actions)
+        if moved:
+            self.blocking.tell(moved, max(1, len(self.turns)), actions)
         if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)

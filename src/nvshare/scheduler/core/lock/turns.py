@@ -73,7 +73,7 @@ class Turns:
 
     def __iter__(self) -> Iterator[Client]:
         common = self._ranks[COMMON[Priority.NORMAL]]
-        return iter(common.values()) if len(common) == len(self) else self._each()
+        return iter(common.values()) if len(common) == len(self._rank_of) else self._each()
 
     def __len__(self) -> int:
         return len(self._rank_of)
