@@ -139,7 +139,7 @@ class Gangs:
         self._belonging.reports.clear()
         for each in devices:
             # What a gang is kept out by on one device is looked at before that device is.
-            each.lock.turns.tell_time(now)
+            each.lock.turns.service.pass_time(now)
             self._freeze(each, now)
         if not any(self._settle(devices, now, new_grant, actions) for _ in range(MOST_ROUNDS)):
             self.unsettled += 1
@@ -158,8 +158,6 @@ class Gangs:
                 if client.state is ClientState.HOLDING:
                     device.wake(client.since + HELPING_SECONDS)
             self._belonging.rest(gang)
-        for each in devices:
-            self._see_gangs(each)
         return devices
 
     def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
@@ -170,7 +168,6 @@ class Gangs:
             renew(gang, self._clients)
         for each in devices:
             self._let_loose(each, now, actions)
-            self._see_gangs(each)
         summoned = [self._gather(gang, now, actions) for gang in gangs]
         for gang in gangs:
             self._form(gang, actions)
@@ -217,9 +214,6 @@ class Gangs:
         return (self._awaited > 0 or now < self._frozen_until) and self._belonging.are_there()
 
     # Who holds and waits as one.
-
-    def _see_gangs(self, device: Device) -> None:
-        device.lock.holders.has_gangs = any(self._clients[number][0].gang for number in device.ganged)
 
     def _let_loose(self, device: Device, now: float, actions: list[Action]) -> None:
         """Those that hold and wait by themselves are in line by themselves, and are told."""

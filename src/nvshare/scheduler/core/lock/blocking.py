@@ -9,7 +9,7 @@ from nvshare.scheduler.core.actions import Action, TellWaiters
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Gang
-from nvshare.scheduler.core.lock.holders import Holders
+from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.leaving import must_leave, needed_bytes
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
@@ -50,6 +50,8 @@ class Blocking:
         """What has to move for the first waiter when they have left."""
         self.end = NEVER
         """When the turns of the blocking ones are over. Infinite: there are none, or never for the first waiter."""
+        self._told_all = False
+        """Holders other than the blocking ones may have been told that they are to leave when they are idle."""
         self._plain = True
         """All turns are equally long."""
         self._ordered = False
@@ -58,10 +60,16 @@ class Blocking:
     def forget(self) -> None:
         """Nobody blocks any more."""
         self._set(None, [])
+        self.end = NEVER
 
-    def tell(self, moved: Sequence[Client], waiters: int, actions: list[Action]) -> None:
-        """Tells those for whom ``find`` may have changed the answer, where it did."""
-        idle_seconds = self.idle_seconds
+    def tell(self, moved: Sequence[Client], actions: list[Action], *, yields: bool) -> None:
+        """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
+        another for other reasons. ``yields``: some are to give way when they are idle though nobody waits."""
+        gangs = self._turns.has_gangs or self._holders.has_gangs
+        told_all, self._told_all = self._told_all, gangs or yields or bool(self._turns.service.limited)
+        if told_all or self._told_all:
+            moved = (*moved, *self._holders.holding())
+        waiters, idle_seconds = max(1, len(self._turns)), self.idle_seconds if moved else 0.0
         for client in moved:
             leaves = client.blocking or client.yields or self._turns.service.is_limited(client.container)
             # Gangs are told as one.
@@ -94,10 +102,7 @@ class Blocking:
             return ()
         self._stall_bytes = 0
         if self._residency.clients:
-            swapping = self._holders.longest.movable_bytes - self._holders.longest.paging_bytes
-            if any(client.swap is not None for client in unit):
-                swapping = sum(client.account.movable_bytes for client in unit if client.swap is not None)
-            self._stall_bytes = min(lacking, swapping)
+            self._stall_bytes = min(lacking, _swapping_bytes(unit, self._holders.longest))
             self._turns.service.worth(first, self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
@@ -125,11 +130,8 @@ class Blocking:
     def worth_seconds(self, waiter: Client) -> float:
         """How long a turn of a waiter must be to be worth the hand-over, if it came next."""
         lacking = self._holders.lacking_bytes(waiter.unit)
-        if waiter.swap is None:
-            longest, others = self._holders.longest, self._holders.others
-            swapping = longest.movable_bytes - longest.paging_bytes + others.movable_bytes - others.paging_bytes
-            return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, swapping))
-        return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, waiter.account.movable_bytes))
+        swapping = _swapping_bytes(waiter.unit, self._holders.longest, self._holders.others)
+        return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, swapping))
 
     def find_end(self) -> None:
         """Finds ``end`` anew."""
@@ -178,3 +180,10 @@ class Blocking:
             return self._turns.end(client, first, least_seconds), client.priority, client.since, client.grant
 
         self._holders.sort(end)
+
+
+def _swapping_bytes(unit: Sequence[Client], *groups: Group) -> int:
+    """How much swaps of what comes in with these; where nothing of it does, of what leaves with those groups."""
+    if any(client.swap is not None for client in unit):
+        return sum(client.account.movable_bytes for client in unit if client.swap is not None)
+    return sum(group.movable_bytes - group.paging_bytes for group in groups)

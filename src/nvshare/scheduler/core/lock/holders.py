@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.memory.together import Short
@@ -97,8 +98,6 @@ class Holders:
         self.groups = self.longest, self.others, self.leaving, self.unresponsive
         self.rule = Policy.AUTO
         """The policy as it can be followed."""
-        self.has_gangs = False
-        """Whether some clients of the device hold and wait as one with others."""
         self.squeezed: tuple[Client, int] | None = None
         """Who lacks memory that only holders can leave, and how much more that is than the ledger says."""
         self._ledger = ledger
@@ -162,8 +161,8 @@ class Holders:
     def outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
         count = self.longest.count + self.others.count
-        if self.rule is not Policy.OFF and self.has_gangs:
-            count = self._units((self.longest, self.others), ())
+        if self.has_gangs:
+            count, _ = self._units((self.longest, self.others), ())
         if self.rule is Policy.OFF or count <= 1:
             return False
         if self.crowded or self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
@@ -180,15 +179,18 @@ class Holders:
         policy = self.rule
         if policy is Policy.OFF:
             return True
-        count, unknown, movable = len(others), 0, 0
+        count, unknown, movable, gangs = len(others), 0, 0, 0
         for group in holders:
             count += group.count
             unknown += group.unknown
             movable += group.movable_bytes
-        if self.has_gangs:
+            gangs += len(group.gangs)
+        for client in others:
+            gangs += client.gang is not None
+        if gangs:
             others = tuple(mate for client in others for mate in client.unit)
-            count = self._units(holders, others)
-            if count > 1 and self._has_wide(holders, others):
+            count, is_wide = self._units(holders, others)
+            if count > 1 and is_wide:
                 return False
         if count <= 1:
             return True
@@ -210,15 +212,14 @@ class Holders:
         stuck = self.unresponsive
         if not stuck.count or self.rule is Policy.OFF:
             return True
-        if self.has_gangs and self._units((stuck,), client.unit) <= 1:
+        count, is_wide = self._units((stuck,), client.unit)
+        if count <= 1:
             return True
         members = (*stuck, *client.unit)
-        alone = self.rule is Policy.EXCLUSIVE or (self.has_gangs and self._has_wide((stuck,), client.unit))
-        if alone or not all(each.account.is_known for each in members):
+        needed = needed_bytes(members)
+        if self.rule is Policy.EXCLUSIVE or is_wide or needed is None:
             return False
-        left_bytes: int = self._ledger.left_bytes - self._residency.stays_bytes(members)
-        movable_bytes: int = sum(each.account.movable_bytes for each in members)
-        return movable_bytes <= left_bytes
+        return needed <= self._ledger.left_bytes - self._residency.stays_bytes(members)
 
     def lacking_bytes(self, unit: Iterable[Client]) -> int:
         """What a client, with those beside it, lacks beside all holders but those that are leaving.
@@ -261,35 +262,34 @@ class Holders:
             left_bytes -= max(0, self.squeezed[1])
         elif as_one and all(client.state is ClientState.HOLDING for client in clients):
             left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
-        known = all(client.account.is_known for client in clients)
-        return known and sum(client.account.movable_bytes for client in clients) <= left_bytes
+        needed = needed_bytes(clients)
+        return needed is not None and needed <= left_bytes
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether some of those that were not asked to leave hold as one with others."""
+        return bool(self.longest.gangs or self.others.gangs)
 
     @property
     def crowded(self) -> bool:
         """Whether a gang on several devices, which must be alone on each, and others stay."""
-        stay = (self.longest, self.others)
-        return self.has_gangs and self._has_wide(stay, ()) and self._units(stay, ()) > 1
+        count, is_wide = self._units((self.longest, self.others), ()) if self.has_gangs else (0, False)
+        return is_wide and count > 1
 
     @property
     def has_wide(self) -> bool:
         """Whether a gang on several devices holds."""
-        return self.has_gangs and self._has_wide(self.groups, ())
+        return any(gang.wide for group in self.groups for gang in group.gangs)
 
     @staticmethod
-    def _units(holders: tuple[Group, ...], others: tuple[Client, ...]) -> int:
-        """How many these are, if the members of a gang count as one."""
+    def _units(holders: tuple[Group, ...], others: tuple[Client, ...]) -> tuple[int, bool]:
+        """How many units these are; whether one of them is a gang on several devices, which has each alone."""
         gangs: set[Gang] = {client.gang for client in others if client.gang is not None}
         units = sum(client.gang is None for client in others)
         for group in holders:
             units += group.count - sum(group.gangs.values())
             gangs.update(group.gangs)
-        return units + len(gangs)
-
-    @staticmethod
-    def _has_wide(holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
-        return any(gang.wide for group in holders for gang in group.gangs) or any(
-            client.gang is not None and client.gang.wide for client in others
-        )
+        return units + len(gangs), any(gang.wide for gang in gangs)
 
     @property
     def count(self) -> int:

@@ -70,8 +70,6 @@ class Lock:
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
         self.grants = self.revokes = 0
-        self._told_all = False
-        """Holders may have been told that they should not hold while they are idle, though nobody waits for them."""
         self.holders = Holders(ledger, residency)
         """Who holds."""
         self.turns = Turns(settings, self.holders)
@@ -182,12 +180,7 @@ class Lock:
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
-        tells_all = self.holders.has_gangs or self.mix.yields or bool(self.turns.service.limited)
-        if tells_all or self._told_all:
-            moved = (*moved, *self.holders.holding())
-        self._told_all = tells_all
-        if moved:
-            self.blocking.tell(moved, max(1, len(self.turns)), actions)
+        self.blocking.tell(moved, actions, yields=self.mix.yields)
         if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
@@ -231,11 +224,10 @@ class Lock:
 
     def grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to one that is in line, and to those beside it."""
-        if self.holders.has_gangs:
-            client.borrowed = self.turns.gangs_before(client)
+        borrowed = self.turns.gangs_before(client)
         for each in client.unit:
             self._give(each, now, new_grant, actions)
-            each.borrowed = client.borrowed
+            each.borrowed = borrowed
         client.beside = ()
 
     def revoke(self, client: Client, now: float, actions: list[Action]) -> None:
@@ -263,7 +255,7 @@ class Lock:
         may_share = self.policy is Policy.AUTO and not self.awaited and not self.holders.unresponsive.count
         if may_share and self.holders.count + len(self.turns) <= MOST_CLIENTS:
             users = (*self.holders, *self.turns)
-            if self.holders.has_gangs or not self.holders.fits((), users):
+            if any(user.gang is not None for user in users) or not self.holders.fits((), users):
                 users = None
         self.mix.look(users, self.quantum_seconds, now, actions)
         if self.mix.apart:
@@ -381,7 +373,6 @@ class Lock:
         for client in self.blocking.clients:
             self.revoke(client, now, actions)
         self.blocking.forget()
-        self.blocking.find_end()
 
     def _pass_time(self, now: float, actions: list[Action]) -> None:
         used_up = self.turns.prepare(self.may_come, now, limits=self.policy is not Policy.OFF)

@@ -94,7 +94,8 @@ class Service:
         self._waiting = waiting
         self._accounts: dict[Container, Account] = {}
         self._shares: _Shares | None = None
-        self._now = 0.0
+        self.now = 0.0
+        """What compute limits let come is seen as it is then."""
         self._weight = 0.0
         """Of the containers that want the device now."""
         # Sums over the time.
@@ -106,11 +107,11 @@ class Service:
 
     def pass_time(self, now: float) -> None:
         """It is ``now``."""
-        elapsed = now - self._now
+        elapsed = now - self.now
         if elapsed > 0:
             self._weight_seconds += elapsed * self._weight
             self._wanted_seconds += elapsed if self._waiting else 0.0
-        self._now = now
+        self.now = now
 
     def enter(self, client: Client) -> None:
         """A client is in its container."""
@@ -149,7 +150,7 @@ class Service:
         account = self._accounts[container]
         self._shares = None
         if account.budget is not None:
-            account.budget.use(account.in_use, self._now)
+            account.budget.use(account.in_use, self.now)
         if self._burst_seconds:
             self._save(account)
         return account
@@ -192,8 +193,8 @@ class Service:
         for container, account in self.limited.items():
             budget = self._budget(account)
             if not (limits and self.limits):
-                budget.refill(self._now)
-            elif budget.is_used_up(self._now):
+                budget.refill(self.now)
+            elif budget.is_used_up(self.now):
                 used_up.append(container)
         self.limits = limits
         return used_up
@@ -215,7 +216,7 @@ class Service:
             if account.budget is not None:
                 deadline = min(deadline, account.budget.empty_at)
                 waits = any(client.state is ClientState.WAITING for client in account.clients.values())
-                if waits and account.budget.ready_at > self._now:
+                if waits and account.budget.ready_at > self.now:
                     deadline = min(deadline, account.budget.ready_at)
         return deadline
 
@@ -223,7 +224,7 @@ class Service:
 
     def _save(self, account: Account) -> None:
         """Brings up to date what a container saved."""
-        elapsed = self._now - account.at
+        elapsed = self.now - account.at
         if elapsed > 0 and account.weight:
             # The mean of the others' weight makes the share smaller than the mean of the shares would be, never larger.
             others = (self._weight_seconds - account.weight_seconds) / elapsed - account.weight * account.wants
@@ -236,7 +237,7 @@ class Service:
         account.weight = 1.0 if account.container.terms.owner else account.container.terms.weight
         account.wants, account.holds = account.active > 0, account.in_use
         self._weight += account.weight * account.wants
-        account.at = self._now
+        account.at = self.now
         account.weight_seconds, account.wanted_seconds = self._weight_seconds, self._wanted_seconds
 
     def _divide(self) -> _Shares:
@@ -262,7 +263,7 @@ class Service:
         limit = account.container.terms.compute_limit or 1.0
         most = most_seconds(limit, account.worth_seconds)
         if account.budget is None:
-            account.budget = Budget(limit, most, most, self._now, used=account.in_use)
+            account.budget = Budget(limit, most, most, self.now, used=account.in_use)
         elif (limit, most) != (account.budget.limit, account.budget.most):
-            account.budget.change(limit, most, self._now)
+            account.budget.change(limit, most, self.now)
         return account.budget

@@ -64,10 +64,11 @@ class Turns:
         """How many clients each class has that has any."""
         self._pushing: set[int] = set()
         """Those that wait to burst for which holders were asked to leave."""
+        self._leading: set[int] = set()
+        """Those in line that are of gangs."""
         self._floor = Floor(settings.floor)
         self._due_at = NEVER
         """When the lower classes will be owed a slice."""
-        self._now = 0.0
         self.service = Service(settings, self._rank_of)
         """What containers are owed."""
 
@@ -91,16 +92,21 @@ class Turns:
         elif not leads and client in self:
             self._step_out(client)
 
+    @property
+    def has_gangs(self) -> bool:
+        """Whether gangs are in line."""
+        return bool(self._leading)
+
     def in_turn(self) -> Iterator[Client]:
         """Those that are in line, but for gangs that are passed over."""
-        if not self._holders.has_gangs:
+        if not self._leading:
             return iter(self)
         return (client for client in self if client.gang is None or not client.gang.is_passed_over)
 
     def gangs_before(self, client: Client) -> tuple[Gang, ...]:
         """The gangs on several devices that are before one that is in line."""
         found: list[Gang] = []
-        for each in self:
+        for each in self if self._leading else ():
             if each is client:
                 break
             if each.gang is not None and each.gang.wide:
@@ -109,14 +115,9 @@ class Turns:
 
     # What happens to a client.
 
-    def tell_time(self, now: float) -> None:
-        """It is ``now``; before anything changes."""
-        self._now = now
-        self.service.pass_time(now)
-
     def enter(self, client: Client, now: float) -> None:
         """A client is in a container, which has its terms, in whatever state."""
-        self.tell_time(now)
+        self.service.pass_time(now)
         self.service.enter(client)
         self.reclass(client)
         if client.state is ClientState.WAITING and client.gang is None:
@@ -124,7 +125,7 @@ class Turns:
 
     def leave(self, client: Client, now: float) -> None:
         """A client is not in its container any more."""
-        self.tell_time(now)
+        self.service.pass_time(now)
         self.service.leave(client)
         self._count(self._class_of.pop(client.number), -1)
         if client in self:
@@ -132,7 +133,7 @@ class Turns:
 
     def renew(self, client: Client, now: float) -> None:
         """A client's container has other clients, or other terms."""
-        self.tell_time(now)
+        self.service.pass_time(now)
         self.service.renew(client.container)
         self.reclass(client)
 
@@ -154,7 +155,7 @@ class Turns:
 
         One of a gang is not in line yet.
         """
-        self.tell_time(now)
+        self.service.pass_time(now)
         saved_seconds, stay = self.service.asks(client, worth_seconds), client.stay
         if client.gang is None:
             rested = idle_seconds >= (KEPT_SECONDS if stay.revoked else RESTING_SECONDS)
@@ -188,7 +189,7 @@ class Turns:
 
     def give_back(self, client: Client, revoked_at: float | None, now: float) -> None:
         """A client that held since its ``since`` does not any more; ``revoked_at`` None: it was not asked to leave."""
-        self.tell_time(now)
+        self.service.pass_time(now)
         stay = client.stay
         if stay.is_slice and stay.seconds is not None and revoked_at is None:
             self._floor.pay(client.priority, -max(0.0, stay.seconds - (now - client.since)))
@@ -202,7 +203,7 @@ class Turns:
 
         ``limits``: compute limits count.
         """
-        self.tell_time(now)
+        self.service.pass_time(now)
         used_up = self.service.use_up(limits=limits)
         self._due_at = NEVER
         if self.are_several or self._ranks[DUE]:
@@ -220,7 +221,7 @@ class Turns:
 
     def may_come(self, client: Client) -> bool:
         """Whether its compute limit lets a waiter hold now; it does if one of its gang can't stop before."""
-        return not self.service.limited or client.helps or self.service.ready_at(client.container) <= self._now
+        return not self.service.limited or client.helps or self.service.ready_at(client.container) <= self.service.now
 
     def limit_seconds(self, client: Client, now: float) -> float:
         """How long its compute limit keeps a waiter out as far as that is known; 0: it does not."""
@@ -252,7 +253,7 @@ class Turns:
         if priority > other:
             return NEVER
         keeps = stay.seconds is not None and (stay.is_slice or priority == other)
-        return end if keeps and self._now < end else AT_ONCE
+        return end if keeps and self.service.now < end else AT_ONCE
 
     @property
     def deadline(self) -> float:
@@ -277,7 +278,7 @@ class Turns:
         holders = list(self._holders) if first or self._holders.odd else []
         holding = {client.priority for client in holders}
         slices = {client.priority for client in holders if client.stay.is_slice}
-        self._floor.pass_time(self._now, waiting, holding, slices)
+        self._floor.pass_time(self.service.now, waiting, holding, slices)
         due = next(iter(self._ranks[DUE].values()), None)
         if due is not None:
             # Those who gave way for it may not have asked again yet.
@@ -286,7 +287,7 @@ class Turns:
             self._step_out(due)
             self._line_up(due, COMMON[due.priority])
         chosen = self._floor.next(waiting, max(waiting.keys() | holding, default=Priority.LOW))
-        if chosen is not None and chosen[1] > self._now:
+        if chosen is not None and chosen[1] > self.service.now:
             self._due_at = chosen[1]
         elif chosen is not None:
             self._step_out(first[chosen[0]])
@@ -304,6 +305,8 @@ class Turns:
         last = next(reversed(waiting.values()), None)
         waiting[client.number] = client
         self._rank_of[client.number] = rank
+        if client.gang is not None:
+            self._leading.add(client.number)
         if last is not None and client.ticket < last.ticket:
             ordered = sorted(waiting.values(), key=lambda each: each.ticket)
             waiting.clear()
@@ -313,3 +316,4 @@ class Turns:
         """A client does not wait any more where it did."""
         del self._ranks[self._rank_of.pop(client.number)][client.number]
         self._pushing.discard(client.number)
+        self._leading.discard(client.number)
