@@ -331,7 +331,7 @@ class Gangs:
         members = self._members(gang.together)
         if any(client.state is not ClientState.HOLDING for client, _ in members):
             return
-        blocked = [device.lock for client, device in members if client.blocking]
+        blocked = [device.lock for client, device in members if client.number in device.lock.blocking.clients]
         waiters = max((len(lock.turns) for lock in blocked), default=0)
         idle_seconds = max((lock.blocking.idle_seconds for lock in blocked), default=0.0)
         gang.idle_seconds = max(IDLE_WORD_SECONDS, 2 * idle_seconds)

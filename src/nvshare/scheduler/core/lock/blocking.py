@@ -37,8 +37,8 @@ class Blocking:
     """The blocking holders of one device."""
 
     def __init__(self, holders: Holders, residency: Residency, turns: Turns) -> None:
-        self.clients: list[Client] = []
-        """Those of the longest that must leave, in their order."""
+        self.clients: dict[int, Client] = {}
+        """Those of the longest that must leave, by number, in their order."""
         self._holders = holders
         self._residency = residency
         self._turns = turns
@@ -71,7 +71,7 @@ class Blocking:
             moved = (*moved, *self._holders.holding())
         waiters, idle_seconds = max(1, len(self._turns)), self.idle_seconds if moved else 0.0
         for client in moved:
-            leaves = client.blocking or client.yields or self._turns.service.is_limited(client.container)
+            leaves = client.number in self.clients or client.yields or self._turns.service.is_limited(client.container)
             # Gangs are told as one.
             if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves
@@ -108,15 +108,11 @@ class Blocking:
 
     def _set(self, found_for: _FoundFor | None, blocking: list[Client]) -> list[Client]:
         # Those that left meanwhile block no more.
-        moved = [client for client in reversed(self.clients) if client.blocking]
-        for client in moved:
-            client.blocking = False
-        for client in blocking:
-            client.blocking = True
+        longest, others = self._holders.longest, self._holders.others
+        moved = [client for client in reversed(self.clients.values()) if client in longest or client in others]
         self._found_for = found_for
-        self.clients = blocking
-        moved += blocking
-        return moved
+        self.clients = {client.number: client for client in blocking}
+        return moved + blocking
 
     def _stall_seconds(self) -> float:
         """How long the hand-over to the first waiter will take, as far as nothing can be moved before it."""
@@ -169,7 +165,7 @@ class Blocking:
         """The blocking ones are asked to leave."""
         if self._plain or self._found_for is None:
             return
-        self._turns.push(self._found_for[0], self.clients, self.least_seconds, now)
+        self._turns.push(self._found_for[0], self.clients.values(), self.least_seconds, now)
 
     def _order(self, first: Client) -> None:
         """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""

@@ -123,7 +123,6 @@ class Holders:
     def take_out(self, client: Client) -> None:
         """A holder is none any more, or comes into another group."""
         self.group(client).remove(client)
-        client.blocking = False
 
     def leaves(self, client: Client) -> None:
         """A holder that is in no group was asked to leave; one that was before its connection was lost goes ahead."""

@@ -241,7 +241,7 @@ class Lock:
 
     def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
         """Each that waits, and where."""
-        ahead = (*self.holders.unresponsive, *self.holders.leaving, *self.blocking.clients, *self.stuck.keepers)
+        ahead = (*self.holders.staying(), *self.blocking.clients.values(), *self.stuck.keepers)
         behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
         for position, leader in enumerate(self.turns, start=1):
             for client in leader.unit:
@@ -351,11 +351,10 @@ class Lock:
         if left_now < 0 or self.holders.unknown:
             return
         left_then = left - (needed_bytes(first.unit) or 0)
-        for client in self.blocking.clients:
+        for client in self.blocking.clients.values():
             left_then += client.account.movable_bytes
-        for client in passing(
-            self._able(), first, left_now, left_then, left_for_two, even=not self.turns.service.uneven
-        ):
+        even = not self.turns.service.uneven
+        for client in passing(self._able(), first, left_now, left_then, left_for_two, even=even):
             if not self._residency.clients or self._is_ready(client, now):
                 self.grant(client, now, new_grant, actions)
 
@@ -370,7 +369,7 @@ class Lock:
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
         self.blocking.push(now)
-        for client in self.blocking.clients:
+        for client in self.blocking.clients.values():
             self.revoke(client, now, actions)
         self.blocking.forget()
 

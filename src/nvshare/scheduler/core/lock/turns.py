@@ -22,7 +22,7 @@ The rules; lock.py says how they are applied:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from nvshare.scheduler.core.client import Client
@@ -176,7 +176,7 @@ class Turns:
         if rank != NOWHERE:
             self._step_out(client)
 
-    def push(self, first: Client, holders: Sequence[Client], least_seconds: float, now: float) -> None:
+    def push(self, first: Client, holders: Iterable[Client], least_seconds: float, now: float) -> None:
         """These are asked to leave for the first waiter; no quantum is shorter than ``least_seconds``."""
         if self.is_bursting(first):
             self._pushing.add(first.number)
