@@ -49,8 +49,6 @@ class Client:
     spent_grace: float = 0.0
     """Of the time that it has to leave when it is asked to: what it has had since it was asked for this grant, before
     its connection was lost."""
-    yields: bool = False
-    """It is to give way when it is idle though nobody waits, so that what it does at a time is seen."""
     told: bool = False
     """The last TellWaiters to it said that somebody waits for it."""
     keeps_room: bool = False

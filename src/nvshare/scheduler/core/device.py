@@ -63,7 +63,7 @@ class Device:
     def remove(self, client: Client, now: float) -> None:
         """A client is gone, and what it had is free; but where memory swaps it stays charged."""
         self.residency.remove(client)
-        self.lock.squeeze()
+        self.lock.holders.squeeze()
         last = client.snapshot(now)
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
@@ -137,7 +137,7 @@ class Device:
             for client, growing_bytes in moves.resized:
                 client.account.growing_bytes = growing_bytes
                 self._recount(client)
-            if not self.lock.squeeze() and not moves.resized and self.residency.answer == before:
+            if not self.lock.holders.squeeze() and not moves.resized and self.residency.answer == before:
                 break
             self.lock.arbitrate(now, new_grant, actions)
         self.lock.stuck.kill_for_room(actions)

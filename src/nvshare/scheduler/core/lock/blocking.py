@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, TellWaiters
@@ -62,16 +62,17 @@ class Blocking:
         self._set(None, [])
         self.end = NEVER
 
-    def tell(self, moved: Sequence[Client], actions: list[Action], *, yields: bool) -> None:
+    def tell(self, moved: Sequence[Client], actions: list[Action], yielding: Set[int]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
-        another for other reasons. ``yields``: some are to give way when they are idle though nobody waits."""
+        another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits."""
         gangs = self._turns.has_gangs or self._holders.has_gangs
-        told_all, self._told_all = self._told_all, gangs or yields or bool(self._turns.service.limited)
+        told_all, self._told_all = self._told_all, gangs or bool(yielding or self._turns.service.limited)
         if told_all or self._told_all:
             moved = (*moved, *self._holders.holding())
         waiters, idle_seconds = max(1, len(self._turns)), self.idle_seconds if moved else 0.0
         for client in moved:
-            leaves = client.number in self.clients or client.yields or self._turns.service.is_limited(client.container)
+            asked = client.number in self.clients or client.number in yielding
+            leaves = asked or self._turns.service.is_limited(client.container)
             # Gangs are told as one.
             if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves

@@ -11,7 +11,6 @@ from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.memory.together import Short
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -230,9 +229,11 @@ class Holders:
             movable += 0 if client.holds else client.account.movable_bytes
         return movable - self._ledger.left_bytes
 
-    def find_squeezed(self, short: Short | None) -> tuple[Client, int] | None:
-        """``squeezed``, for who lacks memory that only holders could leave."""
-        return None if short is None else (short.client, short.lacking_bytes - self.lacking_bytes(short.unit))
+    def squeeze(self) -> bool:
+        """Finds anew who is squeezed; whether that is news."""
+        before, short = self.squeezed, self._residency.short
+        self.squeezed = None if short is None else (short.client, short.lacking_bytes - self.lacking_bytes(short.unit))
+        return self.squeezed != before
 
     def squeeze_bytes(self, client: Client) -> int:
         """What a client lacks beside what the ledger says, because those that do not hold can't leave."""

@@ -146,12 +146,6 @@ class Lock:
         passed over."""
         return (client.unit for client in self.turns.in_turn() if self.may_come(client))
 
-    def squeeze(self) -> bool:
-        """Finds who lacks memory that only holders can leave; whether that is news."""
-        before = self.holders.squeezed
-        self.holders.squeezed = self.holders.find_squeezed(self._residency.short)
-        return self.holders.squeezed != before
-
     @property
     def quantum_end(self) -> float | None:
         """When holders are asked to leave for the first waiter; None: none has to, or its class is too low for that."""
@@ -180,7 +174,7 @@ class Lock:
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
-        self.blocking.tell(moved, actions, yields=self.mix.yields)
+        self.blocking.tell(moved, actions, self.mix.yielding)
         if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
@@ -242,11 +236,12 @@ class Lock:
     def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
         """Each that waits, and where."""
         ahead = (*self.holders.staying(), *self.blocking.clients.values(), *self.stuck.keepers)
+        ready_at = self.turns.service.ready_at
         behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
         for position, leader in enumerate(self.turns, start=1):
             for client in leader.unit:
-                too_large, seconds = self._residency.never_fits(client), now - client.since
-                limit_seconds, recovering = self.turns.limit_seconds(client, now), self.awaited > 0
+                too_large, recovering = self._residency.never_fits(client), self.awaited > 0
+                seconds, limit_seconds = now - client.since, max(0.0, ready_at(client.container) - now)
                 yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
 
     def _look_at_mix(self, now: float, actions: list[Action]) -> None:

@@ -223,10 +223,6 @@ class Turns:
         """Whether its compute limit lets a waiter hold now; it does if one of its gang can't stop before."""
         return not self.service.limited or client.helps or self.service.ready_at(client.container) <= self.service.now
 
-    def limit_seconds(self, client: Client, now: float) -> float:
-        """How long its compute limit keeps a waiter out as far as that is known; 0: it does not."""
-        return max(0.0, self.service.ready_at(client.container) - now)
-
     def is_plain(self, first: Client) -> bool:
         """Whether every holder's turn for this first waiter is one quantum, as long as any other."""
         odd = self._holders.odd or self.service.uneven or self.are_several

@@ -98,7 +98,8 @@ class Mix:
         """Of the last mixes, the newest last."""
         self._trial: Trial | PauseTrial | None = None
         self._hand_overs = HandOvers()
-        self._yielding: list[Client] = []
+        self.yielding: set[int] = set()
+        """Those that are to give way when they are idle though nobody waits, so that what they do at a time is seen."""
 
     # What happened.
 
@@ -154,11 +155,6 @@ class Mix:
         return len(self._meters) > 1 or bool(self._members)
 
     @property
-    def yields(self) -> bool:
-        """Whether some holders are to give way when they are idle though nobody waits."""
-        return bool(self._yielding)
-
-    @property
     def apart(self) -> bool:
         """Whether one at a time may hold."""
         return self._turns if self._trial is None else self._trial.stage is Stage.APART
@@ -198,7 +194,9 @@ class Mix:
             if outcome is not None:
                 self._conclude(outcome, now)
         self._watch({user.number for user in users} | self._members, actions)
-        self._ask(users)
+        # Nobody else any more.
+        pauses = self._trial if isinstance(self._trial, PauseTrial) else None
+        self.yielding = {user.number for user in users if pauses is not None and pauses.yields(user)}
 
     def snapshot(self, now: float) -> MixSnapshot | None:
         """What can be seen of it at ``now``; None: fewer than two clients use the device."""
@@ -258,16 +256,6 @@ class Mix:
                 meter.interval_seconds, meter.together = asked, together
                 actions.append(Watch(number, asked, together))
         self._watched = wanted
-
-    def _ask(self, users: Sequence[Client]) -> None:
-        """Asks those to give way when they are idle whose bursts are measured, and nobody else any more."""
-        trial = self._trial if isinstance(self._trial, PauseTrial) else None
-        yielding = [] if trial is None else [user for user in users if trial.yields(user)]
-        for client in self._yielding:
-            client.yields = False
-        for client in yielding:
-            client.yields = True
-        self._yielding = yielding
 
     def _compare(self, meter: Meter, now: float) -> None:
         """A rate was measured where no trial goes on: one that has changed brings the next trial."""
