@@ -69,7 +69,9 @@ class Blocking:
         told_all, self._told_all = self._told_all, gangs or bool(yielding or self._turns.service.limited)
         if told_all or self._told_all:
             moved = (*moved, *self._holders.holding())
-        waiters, idle_seconds = max(1, len(self._turns)), self.idle_seconds if moved else 0.0
+        if not moved:
+            return
+        waiters, idle_seconds = max(1, len(self._turns)), self.idle_seconds
         for client in moved:
             asked = client.number in self.clients or client.number in yielding
             leaves = asked or self._turns.service.is_limited(client.container)

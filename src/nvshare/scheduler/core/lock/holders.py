@@ -158,12 +158,12 @@ class Holders:
 
     def outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
-        count = self.longest.count + self.others.count
-        if self.has_gangs:
-            count, _ = self._units((self.longest, self.others), ())
+        count, is_wide = self.longest.count + self.others.count, False
+        if self.longest.gangs or self.others.gangs:
+            count, is_wide = self._units((self.longest, self.others), ())
         if self.rule is Policy.OFF or count <= 1:
             return False
-        if self.crowded or self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
+        if is_wide or self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
             return True
         movable = self.longest.movable_bytes + self.others.movable_bytes
         if self.squeezed is not None and self.squeezed[0].holds:
@@ -177,15 +177,17 @@ class Holders:
         policy = self.rule
         if policy is Policy.OFF:
             return True
-        count, unknown, movable, gangs = len(others), 0, 0, 0
+        count, unknown, movable, has_gangs = len(others), 0, 0, False
         for group in holders:
             count += group.count
             unknown += group.unknown
             movable += group.movable_bytes
-            gangs += len(group.gangs)
+            if group.gangs:
+                has_gangs = True
         for client in others:
-            gangs += client.gang is not None
-        if gangs:
+            if client.gang is not None:
+                has_gangs = True
+        if has_gangs:
             others = tuple(mate for client in others for mate in client.unit)
             count, is_wide = self._units(holders, others)
             if count > 1 and is_wide:
