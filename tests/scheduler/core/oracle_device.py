@@ -126,16 +126,17 @@ class ModelDevice:
             return False
         blocking = self.blocking()
         then = [*stuck, *(each for each in self.staying() if each not in blocking), first]
-        last = first
+        before, together = [first], True
         for other in self.queue[self.queue.index(first) + 1 : self.queue.index(client)]:
             if not self.fit([*stuck, other]):
                 continue
-            if last is first and self.fit([*then, other]):
+            if together and self.fit([*then, other]):
                 then.append(other)
-            elif not self.fit([*then, other]) and not self.fit([*stuck, last, other]):
-                last = other
+            elif not self.fit([*then, other]) and not any(self.fit([*stuck, each, other]) for each in before):
+                together = False
             else:
                 return False
+            before.append(other)
         return self.fit([*then, client])
 
     def to_kill(self) -> list[ModelClient]:

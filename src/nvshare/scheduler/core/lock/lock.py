@@ -16,7 +16,7 @@ The rules, which hold after every event:
   with those whose turns ended first.
 - A waiter behind the first may pass it when that delays nobody before it (as long as holders stay until they are asked
   to leave): it fits beside all holders, and beside the first waiter and those who stay when that comes in, and each one
-  in between either (1) still fits there too, or (2) can't come in with them, nor beside the one before it even if
+  in between either (1) still fits there too, or (2) can't come in with them, nor beside any one before it even if
   nobody else held. The latter comes in a quantum later at the earliest, and then the one that passed has had its own:
   so where weights make quanta differ nobody passes such a one. Only the first PASSING_WAITERS are looked at, so that
   an event costs the same however many wait.

@@ -22,8 +22,9 @@ def passing(
     unknown. ``even``: all quanta are equally long.
     """
     found: list[Client] = []
-    before, before_bytes = first, needed_bytes(first.unit)
-    if left_then < 0 or before_bytes is None:
+    # Of those that are before a waiter: what the smallest needs, and whether they come in together.
+    least_bytes, all_together = needed_bytes(first.unit), True
+    if left_then < 0 or least_bytes is None:
         return found
     for place, client in enumerate(waiters):
         if place == PASSING_WAITERS:
@@ -35,12 +36,14 @@ def passing(
             found.append(client)
             left_now -= needed
             left_then -= needed
-        elif needed is not None and needed <= left_then and before is first:
+        elif all_together and needed is not None and needed <= left_then:
             # It comes in together with the first.
             left_then -= needed
-        elif even and (needed is None or (needed > left_then and needed + before_bytes > left_for_two)):
-            # It comes in when the one before it leaves, at the earliest.
-            before, before_bytes = client, needed or 0
+            least_bytes = min(least_bytes, needed)
+        elif even and (needed is None or (needed > left_then and needed + least_bytes > left_for_two)):
+            # It comes in beside none of those before it: a quantum later at the earliest.
+            all_together = False
+            least_bytes = least_bytes if needed is None else min(least_bytes, needed)
         else:
             break
     return found
