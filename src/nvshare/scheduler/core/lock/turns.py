@@ -10,7 +10,8 @@ The rules; lock.py says how they are applied:
 - *Priority*: a holder leaves at once for the first waiter if that is of a higher class, and never for one of a lower
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
-  class for a turn of that length, and stays until it is over.
+  class for a turn of that length, and stays until it is over. No gang on several devices has one while another such
+  gang of a higher class is in line: their order is the same on all devices, so that none waits for another.
 - *Bursts*: who asks after it was idle, and whose container saved more than the hand-over costs, goes before others of
   its class, and holders of that class leave for it at once. If it took a turn from anybody by that, its own is as long
   as what was saved; then it waits as others do.
@@ -265,8 +266,15 @@ class Turns:
     def _promote(self, may_come: Callable[[Client], bool]) -> None:
         """Puts the first of the lower classes before all others when they are owed a slice."""
         first: dict[Priority, Client] = {}
+        wide = [each.gang for each in self if each.gang is not None and each.gang.wide] if self._leading else []
+        least = max((gang.priority for gang in wide if not gang.kept_out), default=Priority.LOW)
+
+        def may_have_slice(each: Client) -> bool:
+            gang = each.gang
+            return (gang is None or not (gang.kept_out or (gang.wide and gang.priority < least))) and may_come(each)
+
         for rank in self._ranks:
-            able = (each for each in rank.values() if (each.gang is None or not each.gang.kept_out) and may_come(each))
+            able = filter(may_have_slice, rank.values())
             client = next(able, None)
             if client is not None:
                 first.setdefault(client.priority, client)
