@@ -309,3 +309,51 @@ def test_what_lacked_beside_the_last_that_swaps_lacks_no_more_without_it() -> No
     machine.settle()
     machine.kill(slot=4)
     machine.teardown()
+
+
+def test_two_gangs_have_one_order_everywhere() -> None:
+    """On one GPU the floor owed a slice to the one of them, on the other GPU to the other one: neither came in."""
+    machine = node(
+        (1 * GIB, Place(B, Backend.MANAGED, "u", 1)),
+        (8 * GIB, Place(A, container=2)),
+        (13 * GIB, Place(B, Backend.MANAGED, "t")),
+        (3 * GIB, Place(A, team="u", container=1)),
+        (8 * GIB, Place(B, Backend.NATIVE)),
+        (3 * GIB, Place(A, team="t")),
+        terms=(
+            Terms(4.0, compute_limit=0.5, memory_limit_bytes=6 * GIB, memory_request_bytes=6 * GIB),
+            Terms(priority=Priority.LOW, memory_limit_bytes=10 * GIB, when_full=WhenFull.WAIT),
+            Terms(4.0, Priority.HIGH, memory_limit_bytes=6 * GIB, memory_request_bytes=GIB),
+        ),
+        style=BY_NAME,
+    )
+    machine.join(slot=4)
+    machine.ask(slots=[0, 3, 4, 4, 5, 5])
+    machine.settle()
+    machine.teardown()
+
+
+def test_nobody_passes_who_would_have_to_leave_at_once() -> None:
+    """The first waiter lacked what idle programs can't give back: who passed it was asked to leave, and asked again."""
+    machine = node(
+        (1 * GIB, Place(A, Backend.MANAGED, "t", 0)),
+        (8 * GIB, Place(A, Backend.NATIVE, "t")),
+        (5 * GIB, Place(A, team="t")),
+        (3 * GIB, Place(A, team="u", container=2)),
+        (5 * GIB, Place(A, Backend.MANAGED, container=0)),
+        (3 * GIB, Place(A, Backend.NATIVE, "u", 0)),
+        terms=(
+            Terms(0.5, compute_limit=0.5, memory_request_bytes=GIB, when_full=WhenFull.WAIT),
+            Terms(4.0, Priority.LOW, memory_request_bytes=GIB),
+            Terms(4.0, Priority.LOW, compute_limit=0.5, when_full=WhenFull.WAIT),
+        ),
+        host_bytes=0,
+        style=BY_NAME,
+    )
+    machine.grow(size=8 * GIB, slot=5)
+    machine.idle(slot=0)
+    machine.come(size=8 * GIB, slot=3)
+    machine.deliver_all()
+    machine.restart()
+    machine.settle()
+    machine.teardown()

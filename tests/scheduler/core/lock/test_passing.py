@@ -185,7 +185,7 @@ def test_whoever_comes_last_delays_nobody(others: int, data: st.DataObject) -> N
 
 
 def test_one_that_would_pass_itself_is_not_delayed() -> None:
-    """The seventh comes in beside the fourth, before the two between: it does not have to wait for the one before it."""
+    """The seventh comes in beside the fourth, before the two between: it does not wait for the one before it."""
     programs = [Program(size * GIB) for size in (0, 4, 8, 6, 6, 8, 4)]
     asking, idle = (Program(2 * GIB, start_seconds=start) for start in (0.0, NEVER))
     assert first_grants([*programs, asking])[:-1] == first_grants([*programs, idle])[:-1]

@@ -345,7 +345,7 @@ class Lock:
         left_now = left - self.holders.leaving.movable_bytes
         if left_now < 0 or self.holders.unknown:
             return
-        left_then = left - (needed_bytes(first.unit) or 0)
+        left_then = left - (needed_bytes(first.unit) or 0) - sum(map(self.holders.squeeze_bytes, first.unit))
         for client in self.blocking.clients.values():
             left_then += client.account.movable_bytes
         even = not self.turns.service.uneven
