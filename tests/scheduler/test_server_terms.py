@@ -91,6 +91,17 @@ def test_what_it_says(serve: Serve) -> None:
     assert client.expect(wire.Limit) == wire.Limit(4 * GIB)
 
 
+def test_the_first_limit_is_the_containers(serve: Serve) -> None:
+    """Who it is was found out before it said its terms: it is not told for a moment that it has no limit."""
+    scheduler = serve("--host-memory", "8GiB")
+    client = scheduler.client().register(wire.Register(DEVICE, 16 * GIB, swaps=True, level=wire.LEVEL))
+    client.send(wire.Resident(0, 0, 0))
+    client.send(wire.Grow(1, GIB, 0))
+    assert client.expect(wire.Allot).request == 1
+    says(client, memory_limit_bytes=4 * GIB)
+    assert client.expect(wire.Limit) == wire.Limit(4 * GIB)
+
+
 def test_one_container_on_all_devices(serve: Serve) -> None:
     """What one of its clients says counts for those on other devices; memory is limited on each by itself."""
     scheduler = serve()

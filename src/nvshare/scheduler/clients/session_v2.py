@@ -197,9 +197,10 @@ class SessionV2:
             terms = translate.terms_of(frame)
         except ValueError as error:
             raise PeerError(f"it sent {frame}: {error}") from error
+        self._registrar.said_terms(self._number, terms, frame.container)
+        # Only now is its container the one that it names.
         self._said_terms = True
         self._tell_limit()
-        self._registrar.said_terms(self._number, terms, frame.container)
         # Who knows this frame knows of progress, too.
         self._dispatcher.tell(ProgressOffered(self._number))
         self._get_ready()
