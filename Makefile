@@ -2,7 +2,7 @@
 #
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      the tests that need neither a GPU nor a cluster, in about ten minutes
-#   make soak      those of them that take long: wheels, sanitizers, kills and stops of gangs, large swaps, chaos; then the random drivers of
+#   make soak      those of them that take long: wheels, sanitizers, programs that swap and die, chaos; then the random drivers of
 #                  the scheduler's core with new seeds, for SOAK_MINUTES=10
 #   make check     what lint does, C warnings, layout rules, generated files
 #   make lint      linters, formats, types

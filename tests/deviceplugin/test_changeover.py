@@ -19,6 +19,8 @@ from tests.deviceplugin.instances import NEXT_LOCK
 from tests.deviceplugin.process import COMMAND, Node, PluginProcess
 from tests.polling import poll_until, until
 
+pytestmark = pytest.mark.soak
+
 Start = Callable[..., PluginProcess]
 
 

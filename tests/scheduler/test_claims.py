@@ -33,6 +33,8 @@ Begin = Callable[..., Scheduler]
 # Claims the GPUs whose bytes it is told, says so, and accepts nobody.
 _SQUATTER = """
 import socket, sys
+
+pytestmark = pytest.mark.soak
 held = []
 for device in sys.argv[1:]:
     for number in range(9):

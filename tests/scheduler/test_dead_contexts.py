@@ -18,7 +18,7 @@ from tests.scheduler.swapping_programs import Serve, ends_well, programs
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "2x1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")

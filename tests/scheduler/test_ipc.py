@@ -22,7 +22,7 @@ from tests.scheduler.swapping_programs import MIB, Serve
 from tests.scheduler.wire_client import Scheduler
 from tests.stopping import stop
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 DEVICES = "2x1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "4GiB", "--reserve", "32MiB")

@@ -21,7 +21,7 @@ from tests.scheduler.situations import OPTIONS, allocates, client, opens, out_by
 from tests.scheduler.wire_client import GIB, Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
 MIB = 1 << 20
 KEPT = 128 * MIB

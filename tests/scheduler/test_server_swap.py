@@ -15,6 +15,8 @@ from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.swapper import Swapper
 from tests.scheduler.wire_client import DEVICE, TIMEOUT_SECONDS, Scheduler
 
+pytestmark = pytest.mark.soak
+
 Serve = Callable[..., Scheduler]
 
 MIB = 1 << 20

@@ -20,7 +20,7 @@ from tests.scheduler.situations import (
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 Start = Callable[[], ControlledProgram]
 
@@ -149,7 +149,6 @@ COPIES = (
 )
 
 
-@pytest.mark.soak
 def test_copies_bring_it_back(scheduler: Scheduler, program: ControlledProgram, neighbour: ControlledProgram) -> None:
     """Each, whatever it copies from or to."""
     program.do("stamped 262144 7")
@@ -160,7 +159,6 @@ def test_copies_bring_it_back(scheduler: Scheduler, program: ControlledProgram, 
     assert neighbour.do(f"wrong all+{CHUNK} {CHUNK} 99") != "0"
 
 
-@pytest.mark.soak
 def test_a_graph_from_before(scheduler: Scheduler, program: ControlledProgram, neighbour: ControlledProgram) -> None:
     """Captured and instantiated long ago, it works on memory that was out, each time anew."""
     calls(
@@ -207,7 +205,6 @@ def test_a_capture_keeps_the_memory(scheduler: Scheduler, program: ControlledPro
     assert neighbour.do(f"wrong all {440 * MIB} 99") == "0"
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("does", ["leaves", "ends", "executes"])
 def test_a_fork(scheduler: Scheduler, program: ControlledProgram, neighbour: ControlledProgram, does: str) -> None:
     """While memory is out, and while it moves: the child is nobody to the scheduler, and the parent loses nothing."""

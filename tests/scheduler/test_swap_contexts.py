@@ -19,7 +19,7 @@ from tests.scheduler.situations import (
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 Start = Callable[[], ControlledProgram]
 
@@ -64,7 +64,6 @@ def test_a_context_is_destroyed(scheduler: Scheduler, program: ControlledProgram
     assert neighbour.do(f"wrong all {440 * MIB} 98") == "0"
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("end", ["cuDevicePrimaryCtxReset_v2 0", "cuDevicePrimaryCtxRelease_v2 0"])
 def test_the_primary_context_ends(
     scheduler: Scheduler, program: ControlledProgram, start_calling: Start, end: str
@@ -87,7 +86,6 @@ def test_the_primary_context_ends(
     assert neighbour.do(f"wrong all {440 * MIB} 98") == "0"
 
 
-@pytest.mark.soak
 def test_a_context_is_destroyed_while_its_memory_leaves(
     scheduler: Scheduler, program: ControlledProgram, start_calling: Start
 ) -> None:
@@ -107,7 +105,6 @@ def test_a_context_is_destroyed_while_its_memory_leaves(
     assert neighbour.do(f"wrong all {440 * MIB} 99") == "0"
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("moves", [False, True], ids=["at rest", "moving"])
 def test_a_process_ends(scheduler: Scheduler, program: ControlledProgram, start_calling: Start, moves: bool) -> None:
     """As its author wanted it; what it had is free for others, on the device and on the host."""

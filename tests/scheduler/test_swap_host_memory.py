@@ -19,7 +19,7 @@ from tests.scheduler.situations import MIB, allocates, calls, client, opens
 from tests.scheduler.wire_client import GIB, Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 Serve = Callable[..., Scheduler]
 Served = Callable[..., Scheduler]
@@ -116,7 +116,6 @@ def test_less_than_was_promised(
     assert cgroup.killed() == 0
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("size", ["0", "96MiB", "520MiB"])
 def test_random_memory(
     served: Served,

@@ -30,7 +30,7 @@ from tests.scheduler.swapping_programs import (
 from tests.scheduler.wire_client import Scheduler
 from tests.stopping import stop
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "2x1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "6GiB", "--reserve", "32MiB")
@@ -85,7 +85,6 @@ def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -
     ends_well(idle, busy)
 
 
-@pytest.mark.soak
 def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_path: Path) -> None:
     """In whatever step of a transfer that is."""
     scheduler = served()

@@ -21,7 +21,7 @@ from tests.scheduler.kubelet import Node
 from tests.scheduler.wire_client import DEVICE, GIB, Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
 MIB = 1 << 20
 LIMIT = 64 * MIB

@@ -22,6 +22,8 @@ from tests.shim.memory_peer import CHUNK, MemoryPeer, memory_file
 from tests.shim.swapping import Start, reach_allocated, reach_registered, reach_written
 from tests.shim.thread_state import client_waits
 
+pytestmark = pytest.mark.soak
+
 
 def test_growth_is_refused(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """The call fails as if the device were full, one line says why, and the program goes on."""
