@@ -112,8 +112,7 @@ def test_who_answered_in_time(serve: Serve, others: int) -> None:
         grant = holder.lock()
         waiter = scheduler.client().register()
         waiter.send(wire.ReqLock())
-        holder.expect(wire.Waiters)
-        holder.expect(wire.DropLock)
+        holder.expect_drop()
         with standing_still(scheduler, GRACE + 1):
             for client in crowd:
                 for size in range(40):
@@ -133,8 +132,7 @@ def test_who_did_not_run_either(serve: Serve) -> None:
         grant = holder.lock()
         waiter = scheduler.client().register()
         waiter.send(wire.ReqLock())
-        holder.expect(wire.Waiters)
-        holder.expect(wire.DropLock)
+        holder.expect_drop()
         with standing_still(scheduler, grace + 1):
             pass
         poll_until(lambda: scheduler.states()[holder.client_id] == "leaving", "it goes on")

@@ -119,6 +119,13 @@ class WireClient:
         self.send(wire.ReqLock())
         return self.expect(wire.LockOk).grant
 
+    def expect_drop(self) -> None:
+        """It is asked to leave; before that it may be told that somebody waits, but not where its quantum is over."""
+        frame = self.receive()
+        if isinstance(frame, wire.Waiters):
+            frame = self.receive()
+        assert isinstance(frame, wire.DropLock), f"{frame} came, not DropLock"
+
     def expect_arena(self) -> tuple[int, int]:
         """The next frame, which is a segment of host memory: its size and its descriptor, which stays this client's."""
         segment_bytes = self.expect(wire.Arena).segment_bytes

@@ -195,8 +195,7 @@ def test_a_real_hand_over(serve: Callable[..., Scheduler]) -> None:
     first, second = (scheduler.client().register() for _ in range(2))
     grant = first.lock()
     second.send(wire.ReqLock())
-    first.expect(wire.Waiters)
-    first.expect(wire.DropLock)
+    first.expect_drop()
     first.send(wire.LockReleased(grant))
     second.expect(wire.LockOk)
     device = "GPU-6e767368-6172-6500-0000-000000000001"

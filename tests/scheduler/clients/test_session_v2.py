@@ -34,8 +34,7 @@ def test_drain_reports(serve: Serve) -> None:
     holder, waiter = scheduler.client().register(), scheduler.client().register()
     grant = holder.lock()
     waiter.send(wire.ReqLock())
-    holder.expect(wire.Waiters)
-    holder.expect(wire.DropLock)
+    holder.expect_drop()
     assert drains(scheduler) == ["", ""]
     for report, shown in ((wire.Drain.STEPPING, "stepping"), (wire.Drain.PUT_OFF, "put off")):
         holder.send(wire.DrainReport(grant, report))
