@@ -30,11 +30,11 @@ WRITE = "cuMemsetD8_v2 p 1 64"
 YIELDS = "the machine's scheduler serves a GPU of this one now: this one ends, and programs go to that one"
 Begin = Callable[..., Scheduler]
 
+pytestmark = pytest.mark.soak
+
 # Claims the GPUs whose bytes it is told, says so, and accepts nobody.
 _SQUATTER = """
 import socket, sys
-
-pytestmark = pytest.mark.soak
 held = []
 for device in sys.argv[1:]:
     for number in range(9):
