@@ -104,7 +104,26 @@ PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
     "kubelet": {"devices", "metrics", "answers"},
     "settings": {"devices", "answers", "gpus"},
 }
-MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
+# What all of the core speaks in.
+CORE_WORDS: dict[str, set[str]] = {
+    "actions": set(),
+    "terms": set(),
+    "events": {"terms"},
+    "errors": {"events"},
+    "settings": {"events"},
+    "snapshot": {"events", "terms"},
+    "transitions": {"events"},
+}
+CORE_MAY_IMPORT: dict[str, set[str]] = {
+    **CORE_WORDS,
+    "records": {*CORE_WORDS},
+    "mix": {*CORE_WORDS, "records"},
+    "memory": {*CORE_WORDS, "records"},
+    "lock": {*CORE_WORDS, "records", "mix", "memory"},
+    "device": {*CORE_WORDS, "records", "memory", "lock"},
+    "gangs": {*CORE_WORDS, "records", "device"},
+}
+MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, SCHEDULER / "core": CORE_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
 MODULES = modules()
 OWN_PROCESS = "nvshare.ctl.own_process"
 
@@ -189,9 +208,14 @@ def test_no_circle_of_imports() -> None:
     nobody(circle({module: set(own_imports(path)) - {module} for module, path in MODULES.items()}))
 
 
+def prefix(program: Path) -> str:
+    """How the names of a program's modules begin."""
+    return f"{module_of(program / '__init__.py')}."
+
+
 def part_of(module: str, program: Path) -> str:
     """The row of the program's table that a module belongs to; empty for the modules that wire the parts."""
-    package = f"nvshare.{program.name}."
+    package = prefix(program)
     part = module.removeprefix(package).split(".")[0]
     return part if module.startswith(package) and part in MAY_IMPORT[program] else ""
 
@@ -201,7 +225,7 @@ def strange_parts(program: Path, path: Path) -> Iterator[str]:
     part = part_of(module_of(path), program)
     for module, line in own_imports(path).items() if part else ():
         allowed = MAY_IMPORT[program][part] | {part}
-        if module.startswith(f"nvshare.{program.name}.") and part_of(module, program) not in allowed:
+        if module.startswith(prefix(program)) and part_of(module, program) not in allowed:
             yield f"{at(path, line)}: {part} may not know {module}"
 
 

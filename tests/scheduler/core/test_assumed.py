@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Backend
-from nvshare.scheduler.core.memory.ledger import Account, Ledger
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.records.account import Account
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.client import LostTurn
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -12,7 +11,8 @@ from nvshare.scheduler.core.events import (
     ResidentRecorded,
     ResidentSettled,
 )
-from nvshare.scheduler.core.memory.arenas import Host
+from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import LostTurn
 
 
 class Absent:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from nvshare.scheduler.core.actions import Action, Revoke
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -25,6 +24,7 @@ from nvshare.scheduler.core.events import (
     ProgressReported,
     ResidencyReported,
 )
+from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 

@@ -11,9 +11,7 @@ from typing import Any
 
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.client import Client, LostTurn
 from nvshare.scheduler.core.client_events import check, disbelieve, handle_swap, pin, progress, release, resize
-from nvshare.scheduler.core.containers import Container, Containers
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.ends import Ends
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -51,9 +49,11 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.gangs.gangs import Gangs
-from nvshare.scheduler.core.memory.arenas import Host
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import Client, LostTurn
+from nvshare.scheduler.core.records.containers import Container, Containers
+from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
 from nvshare.scheduler.core.lock.lock import Lock
-from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.moves import Moves
 from nvshare.scheduler.core.memory.queue import Ends
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState

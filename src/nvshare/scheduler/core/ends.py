@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.memory.arenas import Host
+from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import Client
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.memory.limits import claimed_bytes
+from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
 from nvshare.scheduler.core.transitions import ClientState

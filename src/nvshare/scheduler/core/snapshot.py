@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.terms import Terms
 
 
@@ -102,12 +101,6 @@ class GangSnapshot:
     come: int = 0
     expected: int = 0
     """Processes that have come of those that must before any may hold; 0: nobody is waited for."""
-
-    @classmethod
-    def of(cls, gang: Gang) -> GangSnapshot:
-        """What can be seen of a gang."""
-        members = len(gang.members)
-        return cls(gang.number, gang.name, members, members + gang.elsewhere, gang.apart, gang.come, gang.expected)
 
 
 @dataclass(frozen=True, slots=True)

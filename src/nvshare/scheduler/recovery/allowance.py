@@ -14,7 +14,7 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Grant, ReportUnresponsive
 from nvshare.scheduler.core.events import ClientGone, Event, LockReleased
-from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS
+from nvshare.scheduler.core.records.gang import REJOIN_SECONDS
 
 MOST_SECONDS: Final = 5.0
 """What a process has that was never absent: four absences of a moment, or one as long as ``RETURN_SECONDS``."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Backend, ClaimedState, ClientRegistered, DeviceSeen, Policy, QuantumSet
 from nvshare.scheduler.core.lock.passing import passing
-from nvshare.scheduler.core.memory.ledger import Account
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.settings import Unresponsive
 from nvshare.scheduler.core.transitions import ClientState
 from tests.scheduler.core.gangs.gang_node import Node

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare.scheduler.core.events import DeviceSeen, ResidentRecorded, ResidentSettled
-from nvshare.scheduler.core.memory.arenas import GRANULE_BYTES, Arena, can_leave, fill
+from nvshare.scheduler.core.records.arenas import GRANULE_BYTES, Arena, can_leave, fill
 from tests.scheduler.core.memory.swap_transcript import GIB, TOTAL, Table
 
 ARENAS = st.lists(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, CONTEXT_SECONDS, Swap
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS, CONTEXT_SECONDS, Swap
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Backend, GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, Swap
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS, Swap
 
 
 def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Swap:

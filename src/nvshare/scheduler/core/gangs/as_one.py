@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.gangs.belonging import Member
-from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.terms import Priority
 
 MOST_MEMBERS: Final = 64

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nvshare.scheduler.core.actions import ReportSize
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import GangJoined, GangLeft
-from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.gangs.ties import MOST_KEYS, Ties
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.transitions import ClientState
 
 Member = tuple[Client, Device]

@@ -36,12 +36,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import ClientIdle, GangJoined, GangLeft
 from nvshare.scheduler.core.gangs.as_one import renew, set_gang
 from nvshare.scheduler.core.gangs.belonging import Belonging, Member
-from nvshare.scheduler.core.gangs.gang import REJOIN_SECONDS, Gang, Phase, is_short
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import REJOIN_SECONDS, Gang, Phase, is_short
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.transitions import ClientState
 

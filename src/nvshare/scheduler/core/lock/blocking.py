@@ -6,14 +6,14 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, TellWaiters
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.leaving import must_leave, needed_bytes
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.transitions import ClientState
 
 GIVE_WAY_SECONDS: Final = 0.02

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.transitions import ClientState
 
 

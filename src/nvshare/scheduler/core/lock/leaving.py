@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Gang
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Gang
 
 
 def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, waiter: Client) -> list[Client]:

@@ -37,9 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.gangs.gang import Phase
 from nvshare.scheduler.core.lock.blocking import Blocking
 from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.leaving import needed_bytes
@@ -50,6 +48,8 @@ from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.gang import Phase
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import Line, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step

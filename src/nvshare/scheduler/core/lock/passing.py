@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.lock.leaving import needed_bytes
+from nvshare.scheduler.core.records.client import Client
 
 PASSING_WAITERS: Final = 32
 """How many waiters are looked at, so that an event costs the same however many wait."""

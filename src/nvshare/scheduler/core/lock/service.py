@@ -20,9 +20,9 @@ from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.lock.budget import Budget, most_seconds
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 from nvshare.scheduler.core.transitions import ClientState
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Kill, ReportUnresponsive
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.leaving import must_leave
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.transitions import ClientState, Step
 

@@ -26,13 +26,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.gangs.gang import Gang
 from nvshare.scheduler.core.lock.floor import SLICE_SECONDS, Floor
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER, Service
-from nvshare.scheduler.core.lock.stay import KEPT_SECONDS
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.stay import KEPT_SECONDS
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState

@@ -24,8 +24,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from nvshare.scheduler.core.actions import GrowArena
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.memory.arenas import (
+from nvshare.scheduler.core.memory.estates import Estates
+from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.memory.limits import Limits
+from nvshare.scheduler.core.memory.present import Present
+from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.view import View
+from nvshare.scheduler.core.records.arenas import (
     AHEAD_SHARE,
     GRANULE_BYTES,
     SEGMENT_BYTES,
@@ -35,13 +40,8 @@ from nvshare.scheduler.core.memory.arenas import (
     fill,
     whole,
 )
-from nvshare.scheduler.core.memory.estates import Estates
-from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.limits import Limits
-from nvshare.scheduler.core.memory.present import Present
-from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.memory.swap import CONTEXT_KNOWN_SECONDS, Swap
-from nvshare.scheduler.core.memory.view import View
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS, Swap
 
 UNASKED_BYTES: Final = 64 << 20
 """How much more than it asked for a client is admitted, or UNASKED_SHARE of it if that is more: many small allocations

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from nvshare.scheduler.core.actions import Action, Evict, Measure
 from nvshare.scheduler.core.memory.admission import Refusal
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.swap import ANSWER_SECONDS, Swap
+from nvshare.scheduler.core.records.swap import ANSWER_SECONDS, Swap
 
 
 def ask(

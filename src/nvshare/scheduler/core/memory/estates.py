@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.records.arenas import Host
 
 
 @dataclass(frozen=True, slots=True)

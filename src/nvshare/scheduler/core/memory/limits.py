@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvshare.scheduler.core.actions import TellLimit
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.memory.estates import Estates
-from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.memory.view import View
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.swap import Swap
 
 MIB = 1 << 20
 

@@ -28,12 +28,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, RefuseGrowth
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES
 from nvshare.scheduler.core.memory.asking import ask
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.memory.together import Short, nobody_lacks
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = CHUNK_BYTES

@@ -6,8 +6,8 @@ an event costs does not grow with the number of such programs. Only growths coun
 
 from __future__ import annotations
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap
 
 
 class Present:

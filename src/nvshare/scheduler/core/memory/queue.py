@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Protocol
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.memory.admission import Admission
-from nvshare.scheduler.core.memory.arenas import Host
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.swap import Swap, Wait
+from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap, Wait
 from nvshare.scheduler.core.terms import WhenFull
 
 SURE_SECONDS: Final = 1.0

@@ -22,14 +22,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.actions import ReportShort
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.containers import Container
 from nvshare.scheduler.core.events import Backend
-from nvshare.scheduler.core.gangs.gang import Gang
-from nvshare.scheduler.core.memory.arenas import Arena
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.arenas import Arena
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.swap import Swap
 
 MIB = 1 << 20
 _NAMES = 300

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.memory.admission import Admission
-from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.memory.estates import Estate, Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits, claimed_bytes
 from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.memory.swap import Swap
 from nvshare.scheduler.core.memory.together import Short, cramped, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, Host
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.client import Client
-from nvshare.scheduler.core.memory.arenas import Arena, Host, fill
 from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.arenas import Arena, Host, fill
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState
 
 

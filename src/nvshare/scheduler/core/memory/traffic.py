@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from nvshare.scheduler.core.records.swap import moved_bytes
 from nvshare.scheduler.core.snapshot import TrafficSnapshot
 
 ASSUMED_BYTES_PER_SECOND: Final = 20e9
@@ -59,12 +60,6 @@ class Way:
         elif client == self._client and elapsed == 0:
             self._recent_bytes += moved_bytes
         self._client, self._at = client, now
-
-
-def moved_bytes(footprint_bytes: tuple[int, int], out_bytes: tuple[int, int]) -> tuple[int, int]:
-    """What came in and what left, from a client's footprint and what of it is copied out, before and after."""
-    copied = out_bytes[1] - out_bytes[0]
-    return max(0, -copied - max(0, footprint_bytes[0] - footprint_bytes[1])), max(0, copied)
 
 
 class Traffic:

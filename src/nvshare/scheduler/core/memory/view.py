@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.estates import Estate
-from nvshare.scheduler.core.memory.swap import Swap
+from nvshare.scheduler.core.records.swap import Swap
 
 
 @dataclass(frozen=True, slots=True)

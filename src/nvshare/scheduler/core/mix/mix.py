@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action, Watch
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ProgressOffered, ProgressReported
 from nvshare.scheduler.core.mix.meters import Meter, is_near
 from nvshare.scheduler.core.mix.pauses import PauseTrial, is_worse, waits_until
 from nvshare.scheduler.core.mix.trial import HandOvers, Outcome, Stage, Trial
+from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.snapshot import MixSnapshot
 from nvshare.scheduler.core.transitions import ClientState
 

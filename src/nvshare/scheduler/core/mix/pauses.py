@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.mix.meters import Meter
 from nvshare.scheduler.core.mix.trial import Outcome, Stage
+from nvshare.scheduler.core.records.client import Client
 
 ENOUGH_BURSTS: Final = 5
 """Of each that pauses, together and in turns."""

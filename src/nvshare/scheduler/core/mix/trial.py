@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from nvshare.scheduler.core.client import Client
 from nvshare.scheduler.core.mix.meters import Meter, estimate
+from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.transitions import ClientState
 
 SLICE_SECONDS: Final = 0.25

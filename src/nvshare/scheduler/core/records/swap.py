@@ -8,9 +8,8 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Allot, Evict
 from nvshare.scheduler.core.events import GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.memory.arenas import CHUNK_BYTES, Arena, whole
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.traffic import moved_bytes
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, Arena, whole
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
 CONTEXT_KNOWN_SECONDS: Final = 10.0
@@ -311,3 +310,9 @@ class Swap:
     def _charge(self) -> None:
         self.charge_bytes = max(self.resident_bytes, *(allotted_bytes for _, allotted_bytes, _ in self._told))
         self.pledged_bytes = max(admitted_bytes for _, _, admitted_bytes in self._told)
+
+
+def moved_bytes(footprint_bytes: tuple[int, int], out_bytes: tuple[int, int]) -> tuple[int, int]:
+    """What came in and what left, from a client's footprint and what of it is copied out, before and after."""
+    copied = out_bytes[1] - out_bytes[0]
+    return max(0, -copied - max(0, footprint_bytes[0] - footprint_bytes[1])), max(0, copied)

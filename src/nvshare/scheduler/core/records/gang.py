@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from nvshare.scheduler.core.snapshot import GangSnapshot
 from nvshare.scheduler.core.terms import Priority
 
 REJOIN_SECONDS: Final = 1.0
@@ -77,6 +78,11 @@ class Gang:
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
         return self.wide and self.phase is Phase.PASSED_OVER
+
+    def snapshot(self) -> GangSnapshot:
+        """What can be seen of it."""
+        here = len(self.members)
+        return GangSnapshot(self.number, self.name, here, here + self.elsewhere, self.apart, self.come, self.expected)
 
 
 def is_short(gang: Gang | None, now: float) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from nvshare.scheduler.core.containers import Container
-from nvshare.scheduler.core.gangs.gang import Gang
-from nvshare.scheduler.core.lock.stay import Stay
-from nvshare.scheduler.core.memory.ledger import Account
-from nvshare.scheduler.core.memory.swap import Swap
-from nvshare.scheduler.core.snapshot import ClientSnapshot, GangSnapshot, GangWait, Line, ShownState
+from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.stay import Stay
+from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
@@ -143,7 +143,7 @@ class Client:
             swap=None if self.swap is None else self.swap.snapshot(now),
             container=self.container.name,
             terms=self.container.terms,
-            gang=None if (tied := self.tied) is None else GangSnapshot.of(tied),
+            gang=None if self.tied is None else self.tied.snapshot(),
             wait=wait,
             kept_bytes=kept_bytes,
             keeps_room=self.keeps_room,

@@ -1,0 +1,1 @@
+"""What is known of clients, containers and gangs: records, without rules."""
