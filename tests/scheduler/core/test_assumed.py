@@ -6,7 +6,7 @@ import pytest
 
 from nvshare.scheduler.core.events import Backend
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.memory import Memory
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -27,5 +27,5 @@ def test_small_devices_have_small_contexts(backend: Backend, total: int, claimed
     """Else two programs on a GPU of 1 GiB are refused all memory before anything was measured."""
     ledger = Ledger()
     ledger.measure_device(total, 0)
-    account = Account(backend, 0, 0, claimed_total_bytes=claimed)
-    assert ledger.assumed_pinned_bytes(account, 640 * MIB) == assumed
+    memory = Memory(backend, claimed_total_bytes=claimed)
+    assert ledger.assumed_pinned_bytes(memory, 640 * MIB) == assumed

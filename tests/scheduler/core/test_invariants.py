@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nvshare.scheduler.core.actions import Allot
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import (
     Backend,
@@ -46,9 +47,7 @@ def test_memory_that_is_promised_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     _, device = core._clients[1]
 
     def allots(*_: object) -> list[object]:
-        swap = core._clients[1][0].swap
-        assert swap is not None
-        return [swap.allot(32 * GIB, 0, 0.0)]
+        return [Allot(1, core._clients[1][0].memory.tell(32 * GIB, 0.0), 32 * GIB, 0, 0)]
 
     monkeypatch.setattr(device, "reconcile", allots)
     core.handle(ResidencyReported(1, 0, 0, 0), 0.0)

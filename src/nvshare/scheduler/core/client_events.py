@@ -30,7 +30,7 @@ from nvshare.scheduler.core.transitions import ClientState, Step
 
 def resize(event: FootprintChanged, client: Client, device: Device, _now: float) -> bool:
     """A client that does not swap has other memory than before."""
-    if client.swap is not None:
+    if client.memory.swaps:
         raise IllegalEvent(f"client {client.number} swaps", event)
     device.resize(client, event.footprint_bytes)
     return True
@@ -52,22 +52,22 @@ def handle_swap(
     event: GrowthRequested | ResidencyReported | ArenaGrown, client: Client, device: Device, now: float
 ) -> bool:
     """What a client that swaps did."""
-    swap = client.swap
-    if swap is None:
+    memory = client.memory
+    if not memory.swaps:
         raise IllegalEvent(f"client {client.number} does not swap", event)
     match event:
         case GrowthRequested():
-            device.grow(client, swap, event, now)
+            device.grow(client, event, now)
         case ResidencyReported():
-            if not swap.going_by <= event.order <= swap.order:
-                raise IllegalEvent(f"client {client.number} goes by order {swap.going_by} of {swap.order}", event)
+            if not memory.going_by <= event.order <= memory.order:
+                raise IllegalEvent(f"client {client.number} goes by order {memory.going_by} of {memory.order}", event)
             if event.resident_bytes > event.footprint_bytes:
                 raise IllegalEvent(f"client {client.number} has no more than its footprint", event)
-            device.report(client, swap, event, now)
+            device.report(client, event, now)
         case ArenaGrown():
-            if not swap.arena_asked_bytes:
+            if not memory.arena_asked_bytes:
                 raise IllegalEvent(f"client {client.number} waits for no host memory", event)
-            device.residency.arena_grown(swap, event.segment_bytes)
+            device.residency.arena_grown(client, event.segment_bytes)
         case _:
             assert_never(event)
     return True

@@ -17,7 +17,6 @@ from nvshare.scheduler.core.ends import Ends
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     ArenaGrown,
-    Backend,
     ClaimedState,
     ClientGone,
     ClientIdle,
@@ -49,11 +48,10 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.gangs.gangs import Gangs
-from nvshare.scheduler.core.records.account import Account
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client, LostTurn
 from nvshare.scheduler.core.records.containers import Container, Containers
-from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms
@@ -236,12 +234,9 @@ class Core:
         if event.recorded_grant is not None:
             turn = self._absent.holder_is_back(event.recorded_grant, device, event)
             self._gangs.await_holders(self._absent.holders, now)
-        account = Account(event.backend, event.footprint_bytes, 0, claimed_total_bytes=event.device_bytes)
-        account.pinned_bytes = device.ledger.assumed_pinned_bytes(account, self._settings.assumed_pinned_bytes)
-        account.count()
         client = Client(
             number=event.client,
-            account=account,
+            memory=self._memory(event, device, now),
             container=self._containers.enter(event.client, "", Terms()),
             state=INITIAL[event.claimed],
             since=now,
@@ -254,15 +249,23 @@ class Core:
                 revokes = disbelieve(client, event)
             elif turn is not None:
                 client.resume(turn, now)
-        if event.backend is Backend.SWAP:
-            footprint = event.footprint_bytes or 0
-            client.swap = Swap(event.client, client.account, footprint, footprint, footprint, progress_at=now)
-            client.swap.context_at = now
-            client.swap.has_context = footprint > 0 or event.claimed is not ClaimedState.IDLE
         self._clients[event.client] = client, device
         device.add(client, revokes=len(revokes))
         self._actions += revokes
         self._mark(device)
+
+    def _memory(self, event: ClientRegistered, device: Device, now: float) -> Memory:
+        """Of one that registers."""
+        footprint_bytes, says_footprint = event.footprint_bytes or 0, event.footprint_bytes is not None
+        memory = Memory(
+            event.backend, footprint_bytes, says_footprint, claimed_total_bytes=event.device_bytes, progress_at=now
+        )
+        if memory.swaps:
+            memory.context_at = now
+            memory.has_context = footprint_bytes > 0 or event.claimed is not ClaimedState.IDLE
+        memory.pinned_bytes = device.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+        memory.count()
+        return memory
 
     def _record_holder(self, event: HolderRecorded, now: float) -> None:
         device = self._known(event.device, event)
@@ -293,7 +296,7 @@ class Core:
             estate = device.residency.estates.free(event.client)
             if estate is not None:
                 # Clients of any device may wait for the host memory.
-                self._mark(*(self._devices.values() if estate.arena_bytes else [device]))
+                self._mark(*(self._devices.values() if estate.memory.host_bytes else [device]))
 
     def _see_device(self, event: DeviceSeen, _now: float) -> None:
         device = self._devices.get(event.device)

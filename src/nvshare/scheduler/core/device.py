@@ -14,7 +14,7 @@ from nvshare.scheduler.core.memory.queue import Ends
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState
@@ -55,9 +55,9 @@ class Device:
     def add(self, client: Client, revokes: int) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
         self._clients[client.number] = client
-        self.ledger.open(client.account)
+        self.ledger.open(client.memory)
         self.lock.add(client, revokes)
-        if client.swap is not None:
+        if client.memory.swaps:
             self.residency.add(client)
 
     def remove(self, client: Client, now: float) -> None:
@@ -68,7 +68,7 @@ class Device:
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
         self.lock.remove(client, now)
-        self.ledger.close(client.account)
+        self.ledger.close(client.memory)
         self.limits.remove(client)
         self.requests.remove(client)
         del self._clients[client.number]
@@ -76,52 +76,51 @@ class Device:
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
         self._assume_context(client)
-        if client.swap is not None:
-            client.swap.progress_at = now
-            client.swap.has_context = True
+        client.memory.progress_at = now
+        client.memory.has_context = True
+        self._recount(client)
         self.lock.request(client, now)
 
     def summon(self, client: Client, now: float) -> None:
         """An idle client has to wait because its gang does."""
-        if client.swap is not None:
-            client.swap.progress_at = now
+        client.memory.progress_at = now
         self.lock.summon(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        if client.swap is not None:
-            client.swap.progress_at = now
+        client.memory.progress_at = now
         self.lock.release(client, now)
 
-    def resize(self, client: Client, footprint_bytes: int | None) -> None:
-        """A client's footprint changed, or what it will have."""
-        client.account.footprint_bytes = footprint_bytes
+    def resize(self, client: Client, footprint_bytes: int) -> None:
+        """The footprint of a client that does not swap changed."""
+        client.memory.footprint_bytes, client.memory.says_footprint = footprint_bytes, True
         self._recount(client)
 
-    def grow(self, client: Client, swap: Swap, event: GrowthRequested, now: float) -> None:
+    def grow(self, client: Client, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
+        memory = client.memory
         self._assume_context(client)
-        swap.decide(event)
+        memory.growth = Growth(event.request, event.footprint_bytes, event.fixed_bytes)
         # The first context comes before anything else.
-        swap.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
+        memory.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
+        self._recount(client)
         self.residency.ask(client)
-        if client.state is ClientState.HOLDING and self.residency.admission.refusal(swap, now) is None:
-            client.account.growing_bytes = event.footprint_bytes
-            self._recount(client)
+        if client.state is ClientState.HOLDING and self.residency.admission.refusal(client, now) is None:
+            self._expect(client, event.footprint_bytes)
 
-    def report(self, client: Client, swap: Swap, event: ResidencyReported, now: float) -> None:
+    def report(self, client: Client, event: ResidencyReported, now: float) -> None:
         """A client that swaps told its memory."""
-        self.residency.report(swap, event, now)
-        self.resize(client, event.footprint_bytes)
+        self.residency.report(client, event, now)
+        self._recount(client)
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
-        swap = client.swap
-        if swap is not None:
-            if swap.is_growing(pinned_bytes, now) if measured else swap.makes_context(now):
+        memory = client.memory
+        if memory.swaps:
+            if memory.is_growing(pinned_bytes, now) if measured else memory.makes_context(now):
                 return
-            swap.has_context |= measured and pinned_bytes > 0 and swap.growth is None
-        self.ledger.pin(client.account, pinned_bytes, measured=measured)
+            memory.has_context |= measured and pinned_bytes > 0 and memory.growth is None
+        self.ledger.pin(memory, pinned_bytes, measured=measured)
 
     # What is to be done.
 
@@ -135,8 +134,7 @@ class Device:
             moves = Moves(self.residency, self.lock.comers(), self.lock.holders.paging_bytes, now)
             actions += moves.actions
             for client, growing_bytes in moves.resized:
-                client.account.growing_bytes = growing_bytes
-                self._recount(client)
+                self._expect(client, growing_bytes)
             if not self.lock.holders.squeeze() and not moves.resized and self.residency.answer == before:
                 break
             self.lock.arbitrate(now, new_grant, actions)
@@ -180,7 +178,7 @@ class Device:
             total_measured=self.ledger.total_measured,
             reserve_bytes=self.ledger.reserve_bytes,
             shortage_bytes=self.ledger.shortage_bytes,
-            in_doubt=any(client.swap.doubted for client in self.residency.growing.values() if client.swap),
+            in_doubt=self.residency.is_measurement_awaited,
             mix=lock.mix.snapshot(now),
         )
 
@@ -188,12 +186,17 @@ class Device:
         """Where a client waits at ``now``; None: it does not."""
         return next((line for waiter, line in self.lock.lines(now) if waiter is client), None)
 
+    def _expect(self, client: Client, growing_bytes: int) -> None:
+        """What the footprint of one that waits for memory will be; 0: it stays as it is."""
+        client.memory.growing_bytes = growing_bytes
+        self._recount(client)
+
     def _recount(self, client: Client) -> None:
         """What is known of a client's memory changed."""
-        self.lock.resize(client, lambda: self.ledger.recount(client.account))
+        self.lock.resize(client, lambda: self.ledger.recount(client.memory))
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have no context, or was refused one; but whoever wants to work has one."""
-        if not client.account.pinned_measured and client.account.pinned_bytes == 0:
-            assumed = self.ledger.assumed_pinned_bytes(client.account, self._settings.assumed_pinned_bytes)
-            self.ledger.pin(client.account, assumed, measured=False)
+        if not client.memory.pinned_measured and client.memory.pinned_bytes == 0:
+            assumed = self.ledger.assumed_pinned_bytes(client.memory, self._settings.assumed_pinned_bytes)
+            self.ledger.pin(client.memory, assumed, measured=False)

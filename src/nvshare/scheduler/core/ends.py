@@ -94,7 +94,8 @@ class Ends:
         parties = list({id(party): party for party in found.values()}.values())
         for party in parties:
             for client, device in party.clients:
-                asks = client is asker or (client.swap is not None and client.swap.wait is not None)
+                growth = client.memory.growth
+                asks = client is asker or (growth is not None and growth.wait is not None)
                 party.waiting += [client] if asks else []
                 party.has.append(_load(client, device))
                 party.wants.append(_load(client, device, grown=asks))
@@ -103,12 +104,12 @@ class Ends:
 
 def _load(client: Client, device: Device, *, grown: bool = False) -> _Load:
     """What a client has, or with what it asks for. Managed memory is the driver's to page."""
-    swap, fixed_bytes = client.swap, client.account.fixed_bytes
-    if swap is None:
-        return _Load(device, fixed_bytes, 0)
-    movable_bytes = max(swap.admitted_bytes, swap.footprint_bytes)
-    if grown and swap.growth is not None:
-        movable_bytes = max(movable_bytes, swap.growth.footprint_bytes)
-        # Where it waits already its context is not charged.
-        fixed_bytes += swap.more_fixed_bytes if swap.wait is None else swap.more_unmovable_bytes
+    memory = client.memory
+    if not memory.swaps:
+        return _Load(device, memory.fixed_bytes, 0)
+    fixed_bytes, movable_bytes = memory.fixed_bytes, max(memory.admitted_bytes, memory.footprint_bytes)
+    if grown and memory.growth is not None:
+        movable_bytes = max(movable_bytes, memory.growth.footprint_bytes)
+        # Its context may be charged in advance.
+        fixed_bytes += memory.more_unmovable_bytes - memory.ahead_bytes
     return _Load(device, fixed_bytes, movable_bytes)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.memory.limits import claimed_bytes
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
@@ -59,19 +58,16 @@ class CheckedCore(Core):
             if device.residency.clients:
                 left = sum(estate.device_bytes for estate in estates) + ledger.shortage_bytes
                 found[uuid] = left - ledger.total_bytes + ledger.foreign_bytes
-            found["host memory"] += sum(estate.arena_bytes for estate in estates)
+            found["host memory"] += sum(estate.memory.host_bytes for estate in estates)
         for client, device in self._clients.values():
-            swap, limit_bytes = client.swap, client.container.terms.memory_limit_bytes
+            memory, limit_bytes = client.memory, client.container.terms.memory_limit_bytes
             if device.uuid in found:
-                found[device.uuid] += client.account.fixed_bytes
-            if swap is not None:
-                found[device.uuid] += swap.charge_bytes
-                found["host memory"] += swap.arena_bytes + swap.arena_asked_bytes
-                # Whoever asks for a context has that in its account only so that nobody else gets it.
-                found[device.uuid] -= 0 if swap.has_context else client.account.pinned_bytes
+                # Whoever asks for a context is charged with that only so that nobody else gets it.
+                found[device.uuid] += memory.fixed_bytes + memory.charge_bytes - memory.ahead_bytes
+            found["host memory"] += memory.host_bytes
             if limit_bytes is not None:
                 what = device.uuid, client.container.name or client.number
-                found[what] = found.get(what, -limit_bytes) + claimed_bytes(client)
+                found[what] = found.get(what, -limit_bytes) + memory.claimed_bytes
         return found
 
     def _is_owed(self) -> bool:
@@ -91,11 +87,11 @@ def _owes(client: Client) -> bool:
     """Whether a client has something to do that it was told, so that something will happen."""
     if client.state is ClientState.LEAVING or client.told or client.killed:
         return True
-    swap = client.swap
-    if swap is None:
+    memory = client.memory
+    if not memory.swaps:
         return False
-    registers = swap.arena_asked_bytes > 0 or swap.usable_bytes < swap.arena_bytes
-    return not swap.is_heard or registers or swap.is_moving
+    registers = memory.arena_asked_bytes > 0 or memory.usable_bytes < memory.arena_bytes
+    return not memory.is_heard or registers or memory.is_moving
 
 
 def waits(client: ClientSnapshot) -> bool:

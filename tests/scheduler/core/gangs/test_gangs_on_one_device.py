@@ -6,9 +6,9 @@ import pytest
 
 from nvshare.scheduler.core.events import Backend, ClaimedState, ClientRegistered, DeviceSeen, Policy, QuantumSet
 from nvshare.scheduler.core.lock.passing import passing
-from nvshare.scheduler.core.records.account import Account
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Unresponsive
 from nvshare.scheduler.core.transitions import ClientState
 from tests.scheduler.core.gangs.gang_node import Node
@@ -158,8 +158,8 @@ def test_who_hangs_is_killed_for_all_of_a_gang() -> None:
 
 def client(number: int, gib: int | None, *beside: Client) -> Client:
     """One that waits, and those of its gang who come in with it."""
-    account = Account(Backend.MANAGED, None if gib is None else gib * GIB, 0)
-    found = Client(number, account, Container(""), ClientState.WAITING, since=0.0, ticket=number)
+    memory = Memory(Backend.MANAGED, (gib or 0) * GIB, says_footprint=gib is not None)
+    found = Client(number, memory, Container(""), ClientState.WAITING, since=0.0, ticket=number)
     found.beside = beside
     return found
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.events import Backend, PinnedAssumed, PinnedMeasured, ResidencyReported
-from nvshare.scheduler.core.records.account import Account
-from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS, CONTEXT_SECONDS, Swap
+from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, CONTEXT_SECONDS, Memory
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
 
 
@@ -124,12 +123,14 @@ def test_who_does_not_say_what_it_goes_by_keeps_what_it_may_have() -> None:
 
 def test_what_a_client_may_still_go_by_is_pledged() -> None:
     """As with allotments: the most of all orders that it may not have read."""
-    swap = Swap(1, Account(Backend.SWAP, 4, 0), 4, 10, 4)
-    assert swap.pledged_bytes == 10
-    swap.admitted_bytes = 5
-    swap.allot(4, 0, 0.0)
-    assert swap.pledged_bytes == 10
-    swap.report(ResidencyReported(1, 1, 4, 4, admitted_bytes=5), 0.0)
-    assert swap.pledged_bytes == 5
-    swap.report(ResidencyReported(1, 1, 4, 4, admitted_bytes=4), 0.0)
-    assert swap.pledged_bytes == 4
+    memory = Memory(Backend.SWAP, 4)
+    memory.admitted_bytes = 10
+    memory.tell(4, 0.0)
+    assert memory.pledged_bytes == 10
+    memory.admitted_bytes = 5
+    memory.tell(4, 0.0)
+    assert memory.pledged_bytes == 10
+    memory.report(ResidencyReported(1, 2, 4, 4, admitted_bytes=5), 0.0)
+    assert memory.pledged_bytes == 5
+    memory.report(ResidencyReported(1, 2, 4, 4, admitted_bytes=4), 0.0)
+    assert memory.pledged_bytes == 4

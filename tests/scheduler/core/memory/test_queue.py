@@ -14,7 +14,7 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.memory.queue import LOOK_SECONDS, SURE_SECONDS
-from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS
+from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS
 from nvshare.scheduler.core.terms import Terms, WhenFull
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 

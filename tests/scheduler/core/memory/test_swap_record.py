@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import Backend, GrowthRequested, ResidencyReported
-from nvshare.scheduler.core.records.account import Account
-from nvshare.scheduler.core.records.swap import CONTEXT_KNOWN_SECONDS, Swap
+from nvshare.scheduler.core.events import Backend, ResidencyReported
+from nvshare.scheduler.core.records.arenas import GRANULE_BYTES
+from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, Memory
 
 
-def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Swap:
+def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Memory:
     """One that has said what it has, and goes by what it was told."""
-    swap = Swap(1, Account(Backend.SWAP, footprint, 0), resident, footprint, allotted)
-    reports(swap)
-    return swap
+    memory = Memory(Backend.SWAP, footprint)
+    memory.resident_bytes = resident
+    if allotted != footprint:
+        memory.tell(allotted, 0.0)
+    reports(memory)
+    return memory
 
 
 def reports(
-    swap: Swap,
+    memory: Memory,
     order: int | None = None,
     footprint: int = 10,
     fixed: int = 0,
@@ -27,102 +31,119 @@ def reports(
     now: float = 0.0,
 ) -> None:
     """It says what it has; unless said otherwise it goes by the newest order."""
-    newest = swap.order if order is None else order
-    resident = min(swap.resident_bytes, footprint)
-    swap.report(ResidencyReported(1, newest, footprint, resident, fixed, admitted, arena, usable), now)
+    newest = memory.order if order is None else order
+    resident = min(memory.resident_bytes, footprint)
+    memory.report(ResidencyReported(1, newest, footprint, resident, fixed, admitted, arena, usable), now)
 
 
 def test_what_it_goes_by_is_what_it_said() -> None:
     """The newest order that it named."""
-    swap = client()
-    swap.allot(8, 0, 0.0)
-    swap.allot(9, 0, 0.0)
-    reports(swap, order=1)
-    assert (swap.going_by, swap.order) == (1, 2)
-    assert swap.charge_bytes == 10, "it has as much"
+    memory = client()
+    memory.tell(8, 0.0)
+    memory.tell(9, 0.0)
+    reports(memory, order=1)
+    assert (memory.going_by, memory.order) == (1, 2)
+    assert memory.charge_bytes == 10, "it has as much"
 
 
 def test_no_more_is_usable_than_there_is() -> None:
     """Of host memory; whatever it says."""
-    swap = client()
-    reports(swap, arena=4, usable=6)
-    assert swap.usable_bytes == 4
+    memory = client()
+    reports(memory, arena=4, usable=6)
+    assert memory.usable_bytes == 4
+
+
+def test_what_was_freed_did_not_come_in() -> None:
+    """Half of what is copied out no more was freed. What it has at first moved some time before."""
+    memory = Memory(Backend.SWAP, 10)
+    assert memory.report(ResidencyReported(1, 0, 8, 4, out_bytes=4), 0.0) == (0, 0)
+    assert memory.report(ResidencyReported(1, 0, 6, 6, out_bytes=0), 0.0) == (2, 0)
+    assert memory.report(ResidencyReported(1, 0, 6, 5, out_bytes=1), 0.0) == (0, 1)
+    assert (memory.came_bytes, memory.left_bytes) == (2, 1)
+
+
+def test_what_grew_did_not_come_in() -> None:
+    """Two were allocated while one came in."""
+    memory = Memory(Backend.SWAP, 4)
+    memory.report(ResidencyReported(1, 0, 4, 2, out_bytes=2), 0.0)
+    assert memory.report(ResidencyReported(1, 0, 6, 5, out_bytes=1), 0.0) == (1, 0)
 
 
 def test_what_is_admitted_follows_the_newest_order() -> None:
     """What it says by an older one does not know what it was given; and what it has it was admitted."""
-    swap = client()
-    swap.grow(20, 0, 0.0)
-    swap.allot(10, 0, 0.0)
-    reports(swap, order=0, admitted=10)
-    assert swap.admitted_bytes == 20
-    reports(swap, order=0, footprint=25, admitted=10)
-    assert swap.admitted_bytes == 25
-    reports(swap, order=1, footprint=12, admitted=5)
-    assert swap.admitted_bytes == 12
-    swap.grow(11, 0, 0.0)
-    assert swap.admitted_bytes == 12, "a growth takes nothing away"
+    memory = client()
+    memory.grow(20, 0, 0.0)
+    memory.tell(10, 0.0)
+    reports(memory, order=0, admitted=10)
+    assert memory.admitted_bytes == 20
+    reports(memory, order=0, footprint=25, admitted=10)
+    assert memory.admitted_bytes == 25
+    reports(memory, order=1, footprint=12, admitted=5)
+    assert memory.admitted_bytes == 12
+    memory.grow(11, 0, 0.0)
+    assert memory.admitted_bytes == 12, "a growth takes nothing away"
 
 
 def test_unmovable_memory_counts_as_granted_until_it_goes_by_that() -> None:
     """5 were granted: until it has read that it may come to use them; then it has what it says, and asks for more."""
-    swap = client()
-    swap.grow(10, 5, 0.0)
-    swap.allot(10, 0, 0.0)
-    reports(swap, order=0, fixed=2)
-    assert swap.fixed_bytes == 5
-    reports(swap, fixed=2)
-    assert swap.fixed_bytes == 2
-    swap.grow(10, 4, 0.0)
-    swap.allot(10, 0, 0.0)
-    assert swap.fixed_bytes == 4
-    reports(swap, order=1, fixed=3)
-    assert swap.fixed_bytes == 4
-    reports(swap, order=1, fixed=7)
-    assert swap.fixed_bytes == 7, "more than it was granted"
-    reports(swap, fixed=2)
-    assert swap.fixed_bytes == 2
+    memory = client()
+    memory.grow(10, 5, 0.0)
+    memory.tell(10, 0.0)
+    reports(memory, order=0, fixed=2)
+    assert memory.unmovable_bytes == 5
+    reports(memory, fixed=2)
+    assert memory.unmovable_bytes == 2
+    memory.grow(10, 4, 0.0)
+    memory.tell(10, 0.0)
+    assert memory.unmovable_bytes == 4
+    reports(memory, order=1, fixed=3)
+    assert memory.unmovable_bytes == 4
+    reports(memory, order=1, fixed=7)
+    assert memory.unmovable_bytes == 7, "more than it was granted"
+    reports(memory, fixed=2)
+    assert memory.unmovable_bytes == 2
 
 
 def test_a_growth_is_under_way_until_it_goes_by_its_grant() -> None:
     """Or for longer, if it has asked for the next one."""
-    swap = client()
-    swap.account.growing_bytes = 20
-    swap.grow(20, 0, 0.0)
-    swap.allot(20, 0, 0.0)
-    reports(swap, order=0)
-    assert swap.account.growing_bytes == 20
-    swap.growth = GrowthRequested(1, 2, 30, 0)
-    reports(swap)
-    assert swap.account.growing_bytes == 20
-    swap.growth = None
-    reports(swap)
-    assert swap.account.growing_bytes == 0
+    memory = client()
+    memory.growing_bytes = 20
+    memory.grow(20, 0, 0.0)
+    memory.tell(20, 0.0)
+    reports(memory, order=0)
+    assert memory.growing_bytes == 20
+    memory.growth = Growth(2, 30, 0)
+    reports(memory)
+    assert memory.growing_bytes == 20
+    memory.growth = None
+    reports(memory)
+    assert memory.growing_bytes == 0
 
 
 def test_the_first_growth_makes_the_context() -> None:
     """Its size may come to be known for a while, or is known."""
-    swap = client()
-    swap.has_context = False
-    assert not swap.makes_context(0.0)
-    swap.growth = GrowthRequested(1, 1, 10, 0)
-    assert swap.makes_context(0.0)
-    swap.grow(10, 0, 3.0)
-    swap.grow(11, 0, 5.0)
-    assert swap.context_at == 3.0
-    assert swap.makes_context(3.0)
-    assert not swap.makes_context(3.0 + CONTEXT_KNOWN_SECONDS)
-    swap.account.pinned_measured = True
-    assert not swap.makes_context(3.0)
+    memory = client()
+    memory.has_context = False
+    assert not memory.makes_context(0.0)
+    memory.growth = Growth(1, 10, 0)
+    assert memory.makes_context(0.0)
+    memory.grow(10, 0, 3.0)
+    memory.grow(11, 0, 5.0)
+    assert memory.context_at == 3.0
+    assert memory.makes_context(3.0)
+    assert not memory.makes_context(3.0 + CONTEXT_KNOWN_SECONDS)
+    memory.pinned_measured = True
+    assert not memory.makes_context(3.0)
 
 
 def test_who_has_said_nothing_goes_by_nothing_of_others() -> None:
     """Nor is it known to be in."""
-    swap = Swap(1, Account(Backend.SWAP, 10, 0), 4, 10, 10)
-    assert not swap.goes_by_others
-    assert not swap.may_be_in
-    swap.report(ResidencyReported(1, 0, 10, 4), 0.0)
-    assert swap.goes_by_others
+    memory = Memory(Backend.SWAP, 10)
+    memory.resident_bytes = 4
+    assert not memory.goes_by_others
+    assert not memory.may_be_in
+    memory.report(ResidencyReported(1, 0, 10, 4), 0.0)
+    assert memory.goes_by_others
 
 
 @pytest.mark.parametrize(
@@ -137,12 +158,68 @@ def test_who_has_said_nothing_goes_by_nothing_of_others() -> None:
 )
 def test_when_memory_moves(footprint: int, resident: int, allotted: int, moves: bool) -> None:
     """Out of what is resident, or in as far as it may and there is something; and only this is late some time."""
-    swap = client(footprint, resident, allotted)
-    assert swap.is_moving is moves
-    assert swap.snapshot(0.0).in_bytes == max(0, min(footprint, allotted) - resident)
-    swap.allot(allotted, 0, 7.0)
-    assert swap.progress_at == (0.0 if moves else 7.0)
-    swap.allot(allotted, 0, 9.0)
-    assert swap.progress_at == (0.0 if moves else 7.0), "it has not even read the last one"
-    reports(swap, now=11.0)
-    assert swap.progress_at == 11.0
+    memory = client(footprint, resident, allotted)
+    assert memory.is_moving is moves
+    assert memory.snapshot(0.0).in_bytes == max(0, min(footprint, allotted) - resident)
+    memory.tell(allotted, 7.0)
+    assert memory.progress_at == (0.0 if moves else 7.0)
+    memory.tell(allotted, 9.0)
+    assert memory.progress_at == (0.0 if moves else 7.0), "it has not even read the last one"
+    reports(memory, now=11.0)
+    assert memory.progress_at == 11.0
+
+
+def resting() -> Memory:
+    """All of it is out, and goes back into host memory that it has: a granule, of which it uses ten bytes."""
+    memory = client()
+    memory.tell(0, 0.0)
+    memory.resident_bytes = 0
+    reports(memory, arena=GRANULE_BYTES)
+    assert memory.rests
+    return memory
+
+
+def test_who_has_said_nothing_does_not_rest() -> None:
+    """It may have anything. One that came with nothing has as much host memory as is of use: none."""
+    memory = Memory(Backend.SWAP)
+    assert not memory.rests
+    memory.report(ResidencyReported(1, 0, 0, 0), 0.0)
+    assert memory.rests
+
+
+def test_who_grows_does_not_rest() -> None:
+    memory = resting()
+    memory.growth = Growth(1, 20, 0)
+    assert not memory.rests
+
+
+def test_who_may_be_on_the_device_does_not_rest() -> None:
+    """Whether it has read that, or has used it."""
+    memory = resting()
+    memory.tell(5, 0.0)
+    assert not memory.rests
+
+
+def test_who_is_back_with_memory_out_does_not_rest() -> None:
+    """It goes by what another scheduler told it, and has to hear something from this one."""
+    memory = Memory(Backend.SWAP)
+    memory.report(ResidencyReported(1, 0, 10, 0, 0, 10, GRANULE_BYTES, GRANULE_BYTES, 10), 0.0)
+    assert not memory.charge_bytes
+    assert not memory.rests
+    memory.tell(0, 0.0)
+    assert memory.rests
+
+
+def test_who_waits_for_host_memory_does_not_rest() -> None:
+    """Though what it has would do."""
+    memory = resting()
+    memory.arena_asked_bytes = GRANULE_BYTES
+    assert not memory.rests
+
+
+def test_who_lacks_host_memory_does_not_rest() -> None:
+    """For what it may allocate in all, whatever it has of that."""
+    memory = resting()
+    memory.admitted_bytes = GRANULE_BYTES + 1
+    memory.tell(0, 0.0)
+    assert not memory.rests

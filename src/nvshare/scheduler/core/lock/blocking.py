@@ -143,7 +143,7 @@ class Blocking:
         first = self._found_for[0]
         self.end = self._end_of(self._holders.longest.last(), first)
         if self.end == AT_ONCE:
-            is_out = any(client.swap is not None and not client.swap.is_in for client in first.unit)
+            is_out = any(client.memory.swaps and not client.memory.is_in for client in first.unit)
             comes_in = is_out and self._stall_bytes <= 0
             self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
 
@@ -183,6 +183,6 @@ class Blocking:
 
 def _swapping_bytes(unit: Sequence[Client], *groups: Group) -> int:
     """How much swaps of what comes in with these; where nothing of it does, of what leaves with those groups."""
-    if any(client.swap is not None for client in unit):
-        return sum(client.account.movable_bytes for client in unit if client.swap is not None)
+    if any(client.memory.swaps for client in unit):
+        return sum(client.memory.movable_bytes for client in unit if client.memory.swaps)
     return sum(group.movable_bytes - group.paging_bytes for group in groups)

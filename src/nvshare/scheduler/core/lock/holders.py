@@ -76,11 +76,11 @@ class Group:
             members = self.gangs.pop(client.gang, 0) + sign
             if members:
                 self.gangs[client.gang] = members
-        account = client.account
-        if account.is_known:
-            self.movable_bytes += sign * account.movable_bytes
-            if client.swap is None:
-                self.paging_bytes += sign * account.movable_bytes
+        memory = client.memory
+        if memory.is_known:
+            self.movable_bytes += sign * memory.movable_bytes
+            if not memory.swaps:
+                self.paging_bytes += sign * memory.movable_bytes
         else:
             self.unknown += sign
 
@@ -197,9 +197,9 @@ class Holders:
         if policy is Policy.EXCLUSIVE or unknown:
             return False
         for client in others:
-            if not client.account.is_known:
+            if not client.memory.is_known:
                 return False
-            movable += client.account.movable_bytes
+            movable += client.memory.movable_bytes
             if self.squeezed is not None:
                 movable += self.squeeze_bytes(client)
         return movable <= self._ledger.left_bytes
@@ -228,7 +228,7 @@ class Holders:
         """
         movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
         for client in unit:
-            movable += 0 if client.holds else client.account.movable_bytes
+            movable += 0 if client.holds else client.memory.movable_bytes
         return movable - self._ledger.left_bytes
 
     def squeeze(self) -> bool:
@@ -241,7 +241,7 @@ class Holders:
         """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
         if self.squeezed is None or self.squeezed[0] is not client:
             return 0
-        has_all = client.swap is not None and client.swap.is_in and client.swap.growth is None
+        has_all = client.memory.is_in and client.memory.growth is None
         return 0 if has_all else max(0, self.squeezed[1])
 
     def __iter__(self) -> Iterator[Client]:
@@ -316,4 +316,4 @@ class Holders:
 
 def _waits_for_room(client: Client) -> bool:
     """Whether a client waits for memory by something else than its turn: its threads do, or a call of its program."""
-    return client.holds or (client.swap is not None and client.swap.growth is not None)
+    return client.holds or client.memory.growth is not None

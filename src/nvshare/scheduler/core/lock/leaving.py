@@ -32,9 +32,9 @@ def needed_bytes(unit: Iterable[Client]) -> int | None:
     """What clients that hold as one need beside all others; None: that is not known."""
     needed = 0
     for client in unit:
-        if not client.account.is_known:
+        if not client.memory.is_known:
             return None
-        needed += client.account.movable_bytes
+        needed += client.memory.movable_bytes
     return needed
 
 

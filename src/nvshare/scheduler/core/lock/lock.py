@@ -131,7 +131,7 @@ class Lock:
         self._vacate(now)
 
     def resize(self, client: Client, resize: Callable[[], None]) -> None:
-        """A client's account is changed by ``resize``."""
+        """What counts of a client's memory is changed by ``resize``."""
         group = self.holders.group(client) if client.holds else None
         if group is not None:
             group.add_bytes(client, -1)
@@ -264,9 +264,9 @@ class Lock:
         if self.turns.are_several:
             staying.sort(key=lambda client: (client.priority, -client.since, -client.grant))
         for client in staying:
-            account = client.account
+            memory = client.memory
             alone = self.holders.rule is Policy.EXCLUSIVE or self.holders.crowded
-            if alone or account.movable_bytes or not account.is_known:
+            if alone or memory.movable_bytes or not memory.is_known:
                 self.revoke(client, now, actions)
             if not self.holders.outgrown(0):
                 return
@@ -303,12 +303,12 @@ class Lock:
         """Whether a waiter that fits, and those beside it, may have the lock now as far as their memory goes."""
         paging_bytes = self.holders.paging_bytes
         for each in client.unit:
-            swap = each.swap
-            if swap is None:
+            memory = each.memory
+            if not memory.swaps:
                 if not self._residency.has_room_for(each, paging_bytes):
                     return False
                 paging_bytes += self._residency.needed_bytes(each)
-            elif not swap.is_in and not (swap.may_be_in and self._residency.is_late(swap, now)):
+            elif not memory.is_in and not (memory.may_be_in and self._residency.is_late(each, now)):
                 return False
         return True
 
@@ -333,7 +333,7 @@ class Lock:
         self.holders.others.append(client)
         self.mix.granted(client, now)
         if self._residency.clients:
-            self._residency.traffic.granted(now, swaps=client.swap is not None)
+            self._residency.traffic.granted(now, swaps=client.memory.swaps)
         actions.append(Grant(client.number, client.grant))
 
     def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
@@ -347,7 +347,7 @@ class Lock:
             return
         left_then = left - (needed_bytes(first.unit) or 0) - sum(map(self.holders.squeeze_bytes, first.unit))
         for client in self.blocking.clients.values():
-            left_then += client.account.movable_bytes
+            left_then += client.memory.movable_bytes
         even = not self.turns.service.uneven
         for client in passing(self._able(), first, left_now, left_then, left_for_two, even=even):
             if not self._residency.clients or self._is_ready(client, now):
@@ -380,7 +380,7 @@ class Lock:
         if first is not None or self.holders.squeezed is None:
             return first
         client = self.holders.squeezed[0]
-        return client if client.swap is not None and client.swap.growth is not None and not client.holds else None
+        return client if client.memory.growth is not None and not client.holds else None
 
     def _vacate(self, now: float) -> None:
         if self._residency.clients and len(self.turns) and not self.holders.count:

@@ -58,12 +58,11 @@ class Stuck:
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
         for client in self._residency.present.clients.values():
-            swap, kept = client.swap, client.keeps_room
-            assert swap is not None
-            client.keeps_room = not client.holds and self._residency.is_stuck(swap, now)
+            kept = client.keeps_room
+            client.keeps_room = not client.holds and self._residency.is_stuck(client, now)
             if client.keeps_room and not kept:
                 self.overdue += 1
-                actions.append(ReportUnresponsive(client.number, 0, now - swap.progress_at))
+                actions.append(ReportUnresponsive(client.number, 0, now - client.memory.progress_at))
 
     def kill(self, actions: list[Action]) -> None:
         """Kills as few unresponsive holders as must go for the first in the queue; the killed count as gone."""
@@ -75,7 +74,7 @@ class Stuck:
         alive.sort(key=lambda client: (client.since, client.grant))
         if first is None or not alive or self._holders.fits((), (*alive, first)):
             return
-        lacking = sum(client.account.movable_bytes for client in (*alive, *first.unit)) - self._ledger.left_bytes
+        lacking = sum(client.memory.movable_bytes for client in (*alive, *first.unit)) - self._ledger.left_bytes
         for client in must_leave(self._holders.rule, alive, lacking, first):
             client.killed = True
             actions.append(Kill(client.number, client.grant))
@@ -98,4 +97,4 @@ class Stuck:
 
 
 def _kept_bytes(client: Client) -> int:
-    return 0 if client.swap is None else client.swap.charge_bytes
+    return client.memory.charge_bytes

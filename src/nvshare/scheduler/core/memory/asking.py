@@ -10,41 +10,44 @@ from collections.abc import Iterable
 
 from nvshare.scheduler.core.actions import Action, Evict, Measure
 from nvshare.scheduler.core.memory.admission import Refusal
-from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.records.swap import ANSWER_SECONDS, Swap
+from nvshare.scheduler.core.memory.residency import Residency
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.memory import ANSWER_SECONDS
 
 
-def ask(
-    device: str, swap: Swap, refusal: Refusal, ledger: Ledger, now: float, grace_seconds: float
-) -> tuple[list[Action], float | None]:
+def ask(residency: Residency, growth: Growth, refusal: Refusal, now: float) -> tuple[list[Action], float | None]:
     """What to ask because a growth does not seem to be possible, and until when that is in doubt; None: it is not."""
     actions: list[Action] = []
-    if swap.doubted is None:
-        actions += _ask_others(swap, refusal.others, now)
-        if swap.asked_until is not None:
-            return actions, swap.asked_until
+    ledger = residency.ledger
+    if growth.doubted is None:
+        actions += _ask_others(growth, refusal.others, now)
+        if growth.asked_until is not None:
+            return actions, growth.asked_until
         if not ledger.total_measured or refusal.limited:
             return actions, None
-        swap.doubted = ledger.measurements, now + grace_seconds
-        actions.append(Measure(device))
-    measurement, end = swap.doubted
+        growth.doubted = ledger.measurements, now + residency.grace_seconds
+        actions.append(Measure(residency.device))
+    measurement, end = growth.doubted
     return actions, None if ledger.measurements > measurement or now >= end else end
 
 
-def _ask_others(swap: Swap, others: Iterable[Swap], now: float) -> list[Evict]:
+def _ask_others(growth: Growth, others: Iterable[Client], now: float) -> list[Evict]:
     """Asks those who have something, once for each growth, and sets until when their answers are awaited.
 
     None: nothing is to be awaited any more.
     """
-    having = [other for other in others if other.footprint_bytes + other.fixed_bytes > 0]
+    having = [other for other in others if other.memory.used_bytes > 0]
     asked: list[Evict] = []
-    if swap.asked_until is None:
-        swap.asked_until = now + ANSWER_SECONDS
-        # Who has not answered the last time is not asked for ever. Who is back says by itself what it has; what the
-        # scheduler before told it is not known, and may be less than what would be said here.
-        back = (other for other in having if other.reported)
-        heard = (other for other in back if other.is_heard or other.may_answer(now))
-        asked = [other.evict(other.allotted_bytes, now) for other in heard]
-    if now >= swap.asked_until or not any(other.may_answer(now) for other in having):
-        swap.asked_until = None
+    if growth.asked_until is None:
+        growth.asked_until = now + ANSWER_SECONDS
+        for other in having:
+            # Who has not answered the last time is not asked for ever. Who is back says by itself what it has; what the
+            # scheduler before told it is not known, and may be less than what would be said here.
+            memory = other.memory
+            if memory.reported and (memory.is_heard or memory.may_answer(now)):
+                allotted_bytes = memory.allotted_bytes
+                asked.append(Evict(other.number, memory.tell(allotted_bytes, now), allotted_bytes))
+    if now >= growth.asked_until or not any(other.memory.may_answer(now) for other in having):
+        growth.asked_until = None
     return asked

@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.arenas import Host
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What one of them had."""
+    """What one of them had. If its process lives it may come back with that."""
 
-    device_bytes: int
-    """On the device, or may have been."""
-    charge_bytes: int
-    """Of that, what can move."""
-    arena_bytes: int
-    """Of host memory."""
-    pledged_bytes: int
-    """How much of what can move it may have. If its process lives it comes back with that, which must fit then."""
+    memory: Memory
     container: str
     """The name of its container; empty: it had none but its own."""
-    claimed_bytes: int
-    """What it might have allocated of its container's limit."""
+    charge_bytes: int
+    """What it may have had on the device that can move."""
+
+    @property
+    def device_bytes(self) -> int:
+        """What it may have had there in all."""
+        return self.memory.fixed_bytes + self.charge_bytes
 
 
 class Estates:
@@ -41,11 +41,14 @@ class Estates:
     def __iter__(self) -> Iterator[Estate]:
         return iter(self._estates.values())
 
-    def add(self, number: int, estate: Estate) -> None:
+    def add(self, client: Client) -> None:
         """A client is gone."""
-        self._estates[number] = estate
+        memory = client.memory
+        paged_bytes = memory.movable_bytes if client.holds and not memory.swaps else 0
+        estate = Estate(memory, client.container.name, memory.charge_bytes + paged_bytes)
+        self._estates[client.number] = estate
         self._ledger.depart(estate.device_bytes)
-        self._host.departed_bytes += estate.arena_bytes
+        self._host.departed_bytes += memory.host_bytes
 
     def free(self, number: int) -> Estate | None:
         """Nothing of a client that is gone is left; returns what that was, None if there was nothing."""
@@ -53,8 +56,8 @@ class Estates:
         if estate is None:
             return None
         self._ledger.depart(-estate.device_bytes)
-        self._host.used_bytes -= estate.arena_bytes
-        self._host.departed_bytes -= estate.arena_bytes
+        self._host.used_bytes -= estate.memory.host_bytes
+        self._host.departed_bytes -= estate.memory.host_bytes
         return estate
 
     def free_all(self) -> None:

@@ -20,7 +20,7 @@ from collections import Counter
 from typing import Final
 
 from nvshare.scheduler.core.events import Backend
-from nvshare.scheduler.core.records.account import Account
+from nvshare.scheduler.core.records.memory import Memory
 
 OUTGROWN_BYTES: Final = 256 << 20
 """How far holders may outgrow the device before one of them is asked to leave, or OUTGROWN_SHARE of it if that is more.
@@ -48,7 +48,7 @@ HEADROOM_SHARE: Final = 0.1
 
 
 class Ledger:
-    """The memory of one device and the sums of its clients' accounts.
+    """The memory of one device and the sums of its clients' memory.
 
     No operation takes longer with more clients; who comes or goes takes as long as there are different claims.
     """
@@ -120,15 +120,15 @@ class Ledger:
         """What all clients together may have on the device."""
         return self.total_bytes - self.foreign_bytes - self.reserve_bytes
 
-    def assumed_pinned_bytes(self, account: Account, assumed_bytes: int) -> int:
+    def assumed_pinned_bytes(self, memory: Memory, assumed_bytes: int) -> int:
         """What a context and modules are taken to take before they are measured; ``assumed_bytes`` on a large device.
 
         Where memory swaps too large an assumption refuses memory for good, and a device with little memory has few
         multiprocessors and small contexts. What is too little the client tells as lacking. Where nothing better is
         known of the device's total the client's claim counts.
         """
-        total = self.total_bytes or account.claimed_total_bytes
-        if account.backend is not Backend.SWAP or not total:
+        total = self.total_bytes or memory.claimed_total_bytes
+        if memory.backend is not Backend.SWAP or not total:
             return assumed_bytes
         return min(assumed_bytes, int(total * ASSUMED_SHARE))
 
@@ -137,41 +137,41 @@ class Ledger:
         self.departed_bytes += departed_bytes
         self._add_up()
 
-    def open(self, account: Account) -> None:
+    def open(self, memory: Memory) -> None:
         """A client came."""
-        self._open(account, 1)
+        self._open(memory, 1)
 
-    def close(self, account: Account) -> None:
+    def close(self, memory: Memory) -> None:
         """A client is gone, and what it had is free."""
-        self._open(account, -1)
+        self._open(memory, -1)
 
-    def _open(self, account: Account, sign: int) -> None:
-        self._claims[account.claimed_total_bytes] += sign
+    def _open(self, memory: Memory, sign: int) -> None:
+        self._claims[memory.claimed_total_bytes] += sign
         self._claims = +self._claims
         self._smallest_claim = min(filter(None, self._claims), default=0)
-        self._swapping += sign * (account.backend is Backend.SWAP)
-        self._count(account, sign)
+        self._swapping += sign * (memory.backend is Backend.SWAP)
+        self._count(memory, sign)
         self._add_up()
 
-    def recount(self, account: Account) -> None:
+    def recount(self, memory: Memory) -> None:
         """What is known of a client's memory changed."""
-        self._count(account, -1)
-        account.count()
-        self._count(account, 1)
+        self._count(memory, -1)
+        memory.count()
+        self._count(memory, 1)
         self._add_up()
 
-    def pin(self, account: Account, pinned_bytes: int, *, measured: bool) -> None:
+    def pin(self, memory: Memory, pinned_bytes: int, *, measured: bool) -> None:
         """What a client pins was measured, or a better assumption was found."""
-        account.pinned_bytes, account.pinned_measured = pinned_bytes, measured
-        self.recount(account)
+        memory.pinned_bytes, memory.pinned_measured = pinned_bytes, measured
+        self.recount(memory)
 
-    def _count(self, account: Account, sign: int) -> None:
-        self._fixed_bytes += sign * account.fixed_bytes
-        self._headroom_bytes += sign * account.headroom_bytes
-        self.assumed_bytes += sign * account.assumed_bytes
-        if account.backend is not Backend.SWAP:
-            self._unknown += sign * (not account.is_known)
-            self._paging_bytes += sign * account.movable_bytes
+    def _count(self, memory: Memory, sign: int) -> None:
+        self._fixed_bytes += sign * memory.fixed_bytes
+        self._headroom_bytes += sign * memory.headroom_bytes
+        self.assumed_bytes += sign * memory.assumed_bytes
+        if memory.backend is not Backend.SWAP:
+            self._unknown += sign * (not memory.is_known)
+            self._paging_bytes += sign * memory.movable_bytes
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvshare.scheduler.core.actions import TellLimit
-from nvshare.scheduler.core.events import GrowthRequested
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.view import View
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.containers import Container
-from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.records.growth import Growth
 
 MIB = 1 << 20
 
@@ -51,37 +50,35 @@ class Limits:
         """Whether a limit counts for a client."""
         return number in self._of
 
-    def lacks(self, swap: Swap, growth: GrowthRequested, view: View) -> str | None:
-        """Why a growth passes the limit as a view has it; None: it does not."""
-        container = self._of.get(swap.number)
+    def lacks(self, client: Client, growth: Growth, view: View) -> str | None:
+        """Why a client's growth passes the limit as a view has it; None: it does not."""
+        container = self._of.get(client.number)
         if container is None:
             return None
         others = 0
-        for other in self._others(swap.number, container):
-            keeps = other.swap is not None and view.keeps(other.swap)
-            others += claimed_bytes(other) if keeps else used_bytes(other)
+        for other in self._others(client.number, container):
+            others += other.memory.claimed_bytes if view.keeps(other) else other.memory.used_bytes
         limit, wanted = self._limit(container), growth.footprint_bytes + growth.fixed_bytes
         if not view.best:
-            own = claimed_bytes(self._containers[container][swap.number], grown=True)
-            wanted = own + self._gone_bytes(container)
+            wanted = client.memory.grown_bytes + self._gone_bytes(container)
         if others + wanted <= limit:
             return None
         had = f", of which its other processes have {others // MIB} MiB" if others else ""
         return f"the container's limit is {limit // MIB} MiB{had}"
 
-    def in_the_way(self, swap: Swap, growth: GrowthRequested) -> list[Swap]:
-        """Whose memory is why a growth passes the limit; none where it would alone."""
-        container = self._of[swap.number]
+    def in_the_way(self, client: Client, growth: Growth) -> list[Client]:
+        """Whose memory is why a client's growth passes the limit; none where it would alone."""
+        container = self._of[client.number]
         if growth.footprint_bytes + growth.fixed_bytes > self._limit(container):
             return []
-        return [other.swap for other in self._others(swap.number, container) if other.swap]
+        return [other for other in self._others(client.number, container) if other.memory.swaps]
 
     def is_pressed(self, number: int) -> bool:
         """Whether all that a client's container claims and waits for is more than the limit."""
         container = self._of.get(number)
         if container is None:
             return False
-        wanted = sum(claimed_bytes(client, grown=True) for client in self._containers[container].values())
+        wanted = sum(client.memory.grown_bytes for client in self._containers[container].values())
         return wanted + self._gone_bytes(container) > self._limit(container)
 
     def tell(self) -> list[TellLimit]:
@@ -90,9 +87,9 @@ class Limits:
             TellLimit(number, 0, 0) for number, (limit, _) in self._told.items() if limit and number not in self._of
         ]
         for container, clients in self._containers.items():
-            limit, used = self._limit(container), sum(map(used_bytes, clients.values()))
+            limit, used = self._limit(container), sum(client.memory.used_bytes for client in clients.values())
             for client in clients.values():
-                others = used - used_bytes(client)
+                others = used - client.memory.used_bytes
                 if self._told.get(client.number) != (limit, others):
                     news.append(TellLimit(client.number, limit, others))
         for told in news:
@@ -111,23 +108,7 @@ class Limits:
 
     def _gone_bytes(self, container: Container) -> int:
         name = container.name
-        return sum(estate.claimed_bytes for estate in self._estates if name and estate.container == name)
+        return sum(estate.memory.claimed_bytes for estate in self._estates if name and estate.container == name)
 
     def _limit(self, container: Container) -> int:
         return container.terms.memory_limit_bytes or 0
-
-
-def used_bytes(client: Client) -> int:
-    """What a client allocated, as far as it reports that."""
-    fixed = 0 if client.swap is None else client.swap.fixed_bytes
-    return (client.account.footprint_bytes or 0) + fixed
-
-
-def claimed_bytes(client: Client, *, grown: bool = False) -> int:
-    """What a client may have without being asked; or when it has what it asks for."""
-    swap = client.swap
-    if swap is None:
-        return used_bytes(client)
-    growth = swap.growth if grown else None
-    movable_bytes = max(swap.pledged_bytes, 0 if growth is None else growth.footprint_bytes)
-    return movable_bytes + swap.fixed_bytes + (swap.more_fixed_bytes if grown else 0)

@@ -4,7 +4,7 @@ It follows the arbitration of the lock (lock.py), which knows who holds, who is 
 for the clients whose memory swaps:
 
 - What all of them may have resident is never more than the room. Each is charged with all that it may still go by
-  (swap.py), so room is there only when somebody said that it left.
+  (records/memory.py), so room is there only when somebody said that it left.
 - Needs are met in this order: the room is negative, since unmovable memory or others' grew; growths; holders that are
   not wholly in; waiters in the order of their turns. A growth of a holder needs room for all of it, that of another
   client for what can't move. The first one that lacks something gets what room there is; nobody behind it does. Waiters
@@ -24,16 +24,16 @@ for the clients whose memory swaps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, RefuseGrowth
+from nvshare.scheduler.core.actions import Action, Allot, Evict, RefuseGrowth
 from nvshare.scheduler.core.memory.asking import ask
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.memory.together import Short, nobody_lacks
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = CHUNK_BYTES
@@ -57,7 +57,7 @@ class Moves:
         """What room there is, is for a growth."""
         self.resized: list[tuple[Client, int]] = []
         """Whose growth was refused (0), or found possible at last, for a holder: with what its footprint will be."""
-        self._of = residency
+        self._residency = residency
         residency.look()
         self._units: list[tuple[Client, ...]] = []
         """Those that wait, as far as they were looked at."""
@@ -73,12 +73,9 @@ class Moves:
         if not residency.awaited:
             self._count()
             self._meet_needs()
-            self.actions += residency.admission.grow_arenas(self._present(), residency.present.resting_bytes)
+            self.actions += residency.admission.grow_arenas(residency.present)
             residency.present.let_rest()
         residency.planned(self.short, self.deadline, kept=self.kept)
-
-    def _present(self) -> list[Swap]:
-        return [client.swap for client in self._of.present.clients.values() if client.swap is not None]
 
     def _units_in_turn(self) -> Iterator[tuple[Client, ...]]:
         """Those that wait; nobody is looked at before it is asked for."""
@@ -95,50 +92,51 @@ class Moves:
         yield from reversed(self._waiting()[before:])
 
     def _count(self) -> None:
-        for client in self._of.present.clients.values():
-            swap = client.swap
-            if swap is not None and swap.can_leave:
+        for client in self._residency.present.clients.values():
+            memory = client.memory
+            if memory.can_leave:
                 self._able[client.number] = client
-            if swap is None or not swap.leaving_bytes or (swap.moves_out and client.state is ClientState.UNRESPONSIVE):
+            if not memory.leaving_bytes or (memory.moves_out and client.state is ClientState.UNRESPONSIVE):
                 continue
             if client.state is not ClientState.LEAVING:
-                if self._of.is_late(swap, self._now):
+                if self._residency.is_late(client, self._now):
                     continue
-                self._wake_at(swap.progress_at + self._of.grace_seconds)
-            self._pending += swap.leaving_bytes
-            if swap.moves_out:
+                self._wake_at(memory.progress_at + self._residency.grace_seconds)
+            self._pending += memory.leaving_bytes
+            if memory.moves_out:
                 self._mover = client
 
     def _wake_at(self, moment: float) -> None:
         self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
     def _meet_needs(self) -> None:
-        for client in list(self._of.present.clients.values()):
+        for client in list(self._residency.present.clients.values()):
             # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
-            outran = client.state is ClientState.HOLDING and client.swap is not None and client.swap.moves_out
-            if client.swap is not None and (client.swap.goes_by_others or outran):
-                self._allot(client.swap, client.swap.resident_bytes)
+            outran = client.state is ClientState.HOLDING and client.memory.moves_out
+            if client.memory.goes_by_others or outran:
+                self._allot(client, client.memory.resident_bytes)
         if (lacking := -self._room) > 0:
             movers = list(self._movers(None))
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:
-                lacking -= self._of.ledger.reserve_bytes
+                lacking -= self._residency.ledger.reserve_bytes
         if lacking > 0:
-            contexts = (client for client in self._of.growing.values() if client.swap and not client.swap.has_context)
+            contexts = (client for client in self._residency.growing.values() if not client.memory.has_context)
             self._make_room(lacking, next(contexts, None), self._last_first())
-        for swap in self._of.admission.take_back(self._present(), self._of.present):
-            self._allot(swap, min(swap.allotted_bytes, max(swap.resident_bytes, swap.admitted_bytes)))
-        if (again := self._of.queue.next(self._now)) is not None:
-            self._of.growing[again.number] = again
+        for client in self._residency.admission.take_back(self._residency.present):
+            memory = client.memory
+            self._allot(client, min(memory.allotted_bytes, max(memory.resident_bytes, memory.admitted_bytes)))
+        if (again := self._residency.queue.next(self._now)) is not None:
+            self._residency.growing[again.number] = again
             # Its context is charged again.
-            self._room = self._of.room_bytes - self._paging_bytes
-        if self._of.queue.deadline is not None:
-            self._wake_at(self._of.queue.deadline)
+            self._room = self._residency.room_bytes - self._paging_bytes
+        if self._residency.queue.deadline is not None:
+            self._wake_at(self._residency.queue.deadline)
         # Each answers whether those behind it may have room.
-        for client in list(self._of.growing.values()):
+        for client in list(self._residency.growing.values()):
             if not self._let_grow(client):
                 self.kept = True
                 return
-        for client in list(self._of.present.clients.values()):
+        for client in list(self._residency.present.clients.values()):
             if client.stays_in and not self._bring_in(client, self._last_first()):
                 return
         for place, unit in enumerate(self._units_in_turn()):
@@ -148,61 +146,56 @@ class Moves:
 
     def _let_grow(self, client: Client) -> bool:
         """Answers a growth if that can be; False: what room there is, is kept for it."""
-        swap = client.swap
-        assert swap is not None
-        growth = swap.growth
+        memory, growth = client.memory, client.memory.growth
         assert growth is not None
-        if (refusal := self._of.admission.refusal(swap, self._now)) is not None:
-            asked, until = ask(self._of.device, swap, refusal, self._of.ledger, self._now, self._of.grace_seconds)
+        if (refusal := self._residency.admission.refusal(client, self._now)) is not None:
+            asked, until = ask(self._residency, growth, refusal, self._now)
             self.actions += asked
             if until is not None:
                 self._wake_at(until)
                 return True
-            if refusal.limited or not self._of.queue.takes(client, swap, refusal.reason):
-                self._refuse(client, refusal.reason)
-            del self._of.growing[client.number]
+            if refusal.limited or not self._residency.queue.takes(client, growth, refusal.reason):
+                self._refuse(client, growth, refusal.reason)
+            del self._residency.growing[client.number]
             self.resized.append((client, 0))
             return True
-        if swap.in_doubt and client.state is ClientState.HOLDING:
+        if growth.in_doubt and client.state is ClientState.HOLDING:
             self.resized.append((client, growth.footprint_bytes))
-        swap.decide(growth)
-        if not self._of.admission.is_ready(swap, self._now):
-            if (changes_at := self._of.admission.changes_at(self._now)) is not None:
+        growth.believe()
+        if not self._residency.admission.is_ready(client, self._now):
+            if (changes_at := self._residency.admission.changes_at(self._now)) is not None:
                 self._wake_at(changes_at)
             return True
-        more = max(0, growth.footprint_bytes - swap.charge_bytes) if client.stays_in else 0
-        fixed = swap.more_fixed_bytes
+        more = max(0, growth.footprint_bytes - memory.charge_bytes) if client.stays_in else 0
+        fixed = memory.more_fixed_bytes
         lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
-        if (more or fixed or not swap.has_context) and lacking > 0:
+        if (more or fixed or not memory.has_context) and lacking > 0:
             self._make_room(lacking, client, self._last_first())
             return False
-        del self._of.growing[client.number]
-        admitted = self._of.admission.admitted_bytes(swap, self._now)
-        context_bytes = swap.grow(admitted, growth.fixed_bytes, self._now)
-        self._of.ledger.recount(client.account)
-        self._of.requests.settle(client.number, context_bytes)
+        del self._residency.growing[client.number]
+        admitted = self._residency.admission.admitted_bytes(client, growth, self._now)
+        context_bytes = memory.grow(admitted, growth.fixed_bytes, self._now)
+        self._residency.ledger.recount(memory)
+        self._residency.requests.settle(client.number, context_bytes)
         self._room -= fixed
-        wanted = growth.footprint_bytes if client.stays_in else swap.allotted_bytes
+        wanted = growth.footprint_bytes if client.stays_in else memory.allotted_bytes
         spare = admitted if nobody_lacks(self._waiting()) else wanted
-        allotted = max(swap.allotted_bytes, wanted, min(spare, swap.charge_bytes + max(0, self._room_for(client))))
-        self._allot(swap, allotted, growth.request)
+        allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + max(0, self._room_for(client))))
+        self._allot(client, allotted, growth.request)
         return True
 
-    def _refuse(self, client: Client, reason: str) -> None:
-        swap = client.swap
-        assert swap is not None
-        assert swap.growth is not None
-        self.actions.append(RefuseGrowth(client.number, swap.growth.request, reason))
-        swap.decide(None)
-        if not swap.has_context:
-            self._of.ledger.pin(client.account, 0, measured=False)
-        self._of.traffic.refused += 1
+    def _refuse(self, client: Client, growth: Growth, reason: str) -> None:
+        self.actions.append(RefuseGrowth(client.number, growth.request, reason))
+        client.memory.growth = None
+        if not client.memory.has_context:
+            self._residency.ledger.pin(client.memory, 0, measured=False)
+        self._residency.traffic.refused += 1
 
     def _bring_in(self, client: Client, behind: Iterable[Client] = ()) -> bool:
         """Gives room to a waiter, or to a holder that is not wholly in; False: somebody behind it may not have any."""
-        swap = client.swap
-        if swap is None:
-            needed = self._of.needed_bytes(client)
+        memory = client.memory
+        if not memory.swaps:
+            needed = self._residency.needed_bytes(client)
             # Who needs nothing takes nothing from one that may use the reserve.
             if needed and needed > self._room:
                 self._make_room(needed - self._room, client, behind)
@@ -211,26 +204,25 @@ class Moves:
             self._room -= needed
             self._paging_bytes += needed
             return True
-        footprint = swap.footprint_bytes
-        goal = min(footprint, swap.charge_bytes + self._room_for(client))
-        if goal > swap.allotted_bytes and (goal == footprint or goal - swap.allotted_bytes >= STEP_BYTES):
-            self._allot(swap, goal)
-        if swap.allotted_bytes < footprint:
-            self._make_room(footprint - swap.charge_bytes - self._room_for(client), client, behind)
+        footprint = memory.footprint_bytes
+        goal = min(footprint, memory.charge_bytes + self._room_for(client))
+        if goal > memory.allotted_bytes and (goal == footprint or goal - memory.allotted_bytes >= STEP_BYTES):
+            self._allot(client, goal)
+        if memory.allotted_bytes < footprint:
+            self._make_room(footprint - memory.charge_bytes - self._room_for(client), client, behind)
             return False
-        if swap.is_in or self._of.is_late(swap, self._now):
+        if memory.is_in or self._residency.is_late(client, self._now):
             return True
-        self._wake_at(swap.progress_at + self._of.grace_seconds)
+        self._wake_at(memory.progress_at + self._residency.grace_seconds)
         return False
 
     def _room_for(self, client: Client) -> int:
         """What a client could have more than it is charged with."""
-        return self._room + (self._of.ledger.reserve_bytes if self._is_alone(client) else 0)
+        return self._room + (self._residency.ledger.reserve_bytes if self._is_alone(client) else 0)
 
     def _contexts_behind(self, client: Client) -> int:
         """What is charged in advance for contexts that come after a client's growth."""
-        others = (each for each in self._of.growing.values() if each is not client)
-        return sum(each.account.pinned_bytes for each in others if each.swap is not None and not each.swap.has_context)
+        return sum(each.memory.ahead_bytes for each in self._residency.growing.values() if each is not client)
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
@@ -238,40 +230,43 @@ class Moves:
 
     def _movers(self, for_client: Client | None) -> Iterator[Client]:
         """Who has something that could leave for a client, and that one."""
-        spare_bytes = self._of.requests.spare_bytes
+        spare_bytes = self._residency.requests.spare_bytes
         able = self._able.values()
         return (each for each in able if each is for_client or spare_bytes(each, for_client, charged=True) > 0)
 
-    def _allot(self, swap: Swap, allotted_bytes: int, request: int = 0) -> None:
-        capacity_bytes = self._of.admission.capacity_bytes(swap)
-        self._order(swap, lambda: swap.allot(allotted_bytes, capacity_bytes, self._now, request))
+    def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
+        capacity_bytes, order = self._residency.admission.capacity_bytes(client), self._tell(client, allotted_bytes)
+        admitted_bytes = client.memory.admitted_bytes
+        self.actions.append(Allot(client.number, order, allotted_bytes, admitted_bytes, capacity_bytes, request))
 
-    def _evict(self, swap: Swap, allotted_bytes: int) -> None:
-        self._order(swap, lambda: swap.evict(allotted_bytes, self._now))
-        self._wake_at(self._now + self._of.grace_seconds)
+    def _evict(self, client: Client, allotted_bytes: int) -> None:
+        self.actions.append(Evict(client.number, self._tell(client, allotted_bytes), allotted_bytes))
+        self._wake_at(self._now + self._residency.grace_seconds)
 
-    def _order(self, swap: Swap, order: Callable[[], Action]) -> None:
-        leaving_bytes, charge_bytes = swap.leaving_bytes, swap.charge_bytes
-        self._of.present.wake(self._of.clients[swap.number])
-        self.actions.append(order())
-        if swap.can_leave:
-            self._able[swap.number] = self._of.clients[swap.number]
+    def _tell(self, client: Client, allotted_bytes: int) -> int:
+        """What a client is allotted changes; returns the order's number."""
+        memory = client.memory
+        leaving_bytes, charge_bytes = memory.leaving_bytes, memory.charge_bytes
+        self._residency.present.wake(client)
+        order = memory.tell(allotted_bytes, self._now)
+        if memory.can_leave:
+            self._able[client.number] = client
         else:
-            self._able.pop(swap.number, None)
-        self._pending += swap.leaving_bytes - leaving_bytes
-        self._room -= swap.charge_bytes - charge_bytes
+            self._able.pop(client.number, None)
+        self._pending += memory.leaving_bytes - leaving_bytes
+        self._room -= memory.charge_bytes - charge_bytes
+        return order
 
     def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:
         """Makes others leave for what lacks beside the room that there is, as far as that is not under way."""
         lacking -= max(0, self._pending)
-        others = [client for client in self._of.present.clients.values() if client is not for_client]
+        others = [client for client in self._residency.present.clients.values() if client is not for_client]
         for client in others:
-            swap = client.swap
-            assert swap is not None
-            unused = swap.allotted_bytes - max(client.account.movable_bytes, swap.resident_bytes)
-            if lacking > 0 and unused > 0 and not self._of.is_stuck(swap, self._now):
+            memory = client.memory
+            unused = memory.allotted_bytes - max(memory.movable_bytes, memory.resident_bytes)
+            if lacking > 0 and unused > 0 and not self._residency.is_stuck(client, self._now):
                 unused = min(unused, max(lacking, STEP_BYTES))
-                self._evict(swap, swap.allotted_bytes - unused)
+                self._evict(client, memory.allotted_bytes - unused)
                 lacking -= unused
         if lacking <= 0:
             return
@@ -282,14 +277,14 @@ class Moves:
         idle.sort(key=lambda client: client.since)
         leaving = [client for client in others if client.state is ClientState.LEAVING]
         for client in (*idle, *leaving, *behind):
-            swap = client.swap
-            if swap is None or client is for_client:
+            memory = client.memory
+            if not memory.swaps or client is for_client:
                 continue
-            spare = self._of.requests.spare_bytes(client, for_client)
-            goal = max(swap.least_bytes, swap.allotted_bytes - min(lacking, spare))
-            if goal < swap.allotted_bytes and not self._of.is_stuck(swap, self._now):
+            spare = self._residency.requests.spare_bytes(client, for_client)
+            goal = max(memory.least_bytes, memory.allotted_bytes - min(lacking, spare))
+            if goal < memory.allotted_bytes and not self._residency.is_stuck(client, self._now):
                 if self._mover in (None, client):
-                    self._evict(swap, goal)
+                    self._evict(client, goal)
                     self._mover = client
                 return
         if for_client is not None and not self._pending:

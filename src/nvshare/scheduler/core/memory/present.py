@@ -7,7 +7,6 @@ an event costs does not grow with the number of such programs. Only growths coun
 from __future__ import annotations
 
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap
 
 
 class Present:
@@ -21,7 +20,7 @@ class Present:
         self._places: dict[int, int] = {}
         """The place of each client among all that ever came."""
         self._came = 0
-        self._resting: dict[int, tuple[Swap, int]] = {}
+        self._resting: dict[int, tuple[Client, int]] = {}
         """The others, each with what it counts in ``resting_bytes``."""
         self._most_admitted_bytes = 0
         """None of the others was admitted more."""
@@ -50,15 +49,16 @@ class Present:
     def let_rest(self) -> None:
         """Leaves out those that have nothing on the device now."""
         for number, client in list(self.clients.items()):
-            swap = client.swap
-            if swap is not None and swap.rests:
+            memory = client.memory
+            if memory.rests:
                 del self.clients[number]
-                self._resting[number] = swap, swap.useful_bytes
-                self.resting_bytes += swap.useful_bytes
-                self._most_admitted_bytes = max(self._most_admitted_bytes, swap.admitted_bytes)
+                self._resting[number] = client, memory.useful_bytes
+                self.resting_bytes += memory.useful_bytes
+                self._most_admitted_bytes = max(self._most_admitted_bytes, memory.admitted_bytes)
 
     def are_all_within(self, admitted_bytes: int) -> bool:
         """Whether none of the others was admitted more than so much."""
         if self._most_admitted_bytes > admitted_bytes:
-            self._most_admitted_bytes = max((swap.admitted_bytes for swap, _ in self._resting.values()), default=0)
+            sizes = (client.memory.admitted_bytes for client, _ in self._resting.values())
+            self._most_admitted_bytes = max(sizes, default=0)
         return self._most_admitted_bytes <= admitted_bytes

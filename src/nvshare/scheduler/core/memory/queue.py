@@ -13,7 +13,7 @@ from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap, Wait
+from nvshare.scheduler.core.records.growth import Growth, Wait
 from nvshare.scheduler.core.terms import WhenFull
 
 SURE_SECONDS: Final = 1.0
@@ -44,13 +44,13 @@ class Queue:
         self._found_for: tuple[int, ...] = ()
         """What the last look went by; where nothing of it changed, its answers are the same."""
 
-    def takes(self, client: Client, swap: Swap, reason: str) -> bool:
-        """Whether a growth that is not possible for this reason waits; nothing else is to be done about it then."""
+    def takes(self, client: Client, growth: Growth, reason: str) -> bool:
+        """Whether a client's growth, not possible for this reason, waits; nothing else is to be done about it then."""
         if not _wants_to(client) or not self._ends.suffice(client):
             return False
-        if swap.wait is not None and swap.wait.given_up:
+        if growth.wait is not None and growth.wait.given_up:
             return False
-        self._put(client, swap, Wait(_until_ends(reason), client.account.pinned_bytes))
+        self._put(client, growth, Wait(_until_ends(reason)))
         return True
 
     def remove(self, number: int) -> None:
@@ -63,7 +63,8 @@ class Queue:
         if not self._clients:
             self.deadline = None
             return None
-        known = [size for swap in self._admission.swaps for size in (swap.useful_bytes, swap.pledged_bytes)]
+        memories = [client.memory for client in self._admission.clients.values()]
+        known = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
         known += [_wants_to(client) for client in self._clients.values()]
         ledger, host = self._ledger, self._host
         found_for = (ledger.left_bytes, ledger.departed_bytes, ledger.measurements, host.available_bytes, *known)
@@ -71,10 +72,10 @@ class Queue:
             return None
         self.deadline = now + LOOK_SECONDS
         for _, client in sorted(self._clients.items()):
-            swap, wait = self._take(client)
-            if (found := self._admission.refusal(swap, now)) is None or not _wants_to(client):
+            growth, wait = self._take(client)
+            if (found := self._admission.refusal(client, now)) is None or not _wants_to(client):
                 return client
-            self._put(client, swap, replace(wait, reason=_until_ends(found.reason)))
+            self._put(client, growth, replace(wait, reason=_until_ends(found.reason)))
         self._found_for = found_for
         return self._given_up(now)
 
@@ -82,13 +83,12 @@ class Queue:
         """Whom others' ends would not help, if that was so before."""
         hopeless = self._ends.hopeless()
         for client in self._clients.values():
-            assert client.swap is not None
-            assert client.swap.wait is not None
-            since = client.swap.wait.hopeless_since if client is hopeless else None
+            growth, wait = _waits(client)
+            since = wait.hopeless_since if client is hopeless else None
             if client is hopeless and since is None:
                 since = now
             given_up = since is not None and now >= since + SURE_SECONDS
-            client.swap.wait = replace(client.swap.wait, hopeless_since=since, given_up=given_up)
+            growth.wait = replace(wait, hopeless_since=since, given_up=given_up)
             if given_up:
                 self._take(client)
                 return client
@@ -96,22 +96,26 @@ class Queue:
                 self.deadline = min(since + SURE_SECONDS, now + LOOK_SECONDS)
         return None
 
-    def _take(self, client: Client) -> tuple[Swap, Wait]:
+    def _take(self, client: Client) -> tuple[Growth, Wait]:
         """Out of the queue; what it asks for counts as before."""
-        swap = client.swap
-        assert swap is not None
-        assert swap.wait is not None
+        growth, wait = _waits(client)
         del self._clients[client.number]
-        if not swap.has_context:
-            self._ledger.pin(client.account, swap.wait.context_bytes, measured=False)
-        return swap, swap.wait
+        growth.queued = False
+        self._ledger.recount(client.memory)
+        return growth, wait
 
-    def _put(self, client: Client, swap: Swap, wait: Wait) -> None:
+    def _put(self, client: Client, growth: Growth, wait: Wait) -> None:
         self._clients[client.number] = client
-        swap.doubted = swap.asked_until = None
-        swap.wait = wait
-        if not swap.has_context:
-            self._ledger.pin(client.account, 0, measured=False)
+        growth.doubted = growth.asked_until = None
+        growth.wait, growth.queued = wait, True
+        self._ledger.recount(client.memory)
+
+
+def _waits(client: Client) -> tuple[Growth, Wait]:
+    growth = client.memory.growth
+    assert growth is not None
+    assert growth.wait is not None
+    return growth, growth.wait
 
 
 def _until_ends(reason: str) -> str:

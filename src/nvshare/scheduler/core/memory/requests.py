@@ -29,7 +29,6 @@ from nvshare.scheduler.core.records.arenas import Arena
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
-from nvshare.scheduler.core.records.swap import Swap
 
 MIB = 1 << 20
 _NAMES = 300
@@ -89,7 +88,7 @@ class Requests:
     def update(self, client: Client) -> None:
         """A client is in another container than before, or its container's terms changed."""
         container, before = client.container, self._of.get(client.number)
-        counts = client.swap is not None or client.account.backend is Backend.NATIVE
+        counts = client.memory.swaps or client.memory.backend is Backend.NATIVE
         asks = counts and container.terms.kept_bytes > 0
         if before is not None and (before is not container or not asks):
             self.remove(client)
@@ -147,18 +146,17 @@ class Requests:
         request = None if container is None else self._requests.get(container)
         if request is None or numbers.isdisjoint(request.clients):
             return self._granted(container)
-        swapping = {number: client for number, client in request.clients.items() if client.swap is not None}
-        used = sum(client.account.movable_bytes for client in swapping.values())
-        theirs = sum(client.account.movable_bytes for number, client in swapping.items() if number in numbers)
+        # Of native memory nothing is movable.
+        used = sum(client.memory.movable_bytes for client in request.clients.values())
+        theirs = sum(client.memory.movable_bytes for client in request.clients.values() if client.number in numbers)
         return min(request.granted_bytes, used) - theirs
 
     def spare_bytes(self, client: Client, for_client: Client | None, *, charged: bool = False) -> int:
         """How much of what a client that swaps is allotted, or charged with, may leave for another one; None: for
         nobody of them."""
-        assert client.swap is not None
         container = self._of.get(client.number)
         if container is None:
-            return client.swap.charge_bytes if charged else client.swap.allotted_bytes
+            return client.memory.charge_bytes if charged else client.memory.allotted_bytes
         return self._over_bytes(container, for_client, charged=charged)
 
     def is_pressed(self, number: int) -> bool:
@@ -184,7 +182,7 @@ class Requests:
         most, kept = f"this process may have {max(0, most_bytes) // MIB} MiB on the device", self.others_bytes([number])
         return f"{most}: {kept // MIB} MiB are reserved for {self._names(number)}" if kept else most
 
-    def lacks(self, swap: Swap, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
+    def lacks(self, client: Client, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
         """Why less would be granted with a client's growth; None: it would not be less.
 
         ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. ``left_bytes``:
@@ -193,13 +191,13 @@ class Requests:
         if not self.granted_bytes:
             return None
         goals = {container: request.granted_bytes for container, request in self._requests.items()}
-        own = self._of.get(swap.number)
+        own = self._of.get(client.number)
         if own is not None:
             # Its own container has less for it.
-            goals[own] = max(0, goals[own] - swap.more_unmovable_bytes)
+            goals[own] = max(0, goals[own] - client.memory.more_unmovable_bytes)
         ample = [(number, Arena(arena.useful_bytes, arena.useful_bytes)) for number, arena in arenas]
         if lacking := self._lacking_bytes(goals, ample, left_bytes):
-            return f"{lacking // MIB} MiB of what is reserved for {self._names(swap.number)} would not be there"
+            return f"{lacking // MIB} MiB of what is reserved for {self._names(client.number)} would not be there"
         if self._lacking_bytes(goals, arenas, left_bytes):
             return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
         return None
@@ -216,14 +214,14 @@ class Requests:
         if not self._requests:
             return news
         # Who comes back may be of the same container.
-        if any(client.swap is not None and not client.swap.reported for client in self._clients.values()):
+        if any(not client.memory.reported for client in self._clients.values()):
             return news
         for container, request in self._requests.items():
             requested = container.terms.kept_bytes
             if request.granted_bytes == request.wanted_bytes or request.said_bytes == requested:
                 continue
             others = [client for client in self._clients.values() if client.container is not container]
-            sizes = (client.account.movable_bytes - self._granted(client.container) for client in others)
+            sizes = (client.memory.movable_bytes - self._granted(client.container) for client in others)
             left = self._base_bytes() - self.granted_bytes + request.granted_bytes
             if self._ledger.total_bytes and left - max(0, max(sizes, default=0)) < request.wanted_bytes:
                 request.said_bytes = requested
@@ -240,31 +238,25 @@ class Requests:
 
     def _base_bytes(self) -> int:
         """What there is for memory that moves, when those that are gone have left, beside contexts to come."""
-        ledger, waiting = self._ledger, self._waiting_bytes()
+        ledger, waiting = self._ledger, sum(client.memory.ahead_bytes for client in self._clients.values())
         left_bytes = ledger.left_bytes + ledger.departed_bytes - ledger.shortage_bytes
         return left_bytes + waiting - ledger.headroom_bytes(-waiting)
-
-    def _waiting_bytes(self) -> int:
-        """What is charged in advance for contexts that are not admitted yet."""
-        swaps = (client.swap for client in self._clients.values() if client.swap is not None)
-        return sum(swap.account.pinned_bytes for swap in swaps if not swap.has_context)
 
     def _arenas(self) -> Iterator[tuple[int, Arena, int]]:
         """Of each client, by its number, and of those that are gone by 0; with what its gang's take together."""
         arenas: dict[int, Arena] = {}
         gangs: dict[Gang | None, int] = {}
         for number, client in self._clients.items():
-            swap = client.swap
-            if swap is not None:
-                # Who comes back has not said yet what it has of it.
-                arena_bytes = swap.arena_bytes if swap.reported else swap.useful_bytes
-                arenas[number] = arena = Arena(arena_bytes, swap.useful_bytes)
-                gangs[client.gang] = gangs.get(client.gang, 0) + arena.takes_bytes
+            memory = client.memory
+            # Who comes back has not said yet what it has of it.
+            arena_bytes = memory.arena_bytes if memory.reported else memory.useful_bytes
+            arenas[number] = arena = Arena(arena_bytes, memory.useful_bytes)
+            gangs[client.gang] = gangs.get(client.gang, 0) + arena.takes_bytes
         gangs[None] = 0
         for number, arena in arenas.items():
             yield number, arena, gangs[self._clients[number].gang]
         for estate in self._estates:
-            yield 0, Arena(estate.arena_bytes, estate.pledged_bytes), 0
+            yield 0, Arena(estate.memory.host_bytes, estate.memory.pledged_bytes), 0
 
     def _sides(self, arenas: Iterable[tuple[int, Arena, int]]) -> _Sides:
         sides: _Sides = {None: _Side(), **{container: _Side() for container in self._requests}}
@@ -280,18 +272,15 @@ class Requests:
         request = self._requests[container]
         granted, there, used = request.granted_bytes, 0, 0
         for client in request.clients.values():
-            swap = client.swap
-            if swap is None:
-                continue
-            size = client.account.movable_bytes
+            memory = client.memory
+            size = memory.movable_bytes
             if client is for_client:
-                growth = swap.growth
-                if growth is not None and client.stays_in:
-                    size = max(size, growth.footprint_bytes)
-                granted -= swap.more_unmovable_bytes
+                if memory.growth is not None and client.stays_in:
+                    size = max(size, memory.growth.footprint_bytes)
+                granted -= memory.more_unmovable_bytes
                 there += size
             else:
-                there += swap.charge_bytes if charged else min(swap.allotted_bytes, size)
+                there += memory.charge_bytes if charged else min(memory.allotted_bytes, size)
             used += size
         return max(0, there - max(0, min(granted, used)))
 
@@ -311,7 +300,7 @@ class Requests:
 
 
 def _unmovable_bytes(client: Client) -> int:
-    return (client.account.footprint_bytes or 0) if client.swap is None else client.swap.fixed_bytes
+    return client.memory.unmovable_bytes if client.memory.swaps else client.memory.footprint_bytes
 
 
 def _grant(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from nvshare.scheduler.core.events import ResidencyReported
 from nvshare.scheduler.core.memory.admission import Admission
-from nvshare.scheduler.core.memory.estates import Estate, Estates
+from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.memory.limits import Limits, claimed_bytes
+from nvshare.scheduler.core.memory.limits import Limits
 from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
@@ -19,7 +19,6 @@ from nvshare.scheduler.core.memory.together import Short, cramped, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -64,7 +63,6 @@ class Residency:
 
     def add(self, client: Client) -> None:
         """A client that swaps came."""
-        assert client.swap is not None
         self.clients[client.number] = client
         self.present.wake(client)
 
@@ -78,53 +76,41 @@ class Residency:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
         if not self.clients:
             return
-        swap, account = client.swap, client.account
-        if swap is not None:
-            del self.clients[client.number]
-            self.present.remove(client.number)
-            self.growing.pop(client.number, None)
-            self.queue.remove(client.number)
-            charge_bytes = swap.charge_bytes
-        else:
-            charge_bytes = account.movable_bytes if client.holds else 0
-        estate = Estate(
-            device_bytes=account.fixed_bytes + charge_bytes,
-            charge_bytes=charge_bytes,
-            arena_bytes=0 if swap is None else swap.arena_bytes + swap.arena_asked_bytes,
-            pledged_bytes=0 if swap is None else swap.pledged_bytes,
-            container=client.container.name,
-            claimed_bytes=claimed_bytes(client),
-        )
-        self.estates.add(client.number, estate)
+        self.clients.pop(client.number, None)
+        self.present.remove(client.number)
+        self.growing.pop(client.number, None)
+        self.queue.remove(client.number)
+        self.estates.add(client)
         self.deadline = None
         if not self.clients:
             self.short, self.kept, self._cramped = None, False, frozenset()
 
-    def report(self, swap: Swap, event: ResidencyReported, now: float) -> None:
-        """A client told its memory; what it has in all is the device's to count."""
-        arena_bytes = swap.arena_bytes
-        self.present.wake(self.clients[swap.number])
-        if swap.reported:
-            sizes = (swap.footprint_bytes, event.footprint_bytes), (swap.out_bytes, event.out_bytes)
-            prepares = event.usable_bytes != swap.usable_bytes
-            waits = event.footprint_bytes > swap.allotted_bytes > event.resident_bytes - CHUNK_BYTES
-            self.traffic.told(swap.number, *sizes, now, waits=waits, prepares=prepares)
-        swap.report(event, now)
-        self.host.used_bytes += swap.arena_bytes - arena_bytes
+    def report(self, client: Client, event: ResidencyReported, now: float) -> None:
+        """A client told its memory; what counts of it is the device's to find."""
+        self.present.wake(client)
+        memory = client.memory
+        arena_bytes, is_first = memory.arena_bytes, not memory.reported
+        prepares = event.usable_bytes != memory.usable_bytes
+        waits = event.footprint_bytes > memory.allotted_bytes > event.resident_bytes - CHUNK_BYTES
+        came, left = memory.report(event, now)
+        if not is_first:
+            self.traffic.told(client.number, came, left, now, waits=waits, prepares=prepares)
+        self.host.used_bytes += memory.arena_bytes - arena_bytes
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.
             self.ledger.shortage_bytes += max(0, self.room_bytes + event.lacking_bytes)
 
-    def arena_grown(self, swap: Swap, segment_bytes: int) -> None:
+    def arena_grown(self, client: Client, segment_bytes: int) -> None:
         """A client was sent host memory."""
-        self.present.wake(self.clients[swap.number])
-        self.host.used_bytes += segment_bytes - swap.arena_asked_bytes
-        swap.arena_bytes, swap.arena_asked_bytes = swap.arena_bytes + segment_bytes, 0
+        self.present.wake(client)
+        memory = client.memory
+        self.host.used_bytes += segment_bytes - memory.arena_asked_bytes
+        memory.arena_bytes, memory.arena_asked_bytes = memory.arena_bytes + segment_bytes, 0
 
     @property
     def room_bytes(self) -> int:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
-        charged = sum(client.swap.charge_bytes for client in self.present.clients.values() if client.swap is not None)
+        charged = sum(client.memory.charge_bytes for client in self.present.clients.values())
         return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
 
     @property
@@ -132,10 +118,17 @@ class Residency:
         """Whether a holder waits for memory."""
         return any(client.state is ClientState.HOLDING for client in self.growing.values())
 
+    @property
+    def is_measurement_awaited(self) -> bool:
+        """Whether a growth is in doubt until the device is measured anew."""
+        return any(client.memory.growth and client.memory.growth.doubted for client in self.growing.values())
+
     def never_fits(self, client: Client) -> bool:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
-        footprint_bytes = 0 if client.swap is None else client.swap.footprint_bytes
-        return footprint_bytes > self.most_bytes or client.number in self._cramped
+        if not client.memory.swaps:
+            # What is left over is paged.
+            return self.most_bytes < 0
+        return client.memory.footprint_bytes > self.most_bytes or client.number in self._cramped
 
     @property
     def most_bytes(self) -> int:
@@ -157,18 +150,17 @@ class Residency:
     def needed_bytes(self, client: Client) -> int:
         """The room for a waiter that does not swap; who is larger than the device, or nobody knows how large, needs all
         that can be had."""
-        account = client.account
         left = max(0, self.ledger.left_bytes - self.requests.others_bytes([client.number]))
-        return min(account.movable_bytes, left) if account.is_known else left
+        return min(client.memory.movable_bytes, left) if client.memory.is_known else left
 
     def stays_bytes(self, unit: Sequence[Client]) -> int:
         """What is on the device beside all of these at once."""
-        return stays_bytes(unit, self.admission.swaps, self.host, self.requests)
+        return stays_bytes(unit, self.clients.values(), self.host, self.requests)
 
-    def is_late(self, swap: Swap, now: float) -> bool:
-        """Whether it has done nothing for the grace time."""
-        return now >= swap.progress_at + self.grace_seconds
+    def is_late(self, client: Client, now: float) -> bool:
+        """Whether one that swaps has done nothing for the grace time."""
+        return now >= client.memory.progress_at + self.grace_seconds
 
-    def is_stuck(self, swap: Swap, now: float) -> bool:
+    def is_stuck(self, client: Client, now: float) -> bool:
         """Whether it does not leave as it was told."""
-        return swap.leaving_bytes > 0 and self.is_late(swap, now)
+        return client.memory.leaving_bytes > 0 and self.is_late(client, now)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.records.arenas import Arena, Host, fill
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -30,43 +29,42 @@ class Short:
 def nobody_lacks(waiting: Iterable[Client]) -> bool:
     """Whether all that wait for the lock may come in as they are."""
     return all(
-        client.swap is not None and client.swap.allotted_bytes >= client.swap.footprint_bytes for client in waiting
+        client.memory.swaps and client.memory.allotted_bytes >= client.memory.footprint_bytes for client in waiting
     )
 
 
 def cramped(
-    clients: Collection[Client], present: Iterable[Client], most_bytes: int, host: Host, requests: Requests
+    clients: Collection[Client], present: Collection[Client], most_bytes: int, host: Host, requests: Requests
 ) -> frozenset[int]:
     """Which of these, that all swap and are all of the device's, wait and would not be wholly in though nobody held.
 
     ``present``: those that have something there; ``most_bytes``: what a client has that is alone. They are passed over,
     else those behind them would wait with them.
     """
-    swaps = [client.swap for client in present if client.swap is not None]
-    lacking = sum(max(0, swap.useful_bytes - swap.arena_bytes - swap.arena_asked_bytes) for swap in swaps)
+    lacking = sum(max(0, client.memory.useful_bytes - client.memory.host_bytes) for client in present)
     if lacking <= host.available_bytes and not requests.granted_bytes:
         return frozenset()
-    waiting = [client for client in clients if client.state is ClientState.WAITING and client.swap is not None]
-    least_bytes = most_bytes - (stays_bytes((), swaps, host, requests) if waiting else 0)
-    large = [client for client in waiting if (client.account.footprint_bytes or 0) > least_bytes]
+    waiting = [client for client in clients if client.state is ClientState.WAITING]
+    least_bytes = most_bytes - (stays_bytes((), present, host, requests) if waiting else 0)
+    large = [client for client in waiting if client.memory.footprint_bytes > least_bytes]
     return frozenset(
         client.number
         for client in large
-        if (client.account.footprint_bytes or 0) > most_bytes - stays_bytes([client], swaps, host, requests)
+        if client.memory.footprint_bytes > most_bytes - stays_bytes([client], present, host, requests)
     )
 
 
-def stays_bytes(unit: Collection[Client], swaps: Sequence[Swap], host: Host, requests: Requests) -> int:
+def stays_bytes(unit: Collection[Client], clients: Collection[Client], host: Host, requests: Requests) -> int:
     """What is on the device beside all of these at once: what is reserved, and what the host has no memory for.
 
-    ``swaps``: of all the device's clients, with the host memory that each may get.
+    ``clients``: of the device's that swap, at least those that have something there.
     """
-    arenas = [Arena(swap.arena_bytes + swap.arena_asked_bytes, swap.useful_bytes) for swap in swaps]
+    arenas = [Arena(client.memory.host_bytes, client.memory.useful_bytes) for client in clients]
     goals = fill(arenas, host.available_bytes)
     own = {client.number for client in unit}
     stays = {
-        swap.number: swap.stays_bytes(goal)
-        for swap, goal in zip(swaps, goals, strict=True)
-        if swap.reported and swap.number not in own
+        client.number: client.memory.stays_bytes(goal.takes_bytes)
+        for client, goal in zip(clients, goals, strict=True)
+        if client.memory.reported and client.number not in own
     }
     return requests.stay_bytes(own, stays)

@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from nvshare.scheduler.core.records.swap import moved_bytes
 from nvshare.scheduler.core.snapshot import TrafficSnapshot
 
 ASSUMED_BYTES_PER_SECOND: Final = 20e9
@@ -85,21 +84,20 @@ class Traffic:
     def told(
         self,
         client: int,
-        footprint_bytes: tuple[int, int],
-        out_bytes: tuple[int, int],
+        came: int,
+        left: int,
         now: float,
         *,
         waits: bool = False,
         prepares: bool = False,
     ) -> None:
-        """A client's footprint, and what of it is copied out: before and after. What was freed did not move.
+        """A client says that so many bytes more came in, and so many left.
 
         ``prepares``: it made host memory ready meanwhile, which it does once; ``waits``: for room that others leave.
         Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
         """
         hindered = waits or prepares
         self._held_up = self._held_up or prepares
-        came, left = moved_bytes(footprint_bytes, out_bytes)
         if left > 0:
             self.out.moved(client, left, now, hindered=hindered)
         if came > 0:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.estates import Estate
-from nvshare.scheduler.core.records.swap import Swap
+from nvshare.scheduler.core.records.client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,21 @@ class View:
     gone: tuple[Estate, ...] = ()
     """Who is gone and comes back."""
 
-    def keeps(self, swap: Swap) -> bool:
+    def keeps(self, client: Client) -> bool:
         """Whether a client is taken to use all that it may still go by."""
-        return not self.best or swap.number in self.stuck
+        return not self.best or client.number in self.stuck
 
-    def is_unknown(self, swap: Swap) -> bool:
+    def is_unknown(self, client: Client) -> bool:
         """Whether it is back and has not said what it has; who never does is not waited for."""
-        return not self.best and not swap.reported and swap.number not in self.stuck
+        return not self.best and not client.memory.reported and client.number not in self.stuck
 
-    def movable_bytes(self, swap: Swap, left_bytes: int) -> int:
+    def movable_bytes(self, client: Client, left_bytes: int) -> int:
         """What a client has that can move, where so much is left for it: what is beyond that is taken back."""
-        if self.keeps(swap):
-            return swap.pledged_bytes
-        return min(swap.admitted_bytes, max(swap.footprint_bytes, left_bytes))
+        memory = client.memory
+        if self.keeps(client):
+            return memory.pledged_bytes
+        return min(memory.admitted_bytes, max(memory.footprint_bytes, left_bytes))
 
-    def arena_bytes(self, swap: Swap) -> int:
-        """The host memory that a client has, with what is being made for it."""
-        return swap.arena_bytes + (swap.arena_asked_bytes if self.best else 0)
+    def arena_bytes(self, client: Client) -> int:
+        """The host memory that a client has; at best with what is being made for it."""
+        return client.memory.host_bytes if self.best else client.memory.arena_bytes

@@ -27,9 +27,7 @@ class Arena:
     @property
     def takes_bytes(self) -> int:
         """How much can surely leave into it."""
-        if self.bytes >= self.useful_bytes:
-            return self.useful_bytes
-        return max(0, self.bytes - (CHUNK_BYTES - GRANULE_BYTES))
+        return takes_bytes(self.bytes, self.useful_bytes)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +54,11 @@ class Host:
 def whole(size: int) -> int:
     """In whole granules."""
     return -(-size // GRANULE_BYTES) * GRANULE_BYTES
+
+
+def takes_bytes(arena_bytes: int, useful_bytes: int) -> int:
+    """How much can surely leave into so much host memory, of which at the most so much is of use."""
+    return useful_bytes if arena_bytes >= useful_bytes else max(0, arena_bytes - (CHUNK_BYTES - GRANULE_BYTES))
 
 
 def can_leave(arenas: Sequence[Arena]) -> int:

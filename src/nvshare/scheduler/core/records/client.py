@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from nvshare.scheduler.core.records.account import Account
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.stay import Stay
-from nvshare.scheduler.core.records.swap import Swap
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
@@ -31,7 +30,7 @@ class Client:
     """One client. Only its device changes it."""
 
     number: int
-    account: Account
+    memory: Memory
     container: Container
     state: ClientState
     since: float
@@ -55,8 +54,6 @@ class Client:
     """It does not hold, and has not left the device within the grace time as it was told."""
     killed: bool = False
     """A Kill of it was asked for."""
-    swap: Swap | None = None
-    """None: its memory does not swap."""
     crossed_grant: int | None = None
     """A revoked grant that was given back. Revoke and release may have crossed: then a second release follows."""
     stay: Stay = field(default_factory=Stay)
@@ -129,18 +126,18 @@ class Client:
     ) -> ClientSnapshot:
         """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for; ``kept_bytes``: what is
         granted of its container's memory request."""
-        elapsed = now - self.since
+        elapsed, memory = now - self.since, self.memory
         return ClientSnapshot(
             client=self.number,
             state=ShownState.UNRESPONSIVE if self.keeps_room else ShownState(self.state.value),
-            footprint_bytes=self.account.footprint_bytes,
-            pinned_bytes=self.account.pinned_bytes,
-            pinned_measured=self.account.pinned_measured,
+            footprint_bytes=memory.footprint_bytes if memory.is_known else None,
+            pinned_bytes=memory.context_bytes,
+            pinned_measured=memory.pinned_measured,
             held_seconds=self.held_seconds + (elapsed if self.holds else 0.0),
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
             line=line,
-            swap=None if self.swap is None else self.swap.snapshot(now),
+            swap=memory.snapshot(now) if memory.swaps else None,
             container=self.container.name,
             terms=self.container.terms,
             gang=None if self.tied is None else self.tied.snapshot(),

@@ -1,0 +1,45 @@
+"""What one client whose memory swaps asked for, until it has its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A growth that is not possible waits for others' ends."""
+
+    reason: str
+    """Why it is not, and what has to happen."""
+    hopeless_since: float | None = None
+    """Since when looks find that their ends would not do; None: the last one found that they would."""
+    given_up: bool = False
+    """It waits no more: if it is still not possible when all were asked, it is refused."""
+
+
+@dataclass(slots=True, eq=False)
+class Growth:
+    """One growth."""
+
+    request: int
+    footprint_bytes: int
+    """In all."""
+    fixed_bytes: int
+    """Of what can't move, in all."""
+    doubted: tuple[int, float] | None = None
+    """It is not possible by this measurement of the device; and until when another one is awaited."""
+    asked_until: float | None = None
+    """It is not possible by what others said, and they were asked again; until when their answers are awaited."""
+    wait: Wait | None = None
+    """It is not possible, and waits for others' ends, or did so until it was asked for anew."""
+    queued: bool = False
+    """It waits for them now: nothing is kept for it, not even a first context."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it does not seem to be possible, but soon may."""
+        return self.doubted is not None or self.asked_until is not None or self.wait is not None
+
+    def believe(self) -> None:
+        """It is possible."""
+        self.doubted = self.asked_until = self.wait = None

@@ -1,0 +1,352 @@
+"""The memory of one client, whatever serves it: what is known of it, and what counts of that."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from nvshare.scheduler.core.events import Backend, ResidencyReported
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, takes_bytes, whole
+from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.snapshot import SwapSnapshot
+
+CONTEXT_KNOWN_SECONDS: Final = 10.0
+"""How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
+machine, and the device is measured every two seconds. Later what is assumed counts."""
+CONTEXT_SECONDS: Final = 3.0
+"""How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
+at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
+
+ANSWER_SECONDS: Final = 0.1
+"""How long an answer is awaited that decides whether another client is refused. The thread that gives it never waits,
+so it takes some milliseconds on a busy machine; who takes longer is stopped."""
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """One client's memory. Of one that does not swap nothing is resident, allotted or admitted.
+
+    A client that swaps is told what it may keep on the device. A message takes its time, so it may still go by any
+    allotment from the one that it named last to the newest: it is charged with the largest of them. Until its first
+    report it counts as wholly resident.
+
+    Whatever changes what counts is followed by ``count``, which only the ledger calls.
+    """
+
+    backend: Backend
+    footprint_bytes: int = 0
+    """What it allocated; of a client that swaps, what of that can move."""
+    says_footprint: bool = True
+    """False: it does not (protocol 1)."""
+    pinned_bytes: int = 0
+    """What its context and modules take, or will when they are made."""
+    pinned_measured: bool = False
+    """False: that is assumed."""
+    claimed_total_bytes: int = 0
+    """The device's memory as this client says it; 0: it does not."""
+
+    # What counts.
+
+    is_known: bool = field(init=False)
+    """Whether the footprint is known, so that it can be said who fits beside this client."""
+    movable_bytes: int = field(init=False)
+    """What has to be on the device only while the client holds; 0 while that is not known."""
+    fixed_bytes: int = field(init=False)
+    """What is on the device whatever the client does."""
+    context_bytes: int = field(init=False)
+    """What its context and modules are charged with: nothing while the first one waits for others' ends."""
+    assumed_bytes: int = field(init=False)
+    """How much of that is only assumed."""
+    headroom_bytes: int = field(init=False)
+    """How much of what is fixed takes of what stays for contexts: all but native allocations."""
+
+    # What only a client has whose memory swaps.
+
+    swaps: bool = field(init=False)
+    resident_bytes: int = field(init=False)
+    admitted_bytes: int = field(init=False)
+    """How large its footprint may become without asking."""
+    allotted_bytes: int = field(init=False)
+    """How much may be resident, as it was told last."""
+    charge_bytes: int = 0
+    """How much may be resident, by what it may still go by."""
+    pledged_bytes: int = 0
+    """How large its footprint may become without asking, by what it may still go by."""
+    useful_bytes: int = 0
+    """The most that host memory can be of use to it: that, in whole granules."""
+    unmovable_bytes: int = 0
+    """What of its allocations can't be swapped, what it may take unasked included."""
+    growing_bytes: int = 0
+    """What the footprint will be after the growth that a holder waits for; 0: it waits for none that is possible."""
+    order: int = 0
+    """The newest that it was told."""
+    going_by: int = 0
+    """The newest that it is known to go by."""
+    reported: bool = False
+    out_bytes: int = 0
+    """What has its contents in host memory alone; what is on the way in included."""
+    arena_bytes: int = 0
+    """Host memory to swap into that it has, or was sent."""
+    usable_bytes: int = 0
+    """Of it, registered with the driver."""
+    arena_asked_bytes: int = 0
+    """What is being made for it; parts of that it may have and tell of already."""
+    came_bytes: int = 0
+    """That came in from host memory, since it was registered."""
+    left_bytes: int = 0
+    """That were copied out since then."""
+    growth: Growth | None = None
+    """Not answered yet."""
+    grown_order: int = 0
+    """The order that granted the last growth."""
+    has_context: bool = True
+    """False: it waits to make the first one, and what that takes is charged only in advance."""
+    context_at: float = float("-inf")
+    """When that was admitted, or it came with one."""
+    progress_at: float = 0.0
+    """When it last reported something, or was first asked to do something that it has not done."""
+    _told: deque[tuple[int, int, int]] = field(default_factory=deque)
+    """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
+    _granted: deque[tuple[int, int]] = field(default_factory=deque)
+    """Orders that it does not go by yet which granted a growth, each with the fixed memory that it may have by that."""
+
+    def __post_init__(self) -> None:
+        self.swaps = self.backend is Backend.SWAP
+        self.resident_bytes = self.admitted_bytes = self.allotted_bytes = self.footprint_bytes if self.swaps else 0
+        self._told.append((self.order, self.allotted_bytes, self.admitted_bytes))
+        self._charge()
+        self.count()
+
+    # What happens to it.
+
+    def count(self) -> None:
+        """Finds anew what counts."""
+        is_native = self.backend is Backend.NATIVE
+        waits = self.growth is not None and self.growth.queued and not self.has_context
+        self.is_known = self.says_footprint
+        self.context_bytes = 0 if waits and not self.pinned_measured else self.pinned_bytes
+        self.assumed_bytes = 0 if self.pinned_measured else self.context_bytes
+        self.headroom_bytes = self.context_bytes + self.unmovable_bytes
+        self.fixed_bytes = self.headroom_bytes + (self.footprint_bytes if is_native else 0)
+        self.movable_bytes = 0 if is_native else max(self.footprint_bytes, self.growing_bytes)
+
+    def report(self, event: ResidencyReported, now: float) -> tuple[int, int]:
+        """It told its memory, legally. Returns what came in and what left since the last report, 0 if it is the first;
+        what was freed did not move."""
+        while self._told[0][0] < event.order:
+            self._told.popleft()
+        self.going_by = event.order
+        copied_bytes = event.out_bytes - self.out_bytes if self.reported else 0
+        came_bytes = max(0, -copied_bytes - max(0, self.footprint_bytes - event.footprint_bytes))
+        left_bytes = max(0, copied_bytes)
+        self.came_bytes += came_bytes
+        self.left_bytes += left_bytes
+        self.reported = True
+        self.footprint_bytes = event.footprint_bytes
+        self.resident_bytes = event.resident_bytes
+        self.out_bytes = event.out_bytes
+        self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
+        self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
+        self.progress_at = now
+        if event.order == self.order:
+            self.admitted_bytes = max(event.footprint_bytes, min(self.admitted_bytes, event.admitted_bytes))
+        else:
+            self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
+        self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
+        if event.order >= self.grown_order and self.growth is None:
+            self.growing_bytes = 0
+        while self._granted and self._granted[0][0] <= event.order:
+            self._granted.popleft()
+        # What was granted and is not there it has not taken, or given back: it asks again for that.
+        self.unmovable_bytes = max([event.fixed_bytes, *(fixed_bytes for _, fixed_bytes in self._granted)])
+        self._charge()
+        return came_bytes, left_bytes
+
+    def tell(self, allotted_bytes: int, now: float) -> int:
+        """It is told that no more than so much may be resident, and what is admitted; returns the order's number."""
+        if self.going_by == self.order and not self.is_moving:
+            self.progress_at = now
+        self.order += 1
+        self.allotted_bytes = allotted_bytes
+        self._told.append((self.order, allotted_bytes, self.admitted_bytes))
+        self._charge()
+        return self.order
+
+    def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
+        """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
+        self.growth = None
+        context_bytes = 0 if self.has_context else self.pinned_bytes
+        if not self.has_context:
+            self.has_context, self.context_at = True, now
+        self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
+        # What was granted before may be in use until it goes by this.
+        self.unmovable_bytes = max(self.unmovable_bytes, fixed_bytes)
+        self.grown_order = self.order + 1
+        self._granted.append((self.grown_order, fixed_bytes))
+        return context_bytes
+
+    # What it has.
+
+    @property
+    def used_bytes(self) -> int:
+        """What it allocated, as far as it reports that."""
+        return self.footprint_bytes + self.unmovable_bytes
+
+    @property
+    def claimed_bytes(self) -> int:
+        """What it may have without being asked."""
+        return max(self.footprint_bytes, self.pledged_bytes) + self.unmovable_bytes
+
+    @property
+    def grown_bytes(self) -> int:
+        """The same when it has what it asks for."""
+        if self.growth is None:
+            return self.claimed_bytes
+        movable_bytes = max(self.footprint_bytes, self.pledged_bytes, self.growth.footprint_bytes)
+        return movable_bytes + max(self.unmovable_bytes, self.growth.fixed_bytes)
+
+    @property
+    def host_bytes(self) -> int:
+        """Host memory to swap into that it has, or will get."""
+        return self.arena_bytes + self.arena_asked_bytes
+
+    @property
+    def least_bytes(self) -> int:
+        """What has to stay resident for want of host memory."""
+        return self.stays_bytes(takes_bytes(self.usable_bytes, self.footprint_bytes))
+
+    def stays_bytes(self, takes_bytes: int) -> int:
+        """What would have to stay resident if so much could leave."""
+        return max(0, min(self.footprint_bytes, self._held_bytes) - takes_bytes)
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether some of what it is charged with can leave, or will when its host memory is registered."""
+        if not self.reported:
+            return self.charge_bytes > 0
+        return self.charge_bytes > self.stays_bytes(takes_bytes(self.host_bytes, self.footprint_bytes))
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has nothing on the device, host memory for all that it may have, and asks for nothing."""
+        settled = self.reported and self.growth is None and not self.charge_bytes and not self.goes_by_others
+        return settled and not self.arena_asked_bytes and self.arena_bytes >= self.useful_bytes
+
+    @property
+    def is_in(self) -> bool:
+        """Whether all of it is on the device and stays there."""
+        return self.may_be_in and self.resident_bytes >= self.footprint_bytes
+
+    # What it goes by.
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it has said that it goes by what it was told."""
+        return self.reported and self.going_by == self.order
+
+    def may_answer(self, now: float) -> bool:
+        """Whether it has registered or been told something, so lately that its answer may be on the way."""
+        return not self.is_heard and now < self.progress_at + ANSWER_SECONDS
+
+    @property
+    def goes_by_others(self) -> bool:
+        """Whether it is back with memory out: what the scheduler before this one told it nobody knows here."""
+        return self.reported and not self.order and self.resident_bytes < self.footprint_bytes
+
+    @property
+    def may_be_in(self) -> bool:
+        """Whether it goes by nothing that keeps some of it out."""
+        return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes, _ in self._told)
+
+    @property
+    def leaving_bytes(self) -> int:
+        """What will be free when it has obeyed."""
+        return max(0, self.charge_bytes - self.allotted_bytes)
+
+    @property
+    def moves_out(self) -> bool:
+        """Whether memory of it has to leave for what it was told."""
+        return self.resident_bytes > self.allotted_bytes
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether memory of it has to leave or may come in."""
+        return self.moves_out or self.resident_bytes < min(self.footprint_bytes, self.allotted_bytes)
+
+    # What it asks for, and its first context.
+
+    @property
+    def more_fixed_bytes(self) -> int:
+        """Of what it asks for, what can't move."""
+        return 0 if self.growth is None else max(0, self.growth.fixed_bytes - self.unmovable_bytes)
+
+    @property
+    def more_unmovable_bytes(self) -> int:
+        """The same, with its first context."""
+        if self.growth is None:
+            return 0
+        return self.more_fixed_bytes + (0 if self.has_context else self.pinned_bytes)
+
+    @property
+    def wanted_bytes(self) -> int:
+        """What the growth that is not answered yet asks for, a first context included."""
+        if self.growth is None:
+            return 0
+        return max(0, self.growth.footprint_bytes - self.footprint_bytes) + self.more_unmovable_bytes
+
+    @property
+    def ahead_bytes(self) -> int:
+        """What is charged in advance for its first context."""
+        return 0 if self.has_context else self.context_bytes
+
+    def is_unmeasured(self, now: float) -> bool:
+        """Whether it made its first context so lately that its size will soon be known."""
+        return self.has_context and not self.pinned_measured and now < self.context_at + CONTEXT_KNOWN_SECONDS
+
+    def makes_context(self, now: float) -> bool:
+        """Whether it waits for its first context, or may be about to make it."""
+        return self.is_unmeasured(now) if self.has_context else self.growth is not None
+
+    def is_growing(self, measured_bytes: int, now: float) -> bool:
+        """Whether its context was measured while it was being made, so that less was seen than there will be."""
+        return measured_bytes < self.context_bytes and now < self.context_at + CONTEXT_SECONDS
+
+    def snapshot(self, now: float) -> SwapSnapshot:
+        """What can be seen at ``now`` of one that swaps."""
+        waits_for_it = self.is_moving or self.going_by < self.order
+        wait = None if self.growth is None else self.growth.wait
+        return SwapSnapshot(
+            resident_bytes=self.resident_bytes,
+            out_bytes=self.footprint_bytes - self.resident_bytes,
+            fixed_bytes=self.unmovable_bytes,
+            allotted_bytes=self.allotted_bytes,
+            admitted_bytes=self.admitted_bytes,
+            arena_bytes=self.arena_bytes,
+            usable_bytes=self.usable_bytes,
+            in_bytes=self._coming_bytes + max(0, self._held_bytes - self.footprint_bytes),
+            leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
+            wanted_bytes=self.wanted_bytes,
+            wait="" if wait is None else wait.reason,
+            still_seconds=max(0.0, now - self.progress_at) if waits_for_it else 0.0,
+            came_bytes=self.came_bytes,
+            left_bytes=self.left_bytes,
+        )
+
+    @property
+    def _held_bytes(self) -> int:
+        """What of it is resident, and what has contents in host memory; what is on the way in is both."""
+        return self.resident_bytes + self.out_bytes
+
+    @property
+    def _coming_bytes(self) -> int:
+        """What comes in now: where there is room for a part of a chunk only, nothing does."""
+        room = self.allotted_bytes - self.resident_bytes
+        lacking = self.footprint_bytes - self.resident_bytes
+        return max(0, min(room, lacking)) if room >= min(lacking, CHUNK_BYTES) else 0
+
+    def _charge(self) -> None:
+        charge_bytes, pledged_bytes = self.resident_bytes, 0
+        for _, allotted_bytes, admitted_bytes in self._told:
+            charge_bytes, pledged_bytes = max(charge_bytes, allotted_bytes), max(pledged_bytes, admitted_bytes)
+        self.charge_bytes, self.pledged_bytes, self.useful_bytes = charge_bytes, pledged_bytes, whole(pledged_bytes)
