@@ -6,8 +6,9 @@ import pytest
 
 from nvshare.scheduler.core.events import Backend, ClaimedState, ClientRegistered, DeviceSeen, Policy, QuantumSet
 from nvshare.scheduler.core.lock.passing import passing
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Unresponsive
 from nvshare.scheduler.core.transitions import ClientState
@@ -156,21 +157,25 @@ def test_who_hangs_is_killed_for_all_of_a_gang() -> None:
     assert node.wait(50.0) == "unresponsive a2, kill a1"
 
 
-def client(number: int, gib: int | None, *beside: Client) -> Client:
-    """One that waits, and those of its gang who come in with it."""
+def client(number: int, gib: int | None) -> Client:
+    """One that waits."""
     memory = Memory(Backend.MANAGED, (gib or 0) * GIB, says_footprint=gib is not None)
-    found = Client(number, memory, Container(""), ClientState.WAITING, since=0.0, ticket=number)
-    found.beside = beside
-    return found
+    return Client(number, memory, Container(""), ClientState.WAITING, since=0.0, ticket=number)
+
+
+def together(*members: Client) -> Part:
+    """These are a gang."""
+    return Part(Gang(1), members)
 
 
 def test_all_of_a_gang_count_for_who_passes_it() -> None:
     """Neither the gang nor the one behind it can come in beside the one before, so that the last may pass both."""
-    first, gang, large, small = client(1, 11), client(2, 3, client(3, 3)), client(4, 11), client(5, 1)
+    gang = together(client(2, 3), client(3, 3))
+    first, large, small = client(1, 11), client(4, 11), client(5, 1)
     assert passing([first, gang, large, small], first, 2 * GIB, 2 * GIB, 16 * GIB, even=True) == [small]
 
 
 def test_nobody_passes_a_gang_of_which_a_footprint_is_unknown() -> None:
     """Nobody can say what is left beside it."""
-    first, small = client(1, 11, client(2, None)), client(3, 1)
+    first, small = together(client(1, 11), client(2, None)), client(3, 1)
     assert passing([first, small], first, 2 * GIB, 2 * GIB, 16 * GIB, even=True) == []

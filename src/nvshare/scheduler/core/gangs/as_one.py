@@ -7,7 +7,7 @@ from typing import Final
 
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.gangs.belonging import Member
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.terms import Priority
 
@@ -21,23 +21,30 @@ def renew(gang: Gang, clients: Mapping[int, Member]) -> None:
     bound = [(client, device) for client, device in members if not device.lock.is_off]
     gang.apart = len(bound) > 1 and not (len(bound) <= MOST_MEMBERS and _has_room(gang, bound))
     alone = gang.apart or gang.expected > 0 or len(bound) < 2
-    together = () if alone else tuple(client.number for client, _ in bound)
+    places = [] if alone else _by_device(bound)
     # Those that have left it just now are in its class yet.
     former = [clients[number] for number in gang.together if number in clients and clients[number][0].gang is gang]
     _change_class(gang, former, max((client.container.terms.priority for client, _ in bound), default=None))
-    gang.together, gang.wide = together, len({device.uuid for _, device in bound}) > 1 and bool(together)
+    gang.together, gang.wide = () if alone else tuple(client.number for client, _ in bound), len(places) > 1
     for client, device in members:
-        set_gang(client, device, gang if client.number in together else None)
+        if client.number not in gang.together:
+            set_part(client, device, None)
+    for device, present in places:
+        parts = (client.part for client in present if client.part is not None and client.part.gang is gang)
+        part = next(parts, None) or Part(gang)
+        part.members = tuple(present)
+        for client in present:
+            set_part(client, device, part)
 
 
-def set_gang(client: Client, device: Device, gang: Gang | None) -> None:
-    """A client holds and waits as one with the members of this gang; None: by itself."""
-    if client.gang is gang:
+def set_part(client: Client, device: Device, part: Part | None) -> None:
+    """A client holds and waits as one with the members of this part of a gang; None: by itself."""
+    if client.part is part:
         return
-    device.lock.turns.line_up(client, leads=False, beside=())
+    device.lock.turns.line_up(client.unit, waits=False)
 
     def change() -> None:
-        client.gang = gang
+        client.part = part
 
     device.lock.resize(client, change)
     device.lock.turns.reclass(client)

@@ -38,9 +38,9 @@ from typing import Final, assert_never
 from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import ClientIdle, GangJoined, GangLeft
-from nvshare.scheduler.core.gangs.as_one import renew, set_gang
+from nvshare.scheduler.core.gangs.as_one import renew, set_part
 from nvshare.scheduler.core.gangs.belonging import Belonging, Member
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import REJOIN_SECONDS, Gang, Phase, is_short
 from nvshare.scheduler.core.snapshot import GangWait
 from nvshare.scheduler.core.transitions import ClientState
@@ -192,11 +192,11 @@ class Gangs:
         for mate, device in members:
             if device.residency.never_fits(mate):
                 return GangWait(len(members), device.uuid, mate.number, too_large=True)
-        for leader, device in self._leaders(gang):
+        for unit, device in self._coming(gang).items():
             holders = [*device.lock.holders.staying(), *device.lock.holders.holding()]
             if holders:
                 return GangWait(len(members), device.uuid, holders[0].number)
-            if not device.lock.is_next(leader):
+            if not device.lock.is_next(unit):
                 return GangWait(len(members), device.uuid, 0)
         return None
 
@@ -220,13 +220,14 @@ class Gangs:
         for client, _ in self._members(list(device.ganged)):
             lone = client.tied is None or client.tied.is_lone
             if lone:
-                set_gang(client, device, None)
-            if client.gang is not None:
+                set_part(client, device, None)
+            if client.part is not None:
                 continue
             lacks = client.tied is not None and client.tied.expected > 0
             short = is_short(client.tied, now)
             may_hold = device.lock.is_off or not lacks
-            device.lock.turns.line_up(client, client.state is ClientState.WAITING and may_hold and not short, ())
+            waits = client.state is ClientState.WAITING and may_hold and not short
+            device.lock.turns.line_up(client, waits=waits)
             if client.state is ClientState.HOLDING and not may_hold:
                 device.lock.revoke(client, now, actions)
             if client.state in (ClientState.LEAVING, ClientState.UNRESPONSIVE):
@@ -256,17 +257,11 @@ class Gangs:
                 device.summon(client, now)
                 summoned = True
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
-                device.lock.turns.line_up(client, leads=False, beside=())
+                device.lock.turns.line_up(client.unit, waits=False)
                 client.ticket = min(tickets)
         in_line = _can_be_in_line(members, in_part=gang.in_part) and not is_short(gang, now)
-        leaders: dict[str, Client] = {}
-        for client, device in members:
-            waits = client.state is ClientState.WAITING
-            leader = leaders.setdefault(device.uuid, client) if waits else None
-            others = (each for each, place in members if place is device and each.state is ClientState.WAITING)
-            leads = in_line and leader is client
-            beside = tuple(each for each in others if each is not client) if leads else ()
-            device.lock.turns.line_up(client, leads, beside)
+        for unit, device in {client.unit: device for client, device in members}.items():
+            device.lock.turns.line_up(unit, waits=in_line and bool(unit.coming))
         return summoned
 
     def _form(self, gang: Gang, actions: list[Action]) -> None:
@@ -290,41 +285,36 @@ class Gangs:
 
     # Who comes in, and who leaves.
 
-    def _leaders(self, gang: Gang) -> list[Member]:
-        """The first member on each device, which is in line for all that are there."""
-        found: dict[str, Member] = {}
-        for client, device in self._members(gang.together):
-            if client.state is ClientState.WAITING:
-                found.setdefault(device.uuid, (client, device))
-        return list(found.values())
+    def _coming(self, gang: Gang) -> dict[Unit, Device]:
+        """Its units that wait, each with its device."""
+        members = self._members(gang.together)
+        return {client.unit: device for client, device in members if client.state is ClientState.WAITING}
 
     def _is_in_line(self, gang: Gang) -> bool:
-        leaders = self._leaders(gang)
-        return gang.wide and bool(leaders) and all(client in device.lock.turns for client, device in leaders)
+        units = self._coming(gang)
+        return gang.wide and bool(units) and all(unit in device.lock.turns for unit, device in units.items())
 
     def _admit(self, gangs: list[Gang], now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to the gangs on several devices that can come in, in their order, after those before them."""
-        gangs.sort(key=lambda gang: (-gang.priority, self._leaders(gang)[0][0].ticket))
+        gangs.sort(key=lambda gang: (-gang.priority, next(iter(self._coming(gang))).ticket))
         for gang in gangs:
             gang.phase = Phase.UNDECIDED
-            gang.kept_out = not all(device.lock.may_come(leader) for leader, device in self._leaders(gang))
+            gang.kept_out = not all(device.lock.may_come(unit) for unit, device in self._coming(gang).items())
         for gang in gangs:
-            leaders = self._leaders(gang)
-            for _, device in leaders:
+            units = self._coming(gang)
+            for device in units.values():
                 device.lock.admit(now, new_grant, actions)
-            if not all(device.lock.is_next(leader) for leader, device in leaders):
+            if not all(device.lock.is_next(unit) for unit, device in units.items()):
                 gang.phase = Phase.PASSED_OVER
                 continue
-            gang.due_at = max(device.lock.free_at(leader) for leader, device in leaders)
+            gang.due_at = max(device.lock.free_at(unit) for unit, device in units.items())
             gang.phase = Phase.NEXT if now < gang.due_at else Phase.DUE
-            may_grant = all(device.lock.may_grant(leader, now) for leader, device in leaders)
+            may_grant = all(device.lock.may_grant(unit, now) for unit, device in units.items())
             if gang.phase is Phase.DUE and may_grant:
-                for leader, device in leaders:
-                    device.lock.grant(leader, now, new_grant, actions)
-                members = [client for client, _ in self._members(gang.together)]
-                borrowed = tuple(dict.fromkeys(other for client in members for other in client.borrowed))
-                for client in members:
-                    client.borrowed, client.idle_at = borrowed, float("-inf")
+                for unit, device in units.items():
+                    device.lock.grant(unit, now, new_grant, actions)
+                for client, _ in self._members(gang.together):
+                    client.idle_at = float("-inf")
 
     def _tell(self, gang: Gang, now: float, actions: list[Action]) -> None:
         """Tells all members whether somebody waits for one of them; asks them to leave where all are idle then."""

@@ -8,11 +8,11 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, TellWaiters
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.lock.holders import Group, Holders
-from nvshare.scheduler.core.lock.leaving import must_leave, needed_bytes
+from nvshare.scheduler.core.lock.leaving import must_leave
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -25,9 +25,9 @@ COMING_SECONDS: Final = 1.0
 QUANTUM_STALLS: Final = 24
 """No quantum is shorter than so many times what the hand-over at its end costs: with drain and changes below 5 %."""
 
-_FoundFor = tuple[Client, bool, int, Policy, int, Gang | None]
-"""First waiter, whether its footprint is known, the bytes it lacks, the policy, the ``changes`` of the longest holders,
-the gang for which it needs the device alone.
+_FoundFor = tuple[Unit, bool, int, Policy, int, Gang | None]
+"""First waiter, whether it is known what it needs, the bytes it lacks, the policy, the ``changes`` of the longest
+holders, the gang for which it needs the device alone.
 
 Where all are the same, so are the blocking ones.
 """
@@ -65,8 +65,8 @@ class Blocking:
     def tell(self, moved: Sequence[Client], actions: list[Action], yielding: Set[int]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
         another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits."""
-        gangs = self._turns.has_gangs or self._holders.has_gangs
-        told_all, self._told_all = self._told_all, gangs or bool(yielding or self._turns.service.limited)
+        parts = bool(self._turns.parts) or self._holders.has_parts
+        told_all, self._told_all = self._told_all, parts or bool(yielding or self._turns.service.limited)
         if told_all or self._told_all:
             moved = (*moved, *self._holders.holding())
         if not moved:
@@ -76,14 +76,14 @@ class Blocking:
             asked = client.number in self.clients or client.number in yielding
             leaves = asked or self._turns.service.is_limited(client.container)
             # Gangs are told as one.
-            if client.gang is None and client.state is ClientState.HOLDING and leaves is not client.told:
+            if client.part is None and client.state is ClientState.HOLDING and leaves is not client.told:
                 client.told = leaves
                 if leaves:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
                 else:
                     actions.append(TellWaiters(client.number, 0, 0.0))
 
-    def find(self, first: Client | None, *, grows: bool = False) -> Sequence[Client]:
+    def find(self, first: Unit | None, *, grows: bool = False) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed.
 
         ``grows``: it does not come in, but needs memory that they have, whatever its gang does.
@@ -96,17 +96,15 @@ class Blocking:
         if first is None or not self._holders.longest.count:
             self._stall_bytes = 0
             return self._set(None, [])
-        unit, changes = first.unit, self._holders.longest.changes
-        lacking = self._holders.lacking_bytes(unit)
-        if self._holders.squeezed is not None:
-            lacking += sum(map(self._holders.squeeze_bytes, unit))
-        found_for = (first, needed_bytes(unit) is not None, lacking, self._holders.rule, changes, self.gang)
+        coming, changes = first.coming, self._holders.longest.changes
+        lacking = self._holders.lacking_bytes(coming) + self._holders.squeeze_bytes(first)
+        found_for = (first, first.needed_bytes is not None, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()
         self._stall_bytes = 0
         if self._residency.clients:
-            self._stall_bytes = min(lacking, _swapping_bytes(unit, self._holders.longest))
-            self._turns.service.worth(first, self.least_seconds)
+            self._stall_bytes = min(lacking, _swapping_bytes(coming, self._holders.longest))
+            self._turns.service.worth(coming[0], self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
     def _set(self, found_for: _FoundFor | None, blocking: list[Client]) -> list[Client]:
@@ -126,10 +124,10 @@ class Blocking:
         """How long the shortest quantum is that is worth the hand-over to the first waiter."""
         return QUANTUM_STALLS * self._stall_seconds()
 
-    def worth_seconds(self, waiter: Client) -> float:
+    def worth_seconds(self, waiter: Unit) -> float:
         """How long a turn of a waiter must be to be worth the hand-over, if it came next."""
-        lacking = self._holders.lacking_bytes(waiter.unit)
-        swapping = _swapping_bytes(waiter.unit, self._holders.longest, self._holders.others)
+        lacking = self._holders.lacking_bytes(waiter.coming)
+        swapping = _swapping_bytes(waiter.coming, self._holders.longest, self._holders.others)
         return QUANTUM_STALLS * self._residency.traffic.seconds(min(lacking, swapping))
 
     def find_end(self) -> None:
@@ -143,7 +141,7 @@ class Blocking:
         first = self._found_for[0]
         self.end = self._end_of(self._holders.longest.last(), first)
         if self.end == AT_ONCE:
-            is_out = any(client.memory.swaps and not client.memory.is_in for client in first.unit)
+            is_out = any(client.memory.swaps and not client.memory.is_in for client in first.coming)
             comes_in = is_out and self._stall_bytes <= 0
             self.end = first.since + (COMING_SECONDS if comes_in else 0.0)
 
@@ -151,7 +149,7 @@ class Blocking:
         """When the turns are over of those that block a gang, the first waiter, but for those that borrowed theirs."""
         if not self.clients or self._found_for is None:
             return AT_ONCE
-        holders = [client for client in self._holders.longest if self.gang not in client.borrowed]
+        holders = [client for client in self._holders.longest if self.gang not in client.stay.borrowed]
         return self._end_of(holders[-1], self._found_for[0]) if holders else AT_ONCE
 
     @property
@@ -159,7 +157,7 @@ class Blocking:
         """How long a blocking one is to be idle before it leaves by itself."""
         return max(GIVE_WAY_SECONDS, self._stall_seconds())
 
-    def _end_of(self, holder: Client, first: Client) -> float:
+    def _end_of(self, holder: Client, first: Unit) -> float:
         if self._plain:
             return holder.since + max(self._turns.service.quantum_seconds, self.least_seconds)
         return self._turns.end(holder, first, self.least_seconds)
@@ -170,7 +168,7 @@ class Blocking:
             return
         self._turns.push(self._found_for[0], self.clients.values(), self.least_seconds, now)
 
-    def _order(self, first: Client) -> None:
+    def _order(self, first: Unit) -> None:
         """Brings the holders into the order in which their turns end; of those to leave at once, low classes first."""
         self._ordered = not self._plain
         least_seconds = self.worth_seconds(first) if self._residency.clients else 0.0
@@ -181,8 +179,8 @@ class Blocking:
         self._holders.sort(end)
 
 
-def _swapping_bytes(unit: Sequence[Client], *groups: Group) -> int:
+def _swapping_bytes(coming: Sequence[Client], *groups: Group) -> int:
     """How much swaps of what comes in with these; where nothing of it does, of what leaves with those groups."""
-    if any(client.memory.swaps for client in unit):
-        return sum(client.memory.movable_bytes for client in unit if client.memory.swaps)
+    if any(client.memory.swaps for client in coming):
+        return sum(client.memory.movable_bytes for client in coming if client.memory.swaps)
     return sum(group.movable_bytes - group.paging_bytes for group in groups)

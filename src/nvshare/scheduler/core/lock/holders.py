@@ -6,18 +6,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.client import Client, Part, Unit
 from nvshare.scheduler.core.transitions import ClientState
 
 
 class Group:
     """Some holders in order, with the sum of their movable memory. Every operation takes constant time."""
 
-    __slots__ = ("_clients", "changes", "count", "gangs", "movable_bytes", "odd", "paging_bytes", "unknown")
+    __slots__ = ("_clients", "changes", "count", "movable_bytes", "odd", "paging_bytes", "parts", "unknown")
 
     def __init__(self) -> None:
         self._clients: OrderedDict[int, Client] = OrderedDict()
@@ -29,8 +27,8 @@ class Group:
         """How many of them do not report their footprint."""
         self.odd = 0
         """How many of them have a turn that is no whole quantum."""
-        self.gangs: dict[Gang, int] = {}
-        """How many of them hold as one with a gang, by gang."""
+        self.parts: dict[Part, int] = {}
+        """How many of them are no units by themselves, by the unit."""
         self.changes = 0
         """Counts up whenever a client comes, goes or changes its footprint."""
 
@@ -72,10 +70,10 @@ class Group:
         """Counts (1), or no more (-1), what the sums are of, of a client of the group: before and after a change."""
         self.changes += 1
         self.odd += sign * client.stay.is_odd
-        if client.gang is not None:
-            members = self.gangs.pop(client.gang, 0) + sign
+        if client.part is not None:
+            members = self.parts.pop(client.part, 0) + sign
             if members:
-                self.gangs[client.gang] = members
+                self.parts[client.part] = members
         memory = client.memory
         if memory.is_known:
             self.movable_bytes += sign * memory.movable_bytes
@@ -83,6 +81,28 @@ class Group:
                 self.paging_bytes += sign * memory.movable_bytes
         else:
             self.unknown += sign
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether one of them has to be alone on the device, with its gang."""
+        return bool(self.parts) and any(part.is_wide for part in self.parts)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what each of them needs beside others, and none has to be alone."""
+        return not self.unknown and not self.is_wide
+
+
+def count_units(groups: Iterable[Group], units: Sequence[Unit] = ()) -> int:
+    """How many units the clients of these groups are, and these."""
+    parts = {unit.part for unit in units if unit.part is not None}
+    count = len(units) if not parts else sum(unit.part is None for unit in units)
+    for group in groups:
+        count += group.count
+        if group.parts:
+            parts.update(group.parts)
+            count -= sum(group.parts.values())
+    return count + len(parts)
 
 
 class Holders:
@@ -142,28 +162,26 @@ class Holders:
         for client in ordered:
             self.others.append(client)
 
-    def arrange(self, first: Client | None) -> None:
+    def arrange(self, first: Unit | None) -> None:
         """Finds anew which are the longest ones, for the first waiter."""
         stay = (self.others, self.unresponsive)
         while self.longest.count:
             client = self.longest.last()
-            if first is not None and not self.fits(stay, (client, first)):
+            if first is not None and not self.fits(stay, client, first):
                 break
             self.longest.remove(client)
             self.others.prepend(client)
-        while first is not None and self.others.count and not self.fits(stay, (first,)):
+        while first is not None and self.others.count and not self.fits(stay, first):
             client = self.others.first()
             self.others.remove(client)
             self.longest.append(client)
 
     def outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
-        count, is_wide = self.longest.count + self.others.count, False
-        if self.longest.gangs or self.others.gangs:
-            count, is_wide = self._units((self.longest, self.others), ())
-        if self.rule is Policy.OFF or count <= 1:
+        staying = self.longest, self.others
+        if self.rule is Policy.OFF or self.longest.count + self.others.count <= 1 or count_units(staying) <= 1:
             return False
-        if is_wide or self.rule is Policy.EXCLUSIVE or self.longest.unknown or self.others.unknown:
+        if self.rule is Policy.EXCLUSIVE or not (self.longest.is_known and self.others.is_known):
             return True
         movable = self.longest.movable_bytes + self.others.movable_bytes
         if self.squeezed is not None and self.squeezed[0].holds:
@@ -172,62 +190,44 @@ class Holders:
         # Assumed memory counts as not there.
         return movable > 0 and self._ledger.left_bytes + self._ledger.assumed_bytes - movable < -slack_bytes
 
-    def fits(self, holders: tuple[Group, ...], others: tuple[Client, ...]) -> bool:
-        """Whether these holders and the others may hold together."""
-        policy = self.rule
-        if policy is Policy.OFF:
+    def fits(self, groups: Sequence[Group], *units: Unit) -> bool:
+        """Whether these holders and these units may hold together."""
+        if self.rule is Policy.OFF or (self.rule is Policy.AUTO and self._has_room(groups, units)):
             return True
-        count, unknown, movable, has_gangs = len(others), 0, 0, False
-        for group in holders:
-            count += group.count
-            unknown += group.unknown
+        return count_units(groups, units) <= 1
+
+    def _has_room(self, groups: Iterable[Group], units: Iterable[Unit]) -> bool:
+        """Whether there is memory for all of these at once."""
+        movable = 0
+        for group in groups:
+            if not group.is_known:
+                return False
             movable += group.movable_bytes
-            if group.gangs:
-                has_gangs = True
-        for client in others:
-            if client.gang is not None:
-                has_gangs = True
-        if has_gangs:
-            others = tuple(mate for client in others for mate in client.unit)
-            count, is_wide = self._units(holders, others)
-            if count > 1 and is_wide:
+        for unit in units:
+            needed = unit.needed_bytes
+            if needed is None:
                 return False
-        if count <= 1:
-            return True
-        if policy is Policy.EXCLUSIVE or unknown:
-            return False
-        for client in others:
-            if not client.memory.is_known:
-                return False
-            movable += client.memory.movable_bytes
-            if self.squeezed is not None:
-                movable += self.squeeze_bytes(client)
+            movable += needed + (self.squeeze_bytes(unit) if self.squeezed is not None else 0)
         return movable <= self._ledger.left_bytes
 
-    def fits_beside_stuck(self, client: Client) -> bool:
-        """Whether a waiter, with those beside it, could come in if the unresponsive ones never leave.
+    def fits_beside_stuck(self, unit: Unit) -> bool:
+        """Whether a unit that waits could come in if the unresponsive ones never leave.
 
         It goes by what stays whoever holds, not by who is squeezed: that is found only for those that may come in.
         """
         stuck = self.unresponsive
-        if not stuck.count or self.rule is Policy.OFF:
+        if not stuck.count or self.rule is Policy.OFF or count_units((stuck,), (unit,)) <= 1:
             return True
-        count, is_wide = self._units((stuck,), client.unit)
-        if count <= 1:
-            return True
-        members = (*stuck, *client.unit)
-        needed = needed_bytes(members)
-        if self.rule is Policy.EXCLUSIVE or is_wide or needed is None:
+        needed = unit.needed_bytes
+        if self.rule is Policy.EXCLUSIVE or not stuck.is_known or needed is None:
             return False
-        return needed <= self._ledger.left_bytes - self._residency.stays_bytes(members)
+        left_bytes = self._ledger.left_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
+        return stuck.movable_bytes + needed <= left_bytes
 
-    def lacking_bytes(self, unit: Iterable[Client]) -> int:
-        """What a client, with those beside it, lacks beside all holders but those that are leaving.
-
-        Negative: so much would be left.
-        """
+    def lacking_bytes(self, clients: Iterable[Client]) -> int:
+        """What these lack beside all holders but those that are leaving; negative: so much would be left."""
         movable = self.longest.movable_bytes + self.others.movable_bytes + self.unresponsive.movable_bytes
-        for client in unit:
+        for client in clients:
             movable += 0 if client.holds else client.memory.movable_bytes
         return movable - self._ledger.left_bytes
 
@@ -237,12 +237,13 @@ class Holders:
         self.squeezed = None if short is None else (short.client, short.lacking_bytes - self.lacking_bytes(short.unit))
         return self.squeezed != before
 
-    def squeeze_bytes(self, client: Client) -> int:
-        """What a client lacks beside what the ledger says, because those that do not hold can't leave."""
-        if self.squeezed is None or self.squeezed[0] is not client:
+    def squeeze_bytes(self, unit: Unit) -> int:
+        """What a unit lacks beside what the ledger says, because those that do not hold can't leave."""
+        if self.squeezed is None or self.squeezed[0] not in unit.coming:
             return 0
+        client, lacking_bytes = self.squeezed
         has_all = client.memory.is_in and client.memory.growth is None
-        return 0 if has_all else max(0, self.squeezed[1])
+        return 0 if has_all else max(0, lacking_bytes)
 
     def __iter__(self) -> Iterator[Client]:
         return (client for group in self.groups for client in group)
@@ -264,34 +265,14 @@ class Holders:
             left_bytes -= max(0, self.squeezed[1])
         elif as_one and all(client.state is ClientState.HOLDING for client in clients):
             left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
-        needed = needed_bytes(clients)
-        return needed is not None and needed <= left_bytes
+        memories = [client.memory for client in clients]
+        known = all(memory.is_known for memory in memories)
+        return known and sum(memory.movable_bytes for memory in memories) <= left_bytes
 
     @property
-    def has_gangs(self) -> bool:
-        """Whether some of those that were not asked to leave hold as one with others."""
-        return bool(self.longest.gangs or self.others.gangs)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether a gang on several devices, which must be alone on each, and others stay."""
-        count, is_wide = self._units((self.longest, self.others), ()) if self.has_gangs else (0, False)
-        return is_wide and count > 1
-
-    @property
-    def has_wide(self) -> bool:
-        """Whether a gang on several devices holds."""
-        return any(gang.wide for group in self.groups for gang in group.gangs)
-
-    @staticmethod
-    def _units(holders: tuple[Group, ...], others: tuple[Client, ...]) -> tuple[int, bool]:
-        """How many units these are; whether one of them is a gang on several devices, which has each alone."""
-        gangs: set[Gang] = {client.gang for client in others if client.gang is not None}
-        units = sum(client.gang is None for client in others)
-        for group in holders:
-            units += group.count - sum(group.gangs.values())
-            gangs.update(group.gangs)
-        return units + len(gangs), any(gang.wide for gang in gangs)
+    def has_parts(self) -> bool:
+        """Whether some of those that were not asked to leave are no units by themselves."""
+        return bool(self.longest.parts or self.others.parts)
 
     @property
     def count(self) -> int:
@@ -304,9 +285,9 @@ class Holders:
         return self.longest.odd + self.others.odd + self.leaving.odd + self.unresponsive.odd
 
     @property
-    def unknown(self) -> int:
-        """How many of them do not report their footprint."""
-        return sum(group.unknown for group in self.groups)
+    def are_known(self) -> bool:
+        """Whether it is known what each of them needs beside others, and none has to be alone."""
+        return all(group.is_known for group in self.groups)
 
     @property
     def paging_bytes(self) -> int:

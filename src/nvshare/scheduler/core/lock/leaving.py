@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.client import Client, Unit, needed_bytes
 
 
-def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, waiter: Client) -> list[Client]:
-    """Which of the holders must leave for a waiter that lacks so much beside all of them and those who stay anyhow.
+def must_leave(policy: Policy, holders: Sequence[Client], lacking_bytes: int, waiter: Unit) -> list[Client]:
+    """Which of the holders must leave for a unit that lacks so much beside all of them and those who stay anyhow.
 
-    The waiter, with those beside it, does not fit beside all of them; without them it does. The answer is in the order
-    of ``holders``.
+    It does not fit beside all of them; without them it does. The answer is in the order of ``holders``.
     """
-    # A gang on several devices has each of them alone, whether it holds or waits.
-    alone = policy is Policy.EXCLUSIVE or any(client.is_wide for client in (waiter, *holders))
-    if len(holders) == 1 or alone or needed_bytes(waiter.unit) is None:
+    if len(holders) == 1 or policy is Policy.EXCLUSIVE or waiter.needed_bytes is None:
         return list(holders)
-    units: dict[Client | Gang, list[Client]] = {}
+    units: dict[Unit, list[Client]] = {}
     for client in holders:
-        units.setdefault(client.gang or client, []).append(client)
+        units.setdefault(client.unit, []).append(client)
     known = [(unit, size) for unit in units.values() if (size := needed_bytes(unit)) is not None]
     chosen = set(fewest([size for _, size in known], lacking_bytes))
     stays = {client.number for place, (unit, _) in enumerate(known) if place not in chosen for client in unit}
     return [client for client in holders if client.number not in stays]
-
-
-def needed_bytes(unit: Iterable[Client]) -> int | None:
-    """What clients that hold as one need beside all others; None: that is not known."""
-    needed = 0
-    for client in unit:
-        if not client.memory.is_known:
-            return None
-        needed += client.memory.movable_bytes
-    return needed
 
 
 def fewest(sizes: Sequence[int], lacking_bytes: int) -> list[int]:

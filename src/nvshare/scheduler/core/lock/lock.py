@@ -28,8 +28,8 @@ The rules, which hold after every event:
 - A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
   scheduler before this one is neither back nor dead, nothing is granted.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
-- The first of a gang on a device is in line for all of its members there: they come in, hold and leave as one, their
-  *unit*. A gang on several devices has each of them alone, and comes in only when gangs.py says so.
+- In line are *units*: what comes in, holds and leaves as one, a client alone or a gang's members on the device. A gang
+  on several devices has each of them alone, and comes in only when gangs.py says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.lock.blocking import Blocking
 from nvshare.scheduler.core.lock.holders import Group, Holders
-from nvshare.scheduler.core.lock.leaving import needed_bytes
 from nvshare.scheduler.core.lock.passing import passing
 from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.stuck import Stuck
@@ -48,7 +47,7 @@ from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import Phase
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import Line, Turn
@@ -124,7 +123,6 @@ class Lock:
         self.turns.give_back(client, revoked_at, now)
         client.told = client.killed = client.summoned = False
         client.spent_grace = 0.0
-        client.borrowed = ()
         client.held_seconds += now - client.since
         client.since = now
         self.mix.released(client, idle_seconds, now)
@@ -144,7 +142,7 @@ class Lock:
     def comers(self) -> Iterator[tuple[Client, ...]]:
         """Those that wait, in the order of their turns, those together that come in together; but for those that are
         passed over."""
-        return (client.unit for client in self.turns.in_turn() if self.may_come(client))
+        return (unit.coming for unit in self.turns.in_turn() if self.may_come(unit))
 
     @property
     def quantum_end(self) -> float | None:
@@ -181,7 +179,7 @@ class Lock:
         elif self.holders.unresponsive.count and not self.awaited:
             self.stuck.kill(actions)
 
-    def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+    def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Unit | None:
         """Grants to all that come in without a gang on several devices; returns the first that does not."""
         # Memory that swaps can't be in all at once.
         self.holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
@@ -201,28 +199,38 @@ class Lock:
         """Whether everyone runs."""
         return self.policy is Policy.OFF and not self._residency.clients
 
-    def is_next(self, client: Client) -> bool:
+    def is_next(self, unit: Unit) -> bool:
         """Whether one that is in line is before all that may come."""
         if self.awaited or self.frozen:
             return False
-        return next((each for each in self.turns.in_turn() if self.may_come(each)), None) is client
+        return next(filter(self.may_come, self.turns.in_turn()), None) is unit
 
-    def free_at(self, client: Client) -> float:
-        """When those that block a gang's member, which is next, have had their turns."""
-        self.blocking.find(client)
+    def free_at(self, unit: Unit) -> float:
+        """When those that block a gang's unit, which is next, have had their turns."""
+        self.blocking.find(unit)
         return self.blocking.free_at()
 
-    def may_grant(self, client: Client, now: float) -> bool:
-        """Whether a gang's members, the first of which is this, may come in now as far as this device goes."""
-        return self.holders.fits(self.holders.groups, (client,)) and self._is_ready(client, now)
+    def may_grant(self, unit: Unit, now: float) -> bool:
+        """Whether a unit in line may come in now as far as this device goes."""
+        return self.holders.fits(self.holders.groups, unit) and self._is_ready(unit, now)
 
-    def grant(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        """Grants to one that is in line, and to those beside it."""
-        borrowed = self.turns.gangs_before(client)
-        for each in client.unit:
-            self._give(each, now, new_grant, actions)
-            each.borrowed = borrowed
-        client.beside = ()
+    def grant(self, unit: Unit, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Grants to one that is in line."""
+        clients = unit.coming
+        for client in clients:
+            client.advance(Step.GRANTED)
+        self.turns.grant(unit, clients)
+        for client in clients:
+            client.grant = new_grant()
+            client.grants += 1
+            self.grants += 1
+            client.waited_seconds += now - client.since
+            client.since = now
+            self.holders.others.append(client)
+            self.mix.granted(client, now)
+            if self._residency.clients:
+                self._residency.traffic.granted(now, swaps=client.memory.swaps)
+            actions.append(Grant(client.number, client.grant))
 
     def revoke(self, client: Client, now: float, actions: list[Action]) -> None:
         """Asks a holder to leave."""
@@ -238,20 +246,20 @@ class Lock:
         ahead = (*self.holders.staying(), *self.blocking.clients.values(), *self.stuck.keepers)
         ready_at = self.turns.service.ready_at
         behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
-        for position, leader in enumerate(self.turns, start=1):
-            for client in leader.unit:
+        for position, unit in enumerate(self.turns, start=1):
+            for client in unit.coming:
                 too_large, recovering = self._residency.never_fits(client), self.awaited > 0
                 seconds, limit_seconds = now - client.since, max(0.0, ready_at(client.container) - now)
                 yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
 
     def _look_at_mix(self, now: float, actions: list[Action]) -> None:
         """Lets those take turns that fit together, and do better in turns."""
-        users: tuple[Client, ...] | None = None
+        users: list[Client] | None = None
         may_share = self.policy is Policy.AUTO and not self.awaited and not self.holders.unresponsive.count
         if may_share and self.holders.count + len(self.turns) <= MOST_CLIENTS:
-            users = (*self.holders, *self.turns)
-            if any(user.gang is not None for user in users) or not self.holders.fits((), users):
-                users = None
+            units = (*self.holders, *self.turns)
+            alone = [unit for unit in units if isinstance(unit, Client) and unit.part is None]
+            users = alone if len(alone) == len(units) and self.holders.fits((), *units) else None
         self.mix.look(users, self.quantum_seconds, now, actions)
         if self.mix.apart:
             self.holders.rule = Policy.EXCLUSIVE
@@ -264,103 +272,84 @@ class Lock:
         if self.turns.are_several:
             staying.sort(key=lambda client: (client.priority, -client.since, -client.grant))
         for client in staying:
-            memory = client.memory
-            alone = self.holders.rule is Policy.EXCLUSIVE or self.holders.crowded
-            if alone or memory.movable_bytes or not memory.is_known:
+            alone = self.holders.rule is Policy.EXCLUSIVE or self.holders.longest.is_wide or self.holders.others.is_wide
+            if alone or client.needed_bytes != 0:
                 self.revoke(client, now, actions)
             if not self.holders.outgrown(0):
                 return
 
-    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+    def _admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Unit | None:
         """Grants to waiters in their order; returns the first one that does not fit."""
         fits, holders = self.holders.fits, self.holders.groups
-        while (first := self._first()) is not None and not first.is_wide and fits(holders, (first,)):
+        while (first := next(self._able(), None)) is not None and not first.is_wide and fits(holders, first):
             self.grant(first, now, new_grant, actions)
         return first
 
-    def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Client | None:
+    def _admit_ready(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Unit | None:
         """Like ``_admit``, but grants only to those whose memory is there; while it comes nobody else has to leave."""
         coming = Group()
-        for client in filter(self.may_come, list(self.turns.in_turn())):
-            fits = self.holders.fits((*self.holders.groups, coming), (client,))
-            if not fits or (client.is_wide and not coming.count):
-                return None if coming.count else client
-            if self._is_ready(client, now):
-                self.grant(client, now, new_grant, actions)
+        for unit in filter(self.may_come, list(self.turns.in_turn())):
+            fits = self.holders.fits((*self.holders.groups, coming), unit)
+            if not fits or (unit.is_wide and not coming.count):
+                return None if coming.count else unit
+            if self._is_ready(unit, now):
+                self.grant(unit, now, new_grant, actions)
             else:
-                for each in client.unit:
-                    coming.append(each)
+                for client in unit.coming:
+                    coming.append(client)
         return None
 
-    def may_come(self, client: Client) -> bool:
+    def may_come(self, unit: Unit) -> bool:
         """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
-        for each in client.unit:
-            if not self.turns.may_come(each) or self._residency.never_fits(each):
-                return False
-        return self.holders.fits_beside_stuck(client)
+        swaps, never_fits = self._residency.clients, self._residency.never_fits
+        never = swaps and any(never_fits(client) for client in unit.coming)
+        return not never and self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit)
 
-    def _is_ready(self, client: Client, now: float) -> bool:
-        """Whether a waiter that fits, and those beside it, may have the lock now as far as their memory goes."""
+    def _able(self) -> Iterator[Unit]:
+        """Those in line that may come, in their order."""
+        able = self.turns.in_turn()
+        all_may = not (self.turns.service.limited or self.holders.unresponsive.count or self._residency.clients)
+        return able if all_may else filter(self.may_come, able)
+
+    def _is_ready(self, unit: Unit, now: float) -> bool:
+        """Whether a unit that fits may have the lock now as far as its memory goes."""
         paging_bytes = self.holders.paging_bytes
-        for each in client.unit:
-            memory = each.memory
+        for client in unit.coming:
+            memory = client.memory
             if not memory.swaps:
-                if not self._residency.has_room_for(each, paging_bytes):
+                if not self._residency.has_room_for(client, paging_bytes):
                     return False
-                paging_bytes += self._residency.needed_bytes(each)
-            elif not memory.is_in and not (memory.may_be_in and self._residency.is_late(each, now)):
+                paging_bytes += self._residency.needed_bytes(client)
+            elif not memory.is_in and not (memory.may_be_in and self._residency.is_late(client, now)):
                 return False
         return True
 
-    def _first(self) -> Client | None:
-        return next(self._able(), None)
-
-    def _able(self) -> Iterator[Client]:
-        """Those in line that neither unresponsive holders alone keep out nor a compute limit."""
-        able = self.turns.in_turn()
-        if self.turns.service.limited:
-            able = filter(self.turns.may_come, able)
-        return filter(self.holders.fits_beside_stuck, able) if self.holders.unresponsive.count else able
-
-    def _give(self, client: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        client.advance(Step.GRANTED)
-        self.turns.grant(client, now)
-        client.grant = new_grant()
-        client.grants += 1
-        self.grants += 1
-        client.waited_seconds += now - client.since
-        client.since = now
-        self.holders.others.append(client)
-        self.mix.granted(client, now)
-        if self._residency.clients:
-            self._residency.traffic.granted(now, swaps=client.memory.swaps)
-        actions.append(Grant(client.number, client.grant))
-
-    def _let_pass(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+    def _let_pass(self, first: Unit, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind the first, which does not fit yet, whose grant delays nobody before them."""
-        if self.holders.rule is not Policy.AUTO or len(self.turns) == 1 or self.holders.has_wide:
+        if self.holders.rule is not Policy.AUTO or len(self.turns) == 1:
             return
         left_for_two = self._ledger.left_bytes - self.holders.unresponsive.movable_bytes
         left = left_for_two - self.holders.longest.movable_bytes - self.holders.others.movable_bytes
         left_now = left - self.holders.leaving.movable_bytes
-        if left_now < 0 or self.holders.unknown:
+        if left_now < 0 or not self.holders.are_known:
             return
-        left_then = left - (needed_bytes(first.unit) or 0) - sum(map(self.holders.squeeze_bytes, first.unit))
+        left_then = left - (first.needed_bytes or 0) - self.holders.squeeze_bytes(first)
         for client in self.blocking.clients.values():
             left_then += client.memory.movable_bytes
         even = not self.turns.service.uneven
-        for client in passing(self._able(), first, left_now, left_then, left_for_two, even=even):
-            if not self._residency.clients or self._is_ready(client, now):
-                self.grant(client, now, new_grant, actions)
+        for unit in passing(self._able(), first, left_now, left_then, left_for_two, even=even):
+            if not self._residency.clients or self._is_ready(unit, now):
+                self.grant(unit, now, new_grant, actions)
 
-    def _lend(self, first: Client, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+    def _lend(self, first: Unit, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Grants to waiters behind a gang that can't come in everywhere yet, until one of them does not fit."""
         if first.gang is None or first.gang.phase is not Phase.NEXT:
             return
-        for client in [each for each in self.turns.in_turn() if each is not first and self.may_come(each)]:
-            if not self.may_grant(client, now):
-                return
-            self.grant(client, now, new_grant, actions)
+        for unit in list(self._able()):
+            if unit is not first:
+                if not self.may_grant(unit, now):
+                    return
+                self.grant(unit, now, new_grant, actions)
 
     def _revoke_blocking(self, now: float, actions: list[Action]) -> None:
         self.blocking.push(now)
@@ -375,7 +364,7 @@ class Lock:
                 self.turns.cut(client, self.blocking.least_seconds, now)
                 self.revoke(client, now, actions)
 
-    def _in_need(self, first: Client | None) -> Client | None:
+    def _in_need(self, first: Unit | None) -> Unit | None:
         """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
         if first is not None or self.holders.squeezed is None:
             return first

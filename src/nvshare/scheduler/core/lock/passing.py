@@ -5,35 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from nvshare.scheduler.core.lock.leaving import needed_bytes
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Unit
 
 PASSING_WAITERS: Final = 32
 """How many waiters are looked at, so that an event costs the same however many wait."""
 
 
 def passing(
-    waiters: Iterable[Client], first: Client, left_now: int, left_then: int, left_for_two: int, *, even: bool
-) -> list[Client]:
+    waiters: Iterable[Unit], first: Unit, left_now: int, left_then: int, left_for_two: int, *, even: bool
+) -> list[Unit]:
     """Those of the waiters, which begin with the first in their order, that may come in now.
 
     ``left_now``: bytes that are left beside all holders, not negative; ``left_then``: beside the first waiter and those
     who stay when it comes in; ``left_for_two``: beside nobody but holders that never leave. No footprint of a holder is
     unknown. ``even``: all quanta are equally long.
     """
-    found: list[Client] = []
+    found: list[Unit] = []
     # Of those that are before a waiter: what the smallest needs, and whether they come in together.
-    least_bytes, all_together = needed_bytes(first.unit), True
+    least_bytes, all_together = first.needed_bytes, True
     if left_then < 0 or least_bytes is None:
         return found
-    for place, client in enumerate(waiters):
+    for place, unit in enumerate(waiters):
         if place == PASSING_WAITERS:
             break
-        if client is first:
+        if unit is first:
             continue
-        needed = needed_bytes(client.unit)
+        needed = unit.needed_bytes
         if needed is not None and needed <= left_now and needed <= left_then:
-            found.append(client)
+            found.append(unit)
             left_now -= needed
             left_then -= needed
         elif all_together and needed is not None and needed <= left_then:

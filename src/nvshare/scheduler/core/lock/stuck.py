@@ -72,9 +72,9 @@ class Stuck:
         alive = [client for client in self._holders.unresponsive if not client.killed]
         # They may have been asked to leave in another order than they came.
         alive.sort(key=lambda client: (client.since, client.grant))
-        if first is None or not alive or self._holders.fits((), (*alive, first)):
+        if first is None or not alive or self._holders.fits((), *alive, first):
             return
-        lacking = sum(client.memory.movable_bytes for client in (*alive, *first.unit)) - self._ledger.left_bytes
+        lacking = sum(client.memory.movable_bytes for client in (*alive, *first.coming)) - self._ledger.left_bytes
         for client in must_leave(self._holders.rule, alive, lacking, first):
             client.killed = True
             actions.append(Kill(client.number, client.grant))

@@ -23,13 +23,13 @@ The rules; lock.py says how they are applied:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from nvshare.scheduler.core.lock.floor import SLICE_SECONDS, Floor
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER, Service
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Part, Unit
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.stay import KEPT_SECONDS
@@ -56,63 +56,43 @@ class Turns:
 
     def __init__(self, settings: Settings, holders: Holders) -> None:
         self._holders = holders
-        self._ranks: list[OrderedDict[int, Client]] = [OrderedDict() for _ in range(2 * len(Priority) + 1)]
-        self._rank_of: dict[int, int] = {}
+        self._ranks: list[OrderedDict[Unit, None]] = [OrderedDict() for _ in range(2 * len(Priority) + 1)]
+        self._rank_of: dict[Unit, int] = {}
         """Where each waits."""
+        self.parts: dict[Part, None] = {}
+        """Those of them that are no single clients."""
         self._class_of: dict[int, Priority] = {}
         """Of every client, as it was counted."""
         self._classes: dict[Priority, int] = {}
         """How many clients each class has that has any."""
-        self._pushing: set[int] = set()
+        self._pushing: set[Unit] = set()
         """Those that wait to burst for which holders were asked to leave."""
-        self._leading: set[int] = set()
-        """Those in line that are of gangs."""
         self._floor = Floor(settings.floor)
         self._due_at = NEVER
         """When the lower classes will be owed a slice."""
         self.service = Service(settings, self._rank_of)
         """What containers are owed."""
 
-    def __iter__(self) -> Iterator[Client]:
+    def __iter__(self) -> Iterator[Unit]:
         common = self._ranks[COMMON[Priority.NORMAL]]
-        return iter(common.values()) if len(common) == len(self._rank_of) else self._each()
+        return iter(common) if len(common) == len(self._rank_of) else (unit for rank in self._ranks for unit in rank)
 
     def __len__(self) -> int:
         return len(self._rank_of)
 
-    def __contains__(self, client: Client) -> bool:
-        return client.number in self._rank_of
+    def __contains__(self, unit: Unit) -> bool:
+        return unit in self._rank_of
 
-    # Gangs: one member on a device is in line for all that are there.
-
-    def line_up(self, client: Client, leads: bool, beside: tuple[Client, ...]) -> None:
-        """Whether a client of a gang is in line now, and who comes in with it."""
-        client.beside = beside
-        if leads and client not in self:
-            self._line_up(client, COMMON[client.priority])
-        elif not leads and client in self:
-            self._step_out(client)
-
-    @property
-    def has_gangs(self) -> bool:
-        """Whether gangs are in line."""
-        return bool(self._leading)
-
-    def in_turn(self) -> Iterator[Client]:
+    def in_turn(self) -> Iterator[Unit]:
         """Those that are in line, but for gangs that are passed over."""
-        if not self._leading:
-            return iter(self)
-        return (client for client in self if client.gang is None or not client.gang.is_passed_over)
+        return iter(self) if not self.parts else (unit for unit in self if not _is_passed_over(unit))
 
-    def gangs_before(self, client: Client) -> tuple[Gang, ...]:
-        """The gangs on several devices that are before one that is in line."""
-        found: list[Gang] = []
-        for each in self if self._leading else ():
-            if each is client:
-                break
-            if each.gang is not None and each.gang.wide:
-                found.append(each.gang)
-        return tuple(found)
+    def line_up(self, unit: Unit, *, waits: bool) -> None:
+        """Whether a unit is in line from now on."""
+        if waits and unit not in self:
+            self._line_up(unit, COMMON[unit.priority])
+        elif not waits and unit in self:
+            self._step_out(unit)
 
     # What happens to a client.
 
@@ -121,7 +101,7 @@ class Turns:
         self.service.pass_time(now)
         self.service.enter(client)
         self.reclass(client)
-        if client.state is ClientState.WAITING and client.gang is None:
+        if client.state is ClientState.WAITING and client.part is None:
             self._line_up(client, COMMON[client.priority])
 
     def leave(self, client: Client, now: float) -> None:
@@ -129,8 +109,7 @@ class Turns:
         self.service.pass_time(now)
         self.service.leave(client)
         self._count(self._class_of.pop(client.number), -1)
-        if client in self:
-            self._step_out(client)
+        self.line_up(client.unit, waits=False)
 
     def renew(self, client: Client, now: float) -> None:
         """A client's container has other clients, or other terms."""
@@ -147,9 +126,9 @@ class Turns:
         self._count(priority, 1)
         if before is not None:
             self._count(before, -1)
-        if client in self:
-            self._step_out(client)
-            self._line_up(client, COMMON[priority])
+        if client.unit in self:
+            self._step_out(client.unit)
+            self._line_up(client.unit, COMMON[priority])
 
     def ask(self, client: Client, idle_seconds: float, worth_seconds: float, now: float) -> None:
         """A client waits that was idle for so long; a turn of ``worth_seconds`` is worth the hand-over to it.
@@ -158,29 +137,32 @@ class Turns:
         """
         self.service.pass_time(now)
         saved_seconds, stay = self.service.asks(client, worth_seconds), client.stay
-        if client.gang is None:
+        if client.part is None:
             rested = idle_seconds >= (KEPT_SECONDS if stay.revoked else RESTING_SECONDS)
             bursts = rested and not stay.keeps and saved_seconds >= max(LEAST_BURST, worth_seconds)
             self._line_up(client, COMMON[client.priority] - bursts)
 
-    def grant(self, client: Client, now: float) -> None:
-        """A client holds that waited."""
-        account, seconds = self.service.look(client.container), None
-        rank = self._rank_of.get(client.number, NOWHERE)
+    def grant(self, unit: Unit, clients: Sequence[Client]) -> None:
+        """A unit in line came in: these hold now. Where it has a burst or a slice, the first of them has that."""
+        rank, seconds, borrowed = self._rank_of[unit], None, self._gangs_before(unit) if self.parts else ()
+        first, *others = clients
+        account = self.service.look(first.container)
         if rank == DUE:
-            seconds = self.service.slice(client, SLICE_SECONDS)
-            self._floor.pay(client.priority, seconds)
-        elif rank in BURSTING and (client.number in self._pushing or self._ranks[rank + 1]):
+            seconds = self.service.slice(first, SLICE_SECONDS)
+            self._floor.pay(unit.priority, seconds)
+        elif rank in BURSTING and (unit in self._pushing or self._ranks[rank + 1]):
             # Else it took no turn from anybody.
             seconds = max(LEAST_BURST, account.saved_seconds)
-        client.stay.begin(seconds, is_slice=rank == DUE)
-        if rank != NOWHERE:
-            self._step_out(client)
+        first.stay.begin(borrowed, seconds, is_slice=rank == DUE)
+        for client in others:
+            self.service.look(client.container)
+            client.stay.begin(borrowed)
+        self._step_out(unit)
 
-    def push(self, first: Client, holders: Iterable[Client], least_seconds: float, now: float) -> None:
+    def push(self, first: Unit, holders: Iterable[Client], least_seconds: float, now: float) -> None:
         """These are asked to leave for the first waiter; no quantum is shorter than ``least_seconds``."""
         if self.is_bursting(first):
-            self._pushing.add(first.number)
+            self._pushing.add(first)
         for holder in holders:
             self.cut(holder, least_seconds, now)
 
@@ -199,7 +181,7 @@ class Turns:
 
     # Whose turn it is, and until when.
 
-    def prepare(self, may_come: Callable[[Client], bool], now: float, limits: bool) -> list[Container]:
+    def prepare(self, may_come: Callable[[Unit], bool], now: float, limits: bool) -> list[Container]:
         """Time passed, or something changed; returns the containers whose budget is used up.
 
         ``limits``: compute limits count.
@@ -216,20 +198,21 @@ class Turns:
         """Whether there are clients of several classes."""
         return len(self._classes) > 1
 
-    def is_bursting(self, client: Client) -> bool:
+    def is_bursting(self, unit: Unit) -> bool:
         """Whether one waits and goes before others of its class."""
-        return self._rank_of.get(client.number) in BURSTING
+        return self._rank_of.get(unit) in BURSTING
 
-    def may_come(self, client: Client) -> bool:
-        """Whether its compute limit lets a waiter hold now; it does if one of its gang can't stop before."""
-        return not self.service.limited or client.helps or self.service.ready_at(client.container) <= self.service.now
+    def may_come(self, unit: Unit) -> bool:
+        """Whether compute limits let a unit hold now; they do if one of its gang can't stop before."""
+        ready_at, now = self.service.ready_at, self.service.now
+        return not self.service.limited or all(each.helps or ready_at(each.container) <= now for each in unit.coming)
 
-    def is_plain(self, first: Client) -> bool:
+    def is_plain(self, first: Unit) -> bool:
         """Whether every holder's turn for this first waiter is one quantum, as long as any other."""
         odd = self._holders.odd or self.service.uneven or self.are_several
         return not (odd or self.is_bursting(first))
 
-    def end(self, holder: Client, first: Client, least_seconds: float) -> float:
+    def end(self, holder: Client, first: Unit, least_seconds: float) -> float:
         """When the turn of a holder is over for the first waiter: AT_ONCE, NEVER, or a time.
 
         No quantum is shorter than ``least_seconds``.
@@ -243,9 +226,9 @@ class Turns:
                 quantum = max(stay.left * quantum, least_seconds, SHORTEST_QUANTUM)
             end = holder.since + quantum
         priority, other = holder.priority, first.priority
-        if first.state is not ClientState.WAITING or (priority == other and not self.is_bursting(first)):
+        if first.coming[0].state is not ClientState.WAITING or (priority == other and not self.is_bursting(first)):
             return end
-        if self._rank_of.get(first.number) == DUE:
+        if self._rank_of.get(first) == DUE:
             return AT_ONCE if priority > other else end
         if priority > other:
             return NEVER
@@ -259,31 +242,36 @@ class Turns:
 
     # The rest is its own.
 
-    def _each(self) -> Iterator[Client]:
-        for rank in self._ranks:
-            yield from rank.values()
+    def _gangs_before(self, unit: Unit) -> tuple[Gang, ...]:
+        """The gangs on several devices that are before a unit in line."""
+        found: list[Gang] = []
+        for each in self:
+            if each is unit:
+                break
+            if each.gang is not None and each.gang.wide:
+                found.append(each.gang)
+        return tuple(found)
 
-    def _promote(self, may_come: Callable[[Client], bool]) -> None:
+    def _promote(self, may_come: Callable[[Unit], bool]) -> None:
         """Puts the first of the lower classes before all others when they are owed a slice."""
-        first: dict[Priority, Client] = {}
-        wide = [each.gang for each in self if each.gang is not None and each.gang.wide] if self._leading else []
+        first: dict[Priority, Unit] = {}
+        wide = [part.gang for part in self.parts if part.is_wide]
         least = max((gang.priority for gang in wide if not gang.kept_out), default=Priority.LOW)
 
-        def may_have_slice(each: Client) -> bool:
-            gang = each.gang
-            return (gang is None or not (gang.kept_out or (gang.wide and gang.priority < least))) and may_come(each)
+        def may_have_slice(unit: Unit) -> bool:
+            gang = unit.gang
+            return (gang is None or not (gang.kept_out or (gang.wide and gang.priority < least))) and may_come(unit)
 
         for rank in self._ranks:
-            able = filter(may_have_slice, rank.values())
-            client = next(able, None)
-            if client is not None:
-                first.setdefault(client.priority, client)
-        waiting = {priority: self.service.slice(client, SLICE_SECONDS) for priority, client in first.items()}
+            unit = next(filter(may_have_slice, rank), None)
+            if unit is not None:
+                first.setdefault(unit.priority, unit)
+        waiting = {priority: self.service.slice(unit.coming[0], SLICE_SECONDS) for priority, unit in first.items()}
         holders = list(self._holders) if first or self._holders.odd else []
         holding = {client.priority for client in holders}
         slices = {client.priority for client in holders if client.stay.is_slice}
         self._floor.pass_time(self.service.now, waiting, holding, slices)
-        due = next(iter(self._ranks[DUE].values()), None)
+        due = next(iter(self._ranks[DUE]), None)
         if due is not None:
             # Those who gave way for it may not have asked again yet.
             if first.get(due.priority) is due:
@@ -303,21 +291,26 @@ class Turns:
         if count:
             self._classes[priority] = count
 
-    def _line_up(self, client: Client, rank: int) -> None:
-        """A client waits in this rank."""
+    def _line_up(self, unit: Unit, rank: int) -> None:
+        """A unit waits in this rank."""
         waiting = self._ranks[rank]
-        last = next(reversed(waiting.values()), None)
-        waiting[client.number] = client
-        self._rank_of[client.number] = rank
-        if client.gang is not None:
-            self._leading.add(client.number)
-        if last is not None and client.ticket < last.ticket:
-            ordered = sorted(waiting.values(), key=lambda each: each.ticket)
+        last = next(reversed(waiting), None)
+        waiting[unit] = None
+        self._rank_of[unit] = rank
+        if unit.part is not None:
+            self.parts[unit.part] = None
+        if last is not None and unit.ticket < last.ticket:
+            ordered = sorted(waiting, key=lambda each: each.ticket)
             waiting.clear()
-            waiting.update((each.number, each) for each in ordered)
+            waiting.update(dict.fromkeys(ordered))
 
-    def _step_out(self, client: Client) -> None:
-        """A client does not wait any more where it did."""
-        del self._ranks[self._rank_of.pop(client.number)][client.number]
-        self._pushing.discard(client.number)
-        self._leading.discard(client.number)
+    def _step_out(self, unit: Unit) -> None:
+        """A unit does not wait any more where it did."""
+        del self._ranks[self._rank_of.pop(unit)][unit]
+        self._pushing.discard(unit)
+        if unit.part is not None:
+            self.parts.pop(unit.part, None)
+
+
+def _is_passed_over(unit: Unit) -> bool:
+    return unit.gang is not None and unit.gang.is_passed_over

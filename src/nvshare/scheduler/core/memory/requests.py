@@ -26,9 +26,8 @@ from nvshare.scheduler.core.events import Backend
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.arenas import Arena
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.containers import Container
-from nvshare.scheduler.core.records.gang import Gang
 
 MIB = 1 << 20
 _NAMES = 300
@@ -245,16 +244,16 @@ class Requests:
     def _arenas(self) -> Iterator[tuple[int, Arena, int]]:
         """Of each client, by its number, and of those that are gone by 0; with what its gang's take together."""
         arenas: dict[int, Arena] = {}
-        gangs: dict[Gang | None, int] = {}
+        gangs: dict[Part | None, int] = {}
         for number, client in self._clients.items():
             memory = client.memory
             # Who comes back has not said yet what it has of it.
             arena_bytes = memory.arena_bytes if memory.reported else memory.useful_bytes
             arenas[number] = arena = Arena(arena_bytes, memory.useful_bytes)
-            gangs[client.gang] = gangs.get(client.gang, 0) + arena.takes_bytes
+            gangs[client.part] = gangs.get(client.part, 0) + arena.takes_bytes
         gangs[None] = 0
         for number, arena in arenas.items():
-            yield number, arena, gangs[self._clients[number].gang]
+            yield number, arena, gangs[self._clients[number].part]
         for estate in self._estates:
             yield 0, Arena(estate.memory.host_bytes, estate.memory.pledged_bytes), 0
 

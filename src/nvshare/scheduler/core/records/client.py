@@ -1,7 +1,8 @@
-"""The core's record of one client."""
+"""The core's record of one client, and of those of a gang on one device: of every *unit*."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from nvshare.scheduler.core.records.containers import Container
@@ -59,12 +60,8 @@ class Client:
     stay: Stay = field(default_factory=Stay)
     tied: Gang | None = None
     """Of which it is a member; None: it is tied to nobody, not even to some that are elsewhere."""
-    gang: Gang | None = None
-    """With whose other members it holds and waits as one; None: it does so by itself."""
-    beside: tuple[Client, ...] = ()
-    """While it is in line for its gang: the others of the gang on its device, who come in with it."""
-    borrowed: tuple[Gang, ...] = ()
-    """It came in before these gangs, which were before it: when they can come in, it has had its time."""
+    part: Part | None = None
+    """With whom it holds and waits as one on its device; None: it is a unit by itself."""
     summoned: bool = False
     """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
     idle_at: float = float("-inf")
@@ -97,29 +94,47 @@ class Client:
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
     @property
-    def helps(self) -> bool:
-        """Whether one of its gang can't stop, maybe because it waits for work of this one."""
-        return self.gang is not None and self.gang.stuck
-
-    @property
     def stays_in(self) -> bool:
         """Whether it holds and is not on its way out."""
         return self.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
 
     @property
-    def unit(self) -> tuple[Client, ...]:
-        """Those who come in together when it is its turn, itself first."""
-        return (self, *self.beside)
+    def helps(self) -> bool:
+        """Whether one of its gang can't stop, maybe because it waits for work of this one."""
+        return self.part is not None and self.part.gang.stuck
+
+    @property
+    def unit(self) -> Unit:
+        """Those who come in, hold and leave together."""
+        return self.part or self
+
+    # As a unit of its own.
+
+    @property
+    def coming(self) -> tuple[Client, ...]:
+        """Those of the unit that come in when it is its turn."""
+        return (self,)
+
+    @property
+    def gang(self) -> Gang | None:
+        """With whose other members, on whatever device, it holds and waits as one; None: it does so by itself."""
+        return None if self.part is None else self.part.gang
 
     @property
     def is_wide(self) -> bool:
         """Whether it holds and waits as one with others on other devices."""
-        return self.gang is not None and self.gang.wide
+        return self.part is not None and self.part.gang.wide
 
     @property
     def priority(self) -> Priority:
         """Its class while it holds and waits: its container's, or the highest of its gang's."""
-        return self.container.terms.priority if self.gang is None else self.gang.priority
+        return self.container.terms.priority if self.part is None else self.part.gang.priority
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """What it needs beside all others; None: it has to be alone, or nobody knows how much."""
+        memory = self.memory
+        return memory.movable_bytes if memory.is_known and not self.is_wide else None
 
     def snapshot(
         self, now: float, line: Line | None = None, wait: GangWait | None = None, kept_bytes: int = 0
@@ -145,3 +160,61 @@ class Client:
             kept_bytes=kept_bytes,
             keeps_room=self.keeps_room,
         )
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """The members of a gang that hold and wait as one, as far as they are on one device. Only ``Gangs`` changes it."""
+
+    gang: Gang
+    members: tuple[Client, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        """Itself, as of each of its members."""
+        return self
+
+    @property
+    def coming(self) -> tuple[Client, ...]:
+        """Those of the unit that come in when it is its turn."""
+        return tuple(client for client in self.members if client.state is ClientState.WAITING)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether others of the gang are on other devices, so that it has to be alone on each."""
+        return self.gang.wide
+
+    @property
+    def priority(self) -> Priority:
+        """The highest class of its gang."""
+        return self.gang.priority
+
+    @property
+    def ticket(self) -> int:
+        """Its place in the order of waiting; somebody of it waits."""
+        return self.coming[0].ticket
+
+    @property
+    def since(self) -> float:
+        """Since when the first of those that come in waits."""
+        return self.coming[0].since
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """What those need that come in beside all others; None: they have to be alone, or nobody knows how much."""
+        return needed_bytes(self.coming)
+
+
+Unit = Client | Part
+"""What comes in, holds and leaves as one on a device: a client alone, or the members of a gang that are there."""
+
+
+def needed_bytes(units: Iterable[Unit]) -> int | None:
+    """What these need together beside all others; None: one of them has to be alone, or nobody knows how much."""
+    needed = 0
+    for unit in units:
+        size = unit.needed_bytes
+        if size is None:
+            return None
+        needed += size
+    return needed

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from nvshare.scheduler.core.records.gang import Gang
+
 KEPT_SECONDS: Final = 1.0
 """How long after it gave the lock back the place of a client is kept whose turn was cut."""
 LEAST_LEFT: Final = 0.02
@@ -27,6 +29,8 @@ class Stay:
     """Its turn was cut: it keeps its place, and what is left of its quantum."""
     revoked: bool = False
     """It was asked to leave when it left last."""
+    borrowed: tuple[Gang, ...] = ()
+    """These gangs were before it: when they can come in, it has had its time."""
     quantum_seconds: float = 0.0
     """The quantum when it was asked to leave."""
 
@@ -35,9 +39,9 @@ class Stay:
         """Whether the turn is another than one whole quantum."""
         return self.seconds is not None or self.left != 1.0
 
-    def begin(self, seconds: float | None = None, *, is_slice: bool = False) -> None:
-        """It comes in, for so long; None: for what is left of its quantum."""
-        self.seconds, self.is_slice, self.keeps = seconds, is_slice, False
+    def begin(self, borrowed: tuple[Gang, ...], seconds: float | None = None, *, is_slice: bool = False) -> None:
+        """It comes in, for so long, before these gangs; None: for what is left of its quantum."""
+        self.borrowed, self.seconds, self.is_slice, self.keeps = borrowed, seconds, is_slice, False
 
     def cut(self, since: float, now: float, quantum_seconds: float) -> None:
         """It is asked to leave ``now``; its turn began at ``since``."""
@@ -55,7 +59,7 @@ class Stay:
         elif owes and revoked_at is not None and not self.keeps and self.quantum_seconds:
             left = max(1 - LONGEST_DEBT, 1 - (now - revoked_at) / self.quantum_seconds)
         self.left = left
-        self.seconds, self.is_slice, self.quantum_seconds = None, False, 0.0
+        self.borrowed, self.seconds, self.is_slice, self.quantum_seconds = (), None, False, 0.0
 
     def resumes(self, since: float, now: float) -> bool:
         """It asks; whether it has the place that it had. It has not held since ``since``."""
