@@ -110,8 +110,12 @@ class Device:
 
     def report(self, client: Client, event: ResidencyReported, now: float) -> None:
         """A client that swaps told its memory."""
+        memory = client.memory
+        counted = memory.footprint_bytes, memory.growing_bytes, memory.unmovable_bytes
         self.residency.report(client, event, now)
-        self._recount(client)
+        # Most reports say no more than that some of it moved.
+        if counted != (memory.footprint_bytes, memory.growing_bytes, memory.unmovable_bytes):
+            self._recount(client)
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""

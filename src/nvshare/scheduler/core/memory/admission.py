@@ -148,15 +148,20 @@ class Admission:
     def take_back(self, present: Present) -> list[Client]:
         """Takes back what is admitted and too much now; from whom."""
         clients: Collection[Client] = present.clients.values()
-        left = self._ledger.left_bytes - max((client.memory.more_fixed_bytes for client in clients), default=0)
+        left = self._ledger.left_bytes
+        if growing := [client.memory for client in clients if client.memory.growth is not None]:
+            left -= max(memory.more_fixed_bytes for memory in growing)
         if self._limits or self._requests.granted_bytes or not present.are_all_within(left):
             clients = self.clients.values()
         found = []
+        is_contested = self._limits or self._requests
         for client in clients:
-            memory, most = client.memory, self._most_admitted_bytes(client, left)
-            if memory.admitted_bytes > most and memory.reported:
-                memory.admitted_bytes = most
-                found.append(client)
+            memory = client.memory
+            if memory.reported and (is_contested or memory.admitted_bytes > left):
+                most = self._most_admitted_bytes(client, left)
+                if memory.admitted_bytes > most:
+                    memory.admitted_bytes = most
+                    found.append(client)
         return found
 
     def _most_admitted_bytes(self, client: Client, left_bytes: int) -> int:
@@ -178,9 +183,10 @@ class Admission:
             return []
         memories = [client.memory for client in present.clients.values()]
         useful = [_goal_bytes(memory) for memory in memories]
-        fixed_bytes = sum(
-            memory.more_fixed_bytes for memory in memories if memory.growth and not memory.growth.in_doubt
-        )
+        if all(memory.host_bytes >= most for memory, most in zip(memories, useful, strict=True)):
+            return []
+        possible = (memory for memory in memories if memory.growth and not memory.growth.in_doubt)
+        fixed_bytes = sum(memory.more_fixed_bytes for memory in possible)
         wanted = present.resting_bytes + sum(useful) + fixed_bytes
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
@@ -188,8 +194,6 @@ class Admission:
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or left <= 0:
             return []
         arenas = [Arena(memory.host_bytes, most) for memory, most in zip(memories, useful, strict=True)]
-        if all(arena.bytes >= arena.useful_bytes for arena in arenas):
-            return []
         made: list[GrowArena] = []
         for client, arena, goal in zip(present.clients.values(), arenas, fill(arenas, left), strict=True):
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)

@@ -65,6 +65,8 @@ class Ledger:
         """What is left beside the fixed memory of all clients; negative: so much is lacking."""
         self.assumed_bytes = 0
         """How much of the fixed memory is only assumed."""
+        self.alone_bytes = 0
+        """What a client may have that is alone: the reserve as well."""
         self.slack_bytes = 0
         """How much may be lacking before somebody is asked to leave for it; none where the total is not known."""
         self.reserve_bytes = 0
@@ -177,6 +179,7 @@ class Ledger:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
         self.reserve_bytes = self._reserve() if self._swapping else 0
         self.left_bytes = self.all_bytes - self._fixed_bytes - self.departed_bytes
+        self.alone_bytes = self.left_bytes + self.reserve_bytes
         slack = max(OUTGROWN_BYTES, int(total * OUTGROWN_SHARE)) if total else 0
         # Where memory swaps there is no paging to make up for it: only the reserve.
         self.slack_bytes = self.reserve_bytes if self._swapping else slack

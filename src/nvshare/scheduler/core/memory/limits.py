@@ -83,6 +83,8 @@ class Limits:
 
     def tell(self) -> list[TellLimit]:
         """What the clients don't know yet."""
+        if not self._told and not self._containers:
+            return []
         news = [
             TellLimit(number, 0, 0) for number, (limit, _) in self._told.items() if limit and number not in self._of
         ]

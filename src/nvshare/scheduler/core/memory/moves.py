@@ -46,8 +46,8 @@ class Moves:
     def __init__(
         self, residency: Residency, units: Iterable[tuple[Client, ...]], paging_bytes: int, now: float
     ) -> None:
-        """``units``: those that wait, in the order of their turns, together those that come in together; those left out
-        that never fit. ``paging_bytes``: the movable memory of holders that do not swap."""
+        """``units``: those that wait and may come, in the order of their turns, together those that come in together.
+        ``paging_bytes``: the movable memory of holders that do not swap."""
         self.actions: list[Action] = []
         self.short: Short | None = None
         """For whom holders are asked to leave when their quantum is over."""
@@ -61,7 +61,7 @@ class Moves:
         residency.look()
         self._units: list[tuple[Client, ...]] = []
         """Those that wait, as far as they were looked at."""
-        self._more_units = (unit for unit in units if not any(map(residency.never_fits, unit)))
+        self._more_units = iter(units)
         self._now, self._paging_bytes = now, paging_bytes
         self._room = residency.room_bytes - paging_bytes
         self._pending = 0
@@ -85,7 +85,8 @@ class Moves:
             yield unit
 
     def _waiting(self) -> list[Client]:
-        return [client for unit in self._units_in_turn() for client in unit]
+        self._units += self._more_units
+        return [client for unit in self._units for client in unit]
 
     def _last_first(self, before: int = 0) -> Iterator[Client]:
         """All that wait but the first ``before``, whoever is the last in line first."""
@@ -205,12 +206,13 @@ class Moves:
             self._paging_bytes += needed
             return True
         footprint = memory.footprint_bytes
-        goal = min(footprint, memory.charge_bytes + self._room_for(client))
-        if goal > memory.allotted_bytes and (goal == footprint or goal - memory.allotted_bytes >= STEP_BYTES):
-            self._allot(client, goal)
         if memory.allotted_bytes < footprint:
-            self._make_room(footprint - memory.charge_bytes - self._room_for(client), client, behind)
-            return False
+            most = memory.charge_bytes + self._room_for(client)
+            if most >= footprint or most - memory.allotted_bytes >= STEP_BYTES:
+                self._allot(client, min(footprint, most))
+            if most < footprint:
+                self._make_room(footprint - most, client, behind)
+                return False
         if memory.is_in or self._residency.is_late(client, self._now):
             return True
         self._wake_at(memory.progress_at + self._residency.grace_seconds)
@@ -226,13 +228,13 @@ class Moves:
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
-        return not self._paging_bytes and all(other is client for other in self._movers(client))
+        return not self._paging_bytes and next(self._movers(client), None) is None
 
     def _movers(self, for_client: Client | None) -> Iterator[Client]:
-        """Who has something that could leave for a client, and that one."""
-        spare_bytes = self._residency.requests.spare_bytes
-        able = self._able.values()
-        return (each for each in able if each is for_client or spare_bytes(each, for_client, charged=True) > 0)
+        """Which others have something that could leave for a client."""
+        for each in self._able.values():
+            if each is not for_client and self._residency.requests.spare_bytes(each, for_client, charged=True) > 0:
+                yield each
 
     def _allot(self, client: Client, allotted_bytes: int, request: int = 0) -> None:
         capacity_bytes, order = self._residency.admission.capacity_bytes(client), self._tell(client, allotted_bytes)
@@ -262,18 +264,20 @@ class Moves:
         lacking -= max(0, self._pending)
         others = [client for client in self._residency.present.clients.values() if client is not for_client]
         for client in others:
+            if lacking <= 0:
+                return
             memory = client.memory
             unused = memory.allotted_bytes - max(memory.movable_bytes, memory.resident_bytes)
-            if lacking > 0 and unused > 0 and not self._residency.is_stuck(client, self._now):
+            if unused > 0 and not self._residency.is_stuck(client, self._now):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(client, memory.allotted_bytes - unused)
                 lacking -= unused
         if lacking <= 0:
             return
         # Who waits and is passed over leaves like one that is idle.
-        waits = {client.number for client in self._waiting()}
-        resting = (ClientState.IDLE, ClientState.WAITING)
-        idle = [client for client in others if client.state in resting and client.number not in waits]
+        resting = [client for client in others if client.state in (ClientState.IDLE, ClientState.WAITING)]
+        waiting = self._waiting() if resting else []
+        idle = [client for client in resting if client not in waiting]
         idle.sort(key=lambda client: client.since)
         leaving = [client for client in others if client.state is ClientState.LEAVING]
         for client in (*idle, *leaving, *behind):

@@ -48,13 +48,12 @@ class Present:
 
     def let_rest(self) -> None:
         """Leaves out those that have nothing on the device now."""
-        for number, client in list(self.clients.items()):
+        for client in [client for client in self.clients.values() if client.memory.rests]:
             memory = client.memory
-            if memory.rests:
-                del self.clients[number]
-                self._resting[number] = client, memory.useful_bytes
-                self.resting_bytes += memory.useful_bytes
-                self._most_admitted_bytes = max(self._most_admitted_bytes, memory.admitted_bytes)
+            del self.clients[client.number]
+            self._resting[client.number] = client, memory.useful_bytes
+            self.resting_bytes += memory.useful_bytes
+            self._most_admitted_bytes = max(self._most_admitted_bytes, memory.admitted_bytes)
 
     def are_all_within(self, admitted_bytes: int) -> bool:
         """Whether none of the others was admitted more than so much."""

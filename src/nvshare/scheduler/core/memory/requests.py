@@ -84,6 +84,9 @@ class Requests:
         self.granted_bytes = 0
         """All together."""
 
+    def __bool__(self) -> bool:
+        return bool(self._requests)
+
     def update(self, client: Client) -> None:
         """A client is in another container than before, or its container's terms changed."""
         container, before = client.container, self._of.get(client.number)

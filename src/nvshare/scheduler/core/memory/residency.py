@@ -56,8 +56,8 @@ class Residency:
 
     def look(self) -> None:
         """Finds who would not be wholly in though nobody held."""
-        present = self.present.clients.values()
-        self._cramped = cramped(self.clients.values(), present, self.most_bytes, self.host, self.requests)
+        present, most_bytes = self.present.clients.values(), self.ledger.alone_bytes
+        self._cramped = cramped(self.clients.values(), present, most_bytes, self.host, self.requests)
         if self.growing or self.ledger.departed_bytes:
             self.traffic.held_up()
 
@@ -110,7 +110,7 @@ class Residency:
     @property
     def room_bytes(self) -> int:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
-        charged = sum(client.memory.charge_bytes for client in self.present.clients.values())
+        charged = sum([client.memory.charge_bytes for client in self.present.clients.values()])
         return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
 
     @property
@@ -125,15 +125,8 @@ class Residency:
 
     def never_fits(self, client: Client) -> bool:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
-        if not client.memory.swaps:
-            # What is left over is paged.
-            return self.most_bytes < 0
-        return client.memory.footprint_bytes > self.most_bytes or client.number in self._cramped
-
-    @property
-    def most_bytes(self) -> int:
-        """What a client may have that is alone."""
-        return self.ledger.left_bytes + self.ledger.reserve_bytes
+        footprint_bytes = client.memory.footprint_bytes if client.memory.swaps else 0
+        return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
 
     @property
     def answer(self) -> tuple[Short | None, bool, frozenset[int]]:

@@ -41,7 +41,7 @@ def cramped(
     ``present``: those that have something there; ``most_bytes``: what a client has that is alone. They are passed over,
     else those behind them would wait with them.
     """
-    lacking = sum(max(0, client.memory.useful_bytes - client.memory.host_bytes) for client in present)
+    lacking = sum([max(0, client.memory.useful_bytes - client.memory.host_bytes) for client in present])
     if lacking <= host.available_bytes and not requests.granted_bytes:
         return frozenset()
     waiting = [client for client in clients if client.state is ClientState.WAITING]

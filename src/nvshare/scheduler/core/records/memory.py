@@ -71,6 +71,8 @@ class Memory:
     """How much may be resident, as it was told last."""
     charge_bytes: int = 0
     """How much may be resident, by what it may still go by."""
+    leaving_bytes: int = 0
+    """What of that will be free when it has obeyed."""
     pledged_bytes: int = 0
     """How large its footprint may become without asking, by what it may still go by."""
     useful_bytes: int = 0
@@ -106,6 +108,8 @@ class Memory:
     """When that was admitted, or it came with one."""
     progress_at: float = 0.0
     """When it last reported something, or was first asked to do something that it has not done."""
+    _sure_bytes: int = 0
+    """The least that it may still go by."""
     _told: deque[tuple[int, int, int]] = field(default_factory=deque)
     """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
     _granted: deque[tuple[int, int]] = field(default_factory=deque)
@@ -159,7 +163,7 @@ class Memory:
         while self._granted and self._granted[0][0] <= event.order:
             self._granted.popleft()
         # What was granted and is not there it has not taken, or given back: it asks again for that.
-        self.unmovable_bytes = max([event.fixed_bytes, *(fixed_bytes for _, fixed_bytes in self._granted)])
+        self.unmovable_bytes = max([event.fixed_bytes, *[fixed_bytes for _, fixed_bytes in self._granted]])
         self._charge()
         return came_bytes, left_bytes
 
@@ -223,7 +227,7 @@ class Memory:
     @property
     def can_leave(self) -> bool:
         """Whether some of what it is charged with can leave, or will when its host memory is registered."""
-        if not self.reported:
+        if not self.reported or self.host_bytes >= self.footprint_bytes:
             return self.charge_bytes > 0
         return self.charge_bytes > self.stays_bytes(takes_bytes(self.host_bytes, self.footprint_bytes))
 
@@ -257,12 +261,7 @@ class Memory:
     @property
     def may_be_in(self) -> bool:
         """Whether it goes by nothing that keeps some of it out."""
-        return self.reported and all(allotted_bytes >= self.footprint_bytes for _, allotted_bytes, _ in self._told)
-
-    @property
-    def leaving_bytes(self) -> int:
-        """What will be free when it has obeyed."""
-        return max(0, self.charge_bytes - self.allotted_bytes)
+        return self.reported and self._sure_bytes >= self.footprint_bytes
 
     @property
     def moves_out(self) -> bool:
@@ -346,7 +345,9 @@ class Memory:
         return max(0, min(room, lacking)) if room >= min(lacking, CHUNK_BYTES) else 0
 
     def _charge(self) -> None:
-        charge_bytes, pledged_bytes = self.resident_bytes, 0
-        for _, allotted_bytes, admitted_bytes in self._told:
-            charge_bytes, pledged_bytes = max(charge_bytes, allotted_bytes), max(pledged_bytes, admitted_bytes)
-        self.charge_bytes, self.pledged_bytes, self.useful_bytes = charge_bytes, pledged_bytes, whole(pledged_bytes)
+        """Finds anew what it may go by, from what it was told and what it has."""
+        allotted = [allotted_bytes for _, allotted_bytes, _ in self._told]
+        self._sure_bytes, self.charge_bytes = min(allotted), max(self.resident_bytes, *allotted)
+        self.leaving_bytes = self.charge_bytes - self.allotted_bytes
+        self.pledged_bytes = max([admitted_bytes for _, _, admitted_bytes in self._told])
+        self.useful_bytes = whole(self.pledged_bytes)
