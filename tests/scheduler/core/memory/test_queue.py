@@ -181,8 +181,7 @@ def test_a_context_that_waited_is_admitted_when_there_is_room_for_it() -> None:
     table.now += CONTEXT_KNOWN_SECONDS
     table.grows("C", 0)
     assert "reserved for of K" in wait_of(table, "C")
-    assert granted(table.feed(TermsSet("of K", WAIT))) == []
-    assert table.timer() == ["evict K 7"]
+    assert table.feed(TermsSet("of K", WAIT)) == ["evict K 7"]
     assert granted(table.has("K", 8, 7)) == ["C 1"]
 
 
@@ -235,3 +234,12 @@ def test_host_memory_of_another_device_is_waited_for() -> None:
     assert wait_of(table, "C")
     assert "arena C 1" in ends(table, "B")
     assert not wait_of(table, "C")
+
+
+def test_a_request_that_is_given_up_is_noticed_at_once() -> None:
+    """A has one GiB, and ten of fifteen are reserved for it until its user thinks better of it."""
+    table = table_of({"A": 1, "B": 1}, host=16)
+    table.feed(TermsSet("of A", Terms(memory_request_bytes=10 * GIB)))
+    assert table.grows("B", 8) == []
+    assert "reserved" in wait_of(table, "B")
+    assert granted(table.feed(TermsSet("of A", REFUSE))) == ["B 1"]

@@ -80,6 +80,14 @@ class Admission:
         self._ledger, self._host, self._estates = ledger, host, estates
         self._grace_seconds, self._limits, self._requests = grace_seconds, limits, requests
 
+    @property
+    def facts(self) -> tuple[int, ...]:
+        """What a refusal goes by beside the time: as long as nothing of it changes no other growth is refused."""
+        ledger, memories = self._ledger, [client.memory for client in self.clients.values()]
+        sizes = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
+        found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.available_bytes
+        return *found, *self._requests.granted, *sizes
+
     def capacity_bytes(self, client: Client) -> int:
         """The most that a client's footprint could be admitted now."""
         kept_bytes = self._requests.others_bytes([client.number])

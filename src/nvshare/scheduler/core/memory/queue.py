@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 from nvshare.scheduler.core.memory.admission import Admission
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth, Wait
 from nvshare.scheduler.core.terms import WhenFull
@@ -36,10 +35,10 @@ class Ends(Protocol):
 class Queue:
     """Those of one device that wait so."""
 
-    def __init__(self, admission: Admission, ledger: Ledger, host: Host, ends: Ends) -> None:
+    def __init__(self, admission: Admission, ledger: Ledger, ends: Ends) -> None:
         self.deadline: float | None = None
         """When to look again if nothing changes before; None: nobody waits."""
-        self._admission, self._ledger, self._host, self._ends = admission, ledger, host, ends
+        self._admission, self._ledger, self._ends = admission, ledger, ends
         self._clients: dict[int, Client] = {}
         self._found_for: tuple[int, ...] = ()
         """What the last look went by; where nothing of it changed, its answers are the same."""
@@ -63,11 +62,7 @@ class Queue:
         if not self._clients:
             self.deadline = None
             return None
-        memories = [client.memory for client in self._admission.clients.values()]
-        known = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
-        known += [_wants_to(client) for client in self._clients.values()]
-        ledger, host = self._ledger, self._host
-        found_for = (ledger.left_bytes, ledger.departed_bytes, ledger.measurements, host.available_bytes, *known)
+        found_for = (*self._admission.facts, *map(_wants_to, self._clients.values()))
         if found_for == self._found_for and not due:
             return None
         self.deadline = now + LOOK_SECONDS

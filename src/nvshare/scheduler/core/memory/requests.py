@@ -128,6 +128,11 @@ class Requests:
             request.granted_bytes = granted[container]
         self.granted_bytes = sum(granted.values())
 
+    @property
+    def granted(self) -> list[int]:
+        """What is granted to each container with a request."""
+        return [request.granted_bytes for request in self._requests.values()]
+
     def others_bytes(self, numbers: Iterable[int]) -> int:
         """What is granted to containers of which none of these clients is a part."""
         own = {self._of.get(number) for number in numbers} if self._requests else set()

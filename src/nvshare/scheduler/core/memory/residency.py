@@ -47,7 +47,7 @@ class Residency:
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
         self.admission = Admission(ledger, host, self.estates, self.clients, grace_seconds, self.limits, self.requests)
-        self.queue = Queue(self.admission, ledger, host, ends)
+        self.queue = Queue(self.admission, ledger, ends)
         """Whose growth waits for others' ends."""
 
     def planned(self, short: Short | None, deadline: float | None, *, kept: bool) -> None:
