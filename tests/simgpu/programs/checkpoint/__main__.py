@@ -3,7 +3,8 @@
     python3 -m tests.simgpu.programs.checkpoint FILE [SITUATION...]
 
 Run it from the root of the project. It needs one GPU, real or simulated, and nothing but Python. Each situation runs in
-processes of its own; those that hang are killed. Lines that begin with # were measured and may differ.
+processes of its own; those that hang are killed. Lines that begin with # were measured and may differ. The situation
+no_room takes all of the GPU's memory, and is left out unless it is named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.simgpu.programs.checkpoint import states
-from tests.simgpu.programs.checkpoint.lives import LIVES
+from tests.simgpu.programs.checkpoint.lives import LARGE, LIVES
 from tests.simgpu.programs.checkpoint.scene import Scene, Worker
 
 SITUATIONS: dict[str, Callable[[Scene], None]] = {
@@ -45,7 +46,7 @@ def play(name: str, file: Path, seconds: float) -> None:
     if pid == 0:
         os.setpgid(0, 0)
         try:
-            SITUATIONS[name](scene)
+            (SITUATIONS | LARGE)[name](scene)
         except Exception as failure:
             scene.say("failed", repr(failure))
         os._exit(0)

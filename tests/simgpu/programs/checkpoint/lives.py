@@ -178,6 +178,20 @@ def shared(scene: Scene) -> None:
     scene.say("intact", giver("intact"))
 
 
+def no_room(scene: Scene) -> None:
+    """A restore while somebody else has taken all of the device's memory, and again when that has ended."""
+    caller, target = scene.caller(), scene.target("memory", 256)
+    scene.sleep(caller, target.pid)
+    filler = scene.target()
+    scene.say("fill up", filler("fill_up", 128))
+    scene.memory(filler, "full")
+    scene.steps(caller, target.pid, ("restore", "restore", "unlock"), " without room")
+    scene.memory(filler, "after the restore")
+    scene.say("who took it ended", filler.kill())
+    scene.steps(caller, target.pid, ("restore", "unlock"), " with room")
+    scene.say("intact", target("intact"))
+
+
 def _has(scene: Scene, kind: str) -> None:
     caller, target = scene.caller(), scene.target(kind, 4)
     scene.sleep(caller, target.pid)
@@ -210,3 +224,5 @@ LIVES: dict[str, Callable[[Scene], None]] = {
     "caller_dies_within": caller_dies_within,
     "shared": shared,
 }
+LARGE: dict[str, Callable[[Scene], None]] = {"no_room": no_room}
+"""Those that take all of the device's memory: played only if they are named."""

@@ -60,6 +60,11 @@ class Program:
         self._checks.append(kinds.KINDS[kind](self._driver, mib * MIB))
         return "made"
 
+    def fill_up(self, mib: int) -> str:
+        """Takes all of the device's free memory but so much."""
+        kinds.plain(self._driver, self._driver.free_bytes() - mib * MIB)
+        return "full"
+
     def give(self, mib: int) -> bytes:
         """Memory for another process, and its handle."""
         handle, check = kinds.given(self._driver, mib * MIB)
