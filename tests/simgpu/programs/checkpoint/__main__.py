@@ -9,6 +9,7 @@ no_room takes all of the GPU's memory, and is left out unless it is named.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -36,7 +37,9 @@ SITUATIONS: dict[str, Callable[[Scene], None]] = {
         states.oneself,
     )
 } | LIVES
-ONE_SECONDS, ALL_SECONDS = 15.0, 115.0
+ONE_SECONDS, ALL_SECONDS, GONE_SECONDS = 15.0, 115.0, 3.0
+POLL_SECONDS = 0.02
+BECOME_SUBREAPER = 36
 
 
 def play(name: str, file: Path, seconds: float) -> None:
@@ -52,15 +55,22 @@ def play(name: str, file: Path, seconds: float) -> None:
         os._exit(0)
     until = time.monotonic() + seconds
     while not (ended := os.waitpid(pid, os.WNOHANG)[0]) and time.monotonic() < until:
-        time.sleep(0.02)
+        time.sleep(POLL_SECONDS)
     if not ended:
         scene.say("failed", "it took too long")
+    _end_group(pid)
+
+
+def _end_group(group: int) -> None:
+    """Kills all processes of a group, and waits until what they had is the device's again."""
+    until = time.monotonic() + GONE_SECONDS
     try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
+        os.killpg(group, signal.SIGKILL)
+        while time.monotonic() < until:
+            if not os.waitpid(-group, os.WNOHANG)[0]:
+                time.sleep(POLL_SECONDS)
+    except (ProcessLookupError, ChildProcessError):
         return
-    if not ended:
-        os.waitpid(pid, 0)
 
 
 def main() -> None:
@@ -68,6 +78,8 @@ def main() -> None:
     file = Path(sys.argv[1])
     file.write_text("")
     begun = time.monotonic()
+    # Whoever loses its parent becomes this process's child, so that its end can be waited for.
+    ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
     # Without it a real driver that nobody else uses would start anew for each situation.
     first = Worker()
     first("start")
