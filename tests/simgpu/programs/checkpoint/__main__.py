@@ -21,22 +21,25 @@ from tests.simgpu.programs.checkpoint import states
 from tests.simgpu.programs.checkpoint.lives import LARGE, LIVES
 from tests.simgpu.programs.checkpoint.scene import Scene, Worker
 
-SITUATIONS: dict[str, Callable[[Scene], None]] = {
-    situation.__name__: situation
-    for situation in (
-        states.order,
-        states.wrong_order,
-        states.lock_and_unlock,
-        states.threads_locked,
-        states.threads_checkpointed,
-        states.threads_restored,
-        states.wrong_processes,
-        states.other_user,
-        states.arguments,
-        states.callers,
-        states.oneself,
-    )
-} | LIVES
+SITUATIONS: dict[str, Callable[[Scene], None]] = (
+    {
+        situation.__name__: situation
+        for situation in (
+            states.order,
+            states.wrong_order,
+            states.lock_and_unlock,
+            states.threads_locked,
+            states.threads_restored,
+            states.wrong_processes,
+            states.other_user,
+            states.arguments,
+            states.callers,
+            states.oneself,
+        )
+    }
+    | LIVES
+    | states.checkpointed()
+)
 ONE_SECONDS, ALL_SECONDS, GONE_SECONDS = 15.0, 115.0, 3.0
 POLL_SECONDS = 0.02
 BECOME_SUBREAPER = 36

@@ -42,7 +42,6 @@ def busy_checkpoint(scene: Scene) -> None:
     scene.say("what waited has been told", target.answer(0.3))
     scene.say("state", caller("state", target.pid))
     scene.steps(caller, target.pid, ("checkpoint", "restore", "unlock"))
-    scene.say("what waited has been told", target.answer(1.0))
 
 
 def two_callers(scene: Scene) -> None:
@@ -167,15 +166,17 @@ def forks(scene: Scene) -> None:
     scene.say("intact", target("intact"))
 
 
-def shared(scene: Scene) -> None:
+def shared(scene: Scene, steps: tuple[str, ...], whose: str) -> None:
     """Memory that one process gave by CUDA IPC and another has opened."""
     caller, giver, taker = scene.caller(), scene.target(), scene.target()
     handle = giver("give", 2)
-    scene.steps(caller, giver.pid, STEPS, " of one that gave a handle")
-    scene.say("open", taker("open", handle))
-    scene.steps(caller, giver.pid, STEPS, " of one whose memory is open elsewhere")
-    scene.steps(caller, taker.pid, STEPS, " of one that opened it")
+    if whose != "gave":
+        scene.say("open", taker("open", handle))
+    scene.steps(caller, (taker if whose == "opened" else giver).pid, steps)
+    if whose == "gave":
+        scene.say("open", taker("open", handle))
     scene.say("intact", giver("intact"))
+    scene.say("the other works", taker("intact"))
 
 
 def no_room(scene: Scene) -> None:
@@ -222,7 +223,7 @@ LIVES: dict[str, Callable[[Scene], None]] = {
     "two_callers": two_callers,
     "target_dies_within": target_dies_within,
     "caller_dies_within": caller_dies_within,
-    "shared": shared,
+    **{f"ipc_{whose}": partial(shared, steps=STEPS, whose=whose) for whose in ("gave", "shares", "opened")},
 }
 LARGE: dict[str, Callable[[Scene], None]] = {"no_room": no_room}
 """Those that take all of the device's memory: played only if they are named."""

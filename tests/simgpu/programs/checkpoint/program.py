@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.simgpu.programs.checkpoint import kinds
 from tests.simgpu.programs.checkpoint.driver import MIB, CheckpointArgs, Driver, LockArgs, Nvml, RestoreArgs
+from tests.simgpu.programs.checkpoint.probes import PROBES
 
 KERNELS = Path(__file__).parents[4] / "src" / "nvshare" / "simgpu" / "kernels.ptx"
 
@@ -22,8 +23,9 @@ class Program:
 
     def __init__(self) -> None:
         self._driver = Driver()
-        self._context, self._spin, self._event, self._module = c_void_p(), c_void_p(), c_void_p(), c_void_p()
-        self._address = c_uint64()
+        self.kernels = KERNELS.read_bytes() + b"\0"
+        self.context, self.function, self.event, self.module = c_void_p(), c_void_p(), c_void_p(), c_void_p()
+        self.address, self.spare = c_uint64(), c_uint64()
         self._checks: list[kinds.Check] = []
         self._go = threading.Event()
         self._answers: dict[str, int] = {}
@@ -36,12 +38,13 @@ class Program:
         """A context, kernels, a little memory and an event."""
         must = self._driver.must
         must("cuInit", 0)
-        must("cuDevicePrimaryCtxRetain", byref(self._context), 0)
-        must("cuCtxSetCurrent", self._context)
-        must("cuModuleLoadData", byref(self._module), KERNELS.read_bytes() + b"\0")
-        must("cuModuleGetFunction", byref(self._spin), self._module, b"nvs_spin")
-        must("cuEventCreate", byref(self._event), 0)
-        must("cuMemAlloc_v2", byref(self._address), c_size_t(4096))
+        must("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        must("cuCtxSetCurrent", self.context)
+        must("cuModuleLoadData", byref(self.module), self.kernels)
+        must("cuModuleGetFunction", byref(self.function), self.module, b"nvs_spin")
+        must("cuEventCreate", byref(self.event), 0)
+        for place in (self.address, self.spare):
+            must("cuMemAlloc_v2", byref(place), c_size_t(4096))
         return self.spin(0)
 
     def spin(self, ms: int, wait: bool = True) -> int:
@@ -53,7 +56,7 @@ class Program:
         ns = c_uint64(ms * 1_000_000)
         parameters = (c_void_p * 1)(ctypes.addressof(ns))
         grid = (1, 1, 1, 1, 1, 1, 0)
-        return self._driver.call("cuLaunchKernel", self._spin, *grid, c_void_p(), parameters, c_void_p())
+        return self._driver.call("cuLaunchKernel", self.function, *grid, c_void_p(), parameters, c_void_p())
 
     def hold(self, kind: str, mib: int) -> str:
         """Makes so much of a kind."""
@@ -138,53 +141,18 @@ class Program:
         return dict(self._answers)
 
     def _call_when_told(self, name: str, ready: threading.Barrier) -> None:
-        self._driver.must("cuCtxSetCurrent", self._context)
+        self._driver.must("cuCtxSetCurrent", self.context)
         ready.wait(5)
         self._go.wait()
         self._answers[name] = self._probe(name)
 
     def _probe(self, name: str) -> int:
-        return self._launch(0) if name == "cuLaunchKernel" else self._driver.call(name, *self._probes()[name])
+        return self._launch(0) if name == "cuLaunchKernel" else self._driver.call(name, *PROBES[name](self))
 
-    def probes(self) -> list[str]:
+    @staticmethod
+    def probes() -> list[str]:
         """The calls that threads can make, by name."""
-        return sorted(["cuLaunchKernel", *self._probes()])
-
-    def _probes(self) -> dict[str, tuple[Any, ...]]:
-        """Calls with arguments that are right."""
-        out, more = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(64)
-        size, address = c_size_t(4096), self._address
-        return {
-            "cuCheckpointProcessGetState": (os.getpid(), out),
-            "cuCtxGetCurrent": (out,),
-            "cuCtxGetDevice": (out,),
-            "cuCtxSetCurrent": (self._context,),
-            "cuCtxSynchronize": (),
-            "cuDeviceGet": (out, 0),
-            "cuDeviceGetAttribute": (out, 1, 0),
-            "cuDeviceGetCount": (out,),
-            "cuDeviceGetUuid_v2": (out, 0),
-            "cuDevicePrimaryCtxGetState": (0, out, more),
-            "cuDevicePrimaryCtxRetain": (out, 0),
-            "cuDeviceTotalMem_v2": (out, 0),
-            "cuDriverGetVersion": (out,),
-            "cuEventCreate": (out, 0),
-            "cuEventQuery": (self._event,),
-            "cuFuncGetAttribute": (out, 0, self._spin),
-            "cuGetErrorName": (1, out),
-            "cuGetProcAddress_v2": (b"cuInit", out, 12000, c_uint64(0), c_void_p()),
-            "cuInit": (0,),
-            "cuMemAddressReserve": (out, c_size_t(2 * MIB), c_size_t(0), c_uint64(0), c_uint64(0)),
-            "cuMemAlloc_v2": (out, size),
-            "cuMemGetInfo_v2": (out, more),
-            "cuMemHostAlloc": (out, size, 0),
-            "cuMemcpyDtoH_v2": (out, address, size),
-            "cuModuleGetFunction": (out, self._module, b"nvs_spin"),
-            "cuPointerGetAttribute": (out, 2, address),
-            "cuStreamCreate": (out, 0),
-            "cuStreamQuery": (c_void_p(),),
-            "cuStreamSynchronize": (c_void_p(),),
-        }
+        return ["cuLaunchKernel", *PROBES]
 
     @staticmethod
     def fork() -> int:

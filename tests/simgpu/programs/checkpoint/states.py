@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 
-from tests.simgpu.programs.checkpoint.scene import Scene, Worker
+from tests.simgpu.programs.checkpoint.probes import PROBES
+from tests.simgpu.programs.checkpoint.scene import DEAD, Scene, Worker
 
 STEPS = ("lock", "checkpoint", "restore", "unlock")
 NOBODY = 65534
@@ -153,11 +156,28 @@ def threads_locked(scene: Scene) -> None:
     _threads(scene, ("lock",), ("unlock",))
 
 
-def threads_checkpointed(scene: Scene) -> None:
-    """The same while it is checkpointed."""
-    _threads(scene, ("lock", "checkpoint"), ("restore", "unlock"))
-
-
 def threads_restored(scene: Scene) -> None:
     """The same when it is restored and not yet unlocked."""
     _threads(scene, ("lock", "checkpoint", "restore"), ("unlock",))
+
+
+def thread_checkpointed(scene: Scene, name: str) -> None:
+    """What one thread is told while its process is checkpointed: some calls end the process."""
+    caller, target = scene.caller(), scene.target()
+    target("prepare", [name])
+    for step in ("lock", "checkpoint"):
+        scene.step(caller, step, target.pid)
+    answered = target("go", 0.1)
+    if answered == DEAD:
+        scene.say(f"{name} meanwhile", f"the process ends, {target.end()}")
+        return
+    scene.say(f"{name} meanwhile", answered.get(name, "waits"))
+    for step in ("restore", "unlock"):
+        scene.step(caller, step, target.pid)
+    scene.say(f"{name} afterwards", target("go", 0.05).get(name, "waits"))
+
+
+def checkpointed() -> dict[str, Callable[[Scene], None]]:
+    """A situation for each call that threads can make."""
+    names = ("cuLaunchKernel", *PROBES)
+    return {f"checkpointed_{name}": partial(thread_checkpointed, name=name) for name in names}
