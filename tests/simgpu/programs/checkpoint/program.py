@@ -27,7 +27,7 @@ class Program:
         self.context, self.function, self.event, self.module = c_void_p(), c_void_p(), c_void_p(), c_void_p()
         self.address, self.spare = c_uint64(), c_uint64()
         self._checks: list[kinds.Check] = []
-        self._go = threading.Event()
+        self._go, self._threads = threading.Event(), list[threading.Thread]()
         self._answers: dict[str, int] = {}
 
     def initialize(self) -> int:
@@ -127,17 +127,17 @@ class Program:
         """A thread for each of these calls, which has the context and waits."""
         ready = threading.Barrier(len(names) + 1)
         for name in names:
-            threading.Thread(target=self._call_when_told, args=(name, ready), daemon=True).start()
+            thread = threading.Thread(target=self._call_when_told, args=(name, ready), daemon=True)
+            self._threads.append(thread)
+            thread.start()
         ready.wait(5)
 
     def go(self, seconds: float) -> dict[str, int]:
-        """All of them call; the results of those that have answered after so long."""
+        """All of them call; the results of those that have answered, at most so much later."""
+        end = time.monotonic() + seconds
         self._go.set()
-        time.sleep(seconds)
-        return dict(self._answers)
-
-    def answers(self) -> dict[str, int]:
-        """The results so far."""
+        while time.monotonic() < end and any(thread.is_alive() for thread in self._threads):
+            time.sleep(0.005)
         return dict(self._answers)
 
     def _call_when_told(self, name: str, ready: threading.Barrier) -> None:

@@ -146,7 +146,7 @@ def _threads(scene: Scene, steps: tuple[str, ...], back: tuple[str, ...]) -> Non
     for name in probes:
         scene.say(f"{name} meanwhile", answered.get(name, "waits"))
     scene.steps(caller, target.pid, back)
-    answered = target("go", 0.5)
+    answered = target("go", 2.0)
     for name in probes:
         scene.say(f"{name} afterwards", answered.get(name, "waits"))
 
@@ -167,14 +167,14 @@ def thread_checkpointed(scene: Scene, name: str) -> None:
     target("prepare", [name])
     for step in ("lock", "checkpoint"):
         scene.step(caller, step, target.pid)
-    answered = target("go", 0.1)
+    answered = target("go", 0.3)
     if answered == DEAD:
         scene.say(f"{name} meanwhile", f"the process ends, {target.end()}")
         return
     scene.say(f"{name} meanwhile", answered.get(name, "waits"))
     for step in ("restore", "unlock"):
         scene.step(caller, step, target.pid)
-    scene.say(f"{name} afterwards", target("go", 0.05).get(name, "waits"))
+    scene.say(f"{name} afterwards", target("go", 2.0).get(name, "waits"))
 
 
 def checkpointed() -> dict[str, Callable[[Scene], None]]:
