@@ -40,7 +40,7 @@ SITUATIONS: dict[str, Callable[[Scene], None]] = (
     | LIVES
     | states.checkpointed()
 )
-ONE_SECONDS, ALL_SECONDS, GONE_SECONDS = 15.0, 115.0, 3.0
+ONE_SECONDS, ALL_SECONDS, GONE_SECONDS = 40.0, 115.0, 3.0
 POLL_SECONDS = 0.02
 BECOME_SUBREAPER = 36
 

@@ -23,7 +23,7 @@ def busy(scene: Scene) -> None:
     scene.step(caller, "lock", target.pid, " with 100 ms beside a kernel", timeout_ms=100)
     scene.say("state", caller("state", target.pid))
     target.tell("spin", 0, False)
-    scene.say("a launch then", target.answer(0.3))
+    scene.say("a launch then", target.answer(2.0))
     scene.step(caller, "lock", target.pid, " without a timeout beside a kernel", timeout_ms=0)
     scene.say("state", caller("state", target.pid))
     scene.steps(caller, target.pid, ("checkpoint", "restore", "unlock"))
@@ -39,7 +39,7 @@ def busy_checkpoint(scene: Scene) -> None:
     scene.step(caller, "lock", target.pid, " with 100 ms", timeout_ms=100)
     scene.say("state", caller("state", target.pid))
     scene.step(caller, "lock", target.pid, " with 5 s", timeout_ms=5000)
-    scene.say("what waited has been told", target.answer(0.3))
+    scene.say("what waited has been told", target.answer(2.0))
     scene.say("state", caller("state", target.pid))
     scene.steps(caller, target.pid, ("checkpoint", "restore", "unlock"))
 

@@ -142,7 +142,7 @@ def _threads(scene: Scene, steps: tuple[str, ...], back: tuple[str, ...]) -> Non
     probes = target("probes")
     target("prepare", probes)
     scene.steps(caller, target.pid, steps)
-    answered = target("go", 0.7)
+    answered = target("go", 2.0)
     for name in probes:
         scene.say(f"{name} meanwhile", answered.get(name, "waits"))
     scene.steps(caller, target.pid, back)
@@ -167,7 +167,7 @@ def thread_checkpointed(scene: Scene, name: str) -> None:
     target("prepare", [name])
     for step in ("lock", "checkpoint"):
         scene.step(caller, step, target.pid)
-    answered = target("go", 0.3)
+    answered = target("go", 0.5)
     if answered == DEAD:
         scene.say(f"{name} meanwhile", f"the process ends, {target.end()}")
         return
