@@ -13,7 +13,6 @@
 #include "gate/device.h"
 #include "gate/gang_page.h"
 #include "gate/marks.h"
-#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
@@ -36,7 +35,6 @@ static void forked(void)
 	nvs_contexts_forked();
 	nvs_gangs_forked();
 	nvs_memory_forked();
-	nvs_limits_forked();
 	nvs_rooms_forked();
 	nvs_arenas_forked();
 	nvs_movers_forked();

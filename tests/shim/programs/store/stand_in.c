@@ -133,10 +133,10 @@ uint64_t nvs_room_footprint(struct nvs_device *asked)
 	return room.footprint;
 }
 
-uint64_t nvs_room_fixed(struct nvs_device *asked)
+struct nvs_limit nvs_limit_of(int ordinal)
 {
-	(void)asked;
-	return room.fixed_bytes;
+	(void)ordinal;
+	return (struct nvs_limit){ .bytes = UINT64_MAX };
 }
 
 void nvs_room_changed(struct nvs_device *asked)

@@ -19,7 +19,6 @@
 #include "client/record.h"
 #include "gate/device.h"
 #include "gate/gate.h"
-#include "memory/limit.h"
 #include "memory/room.h"
 #include "process/clock.h"
 #include "process/config.h"
@@ -52,7 +51,7 @@ static void do_without_thread(struct nvs_device *device)
 	nvs_log("no thread can be created for device %d: it is used as if there were no scheduler",
 		device->ordinal);
 	nvs_ties_link(device, NVS_TIES_LINK_WITHOUT);
-	nvs_limit_expect(device->ordinal, false);
+	nvs_room_expect_limit(device, false);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
 		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)

@@ -11,7 +11,6 @@
 #include "client/posts.h"
 #include "client/record.h"
 #include "gate/gang_page.h"
-#include "memory/limit.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/exports.h"
@@ -80,22 +79,24 @@ static enum nvs_heard hear_arena(struct nvs_client *client, const struct nvs_fra
 static enum nvs_heard hear_room(struct nvs_client *client, const struct nvs_frame *frame)
 {
 	return right_if(client->memory.link == NVS_ROOM_LINK_UP &&
-			nvs_room_heard(client->device, frame, client->connection.text));
+			nvs_room_allot(client->device, frame));
 }
 
 /* Without a request it is the limit that is not known, and why. */
 static enum nvs_heard hear_refusal(struct nvs_client *client, const struct nvs_frame *frame)
 {
+	if (frame->request && client->memory.link != NVS_ROOM_LINK_UP)
+		return NVS_HEARD_WRONG;
 	if (frame->request)
-		return hear_room(client, frame);
-	nvs_limit_withhold(client->device->ordinal, client->connection.text);
+		nvs_room_refuse(client->device, frame->request, client->connection.text);
+	else
+		nvs_room_withhold_limit(client->device, client->connection.text);
 	return NVS_HEARD_WHOLE;
 }
 
 static enum nvs_heard hear_limit(struct nvs_client *client, const struct nvs_frame *frame)
 {
-	nvs_limit_heard(client->device->ordinal, frame->limit.limit_bytes,
-			frame->limit.others_bytes);
+	nvs_room_set_limit(client->device, frame);
 	return NVS_HEARD_WHOLE;
 }
 

@@ -10,7 +10,6 @@
 #include "client/messages.h"
 #include "gate/device.h"
 #include "gate/gate.h"
-#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/chunks.h"
@@ -52,9 +51,9 @@ static void expect_limit(struct nvs_memory_frames *memory, const struct nvs_lock
 	bool up = state->link == NVS_LINK_UP, was_new = memory->link == NVS_ROOM_LINK_NEW;
 
 	if (up && !memory->up)
-		nvs_limit_expect(memory->device->ordinal, state->level >= NVS_LEVEL_LIMIT);
+		nvs_room_expect_limit(memory->device, state->level >= NVS_LEVEL_LIMIT);
 	else if (!up && link != memory->link && (was_new || link == NVS_ROOM_LINK_UNAWARE))
-		nvs_limit_expect(memory->device->ordinal, false);
+		nvs_room_expect_limit(memory->device, false);
 	memory->up = up;
 }
 

@@ -11,7 +11,6 @@
 #include "gate/lost.h"
 #include "gate/pass.h"
 #include "memory/memory.h"
-#include "memory/limit.h"
 #include "memory/room.h"
 #include "memory/swap/allocations.h"
 #include "memory/swap/exports.h"
@@ -28,7 +27,7 @@ static bool may_begin(struct nvs_device *device)
 	if (!device || nvs_memory_swaps(device))
 		return !device || nvs_room_for_context(device);
 	/* So that the program sees its limit from the first question on. A context has none. */
-	nvs_limit_await(device);
+	nvs_room_ask_fixed(device, 0, UINT64_MAX);
 	return true;
 }
 

@@ -22,7 +22,6 @@
 
 #include "driver/nvml.h"
 #include "gate/device.h"
-#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 

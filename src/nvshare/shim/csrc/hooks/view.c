@@ -11,7 +11,6 @@
 #include "gate/device.h"
 #include "gate/streams.h"
 #include "memory/account.h"
-#include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/room.h"
 #include "memory/swap/answers.h"

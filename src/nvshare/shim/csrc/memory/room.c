@@ -1,37 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the rooms: for every device what may be had (room_state.h), and the threads that wait for
- * it, who are served in the order in which they came. A room's lock protects both and is held for
- * no more than that: neither the driver nor the listener is called with it held. A thread that
- * waits sleeps on a word of its own, the mover on the room's count of changes.
+ * Owns the rooms: for every device what may be had (room_state.h), what the scheduler has said of
+ * the container's limit, and the threads that wait, who are served in the order in which they came.
+ * A room's lock protects all that and is held for no more: neither the driver nor the listener is
+ * called with it held. Nothing here waits (room_ask.c does) but the mover, for the count of
+ * changes.
  */
-#define _GNU_SOURCE
 #include "memory/room.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <time.h>
+#include <stdio.h>
 
 #include "gate/device.h"
 #include "gate/marks.h"
-#include "gate/python.h"
-#include "memory/limit.h"
 #include "memory/room_record.h"
-#include "process/clock.h"
 #include "process/futex.h"
+#include "process/log.h"
 #include "process/mutex.h"
 #include "process/report.h"
-#include "process/thread.h"
-
-#define LACKING_NS 20000000ull /* more with each try */
-#define LONGEST_LACKING_NS 500000000ull
-#define LACKING_TRIES 35u /* some ten seconds */
-/*
- * How long a free of another process of the container may be on the way: it is told after 10 ms at
- * the latest, by threads that may have to wait for a processor.
- */
-#define FREED_NS 100000000ull
+#include "process/terms.h"
 
 static struct nvs_room_record rooms[NVS_MAX_DEVICES] = {
 	[0 ... NVS_MAX_DEVICES - 1] = { .lock = NVS_MUTEX(NVS_ORDER_ROOM) }
@@ -43,11 +31,12 @@ static void wake(_Atomic uint32_t *word, int sleepers)
 	nvs_futex_wake(word, sleepers);
 }
 
-struct nvs_room_record *nvs_room_lock(const struct nvs_device *device)
+struct nvs_room_record *nvs_room_lock(struct nvs_device *device)
 {
 	struct nvs_room_record *room = &rooms[device->ordinal];
 
 	nvs_mutex_lock(&room->lock);
+	room->device = device;
 	return room;
 }
 
@@ -61,19 +50,36 @@ void nvs_room_answer(struct nvs_room_waiter **place, int answer)
 	wake(&waiter->served, 1);
 }
 
-/*
- * With the lock held: whether so much more passes the container's memory limit. A scheduler that is
- * asked sees to that itself, and knows better what others have.
- */
-static bool passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes)
+static struct nvs_limit limit_of(uint64_t bytes, uint64_t others_bytes)
 {
-	const struct nvs_room_state *state = &room->state;
+	return (struct nvs_limit){ .bytes = bytes ? bytes : UINT64_MAX,
+				   .others_bytes = others_bytes };
+}
+
+struct nvs_limit nvs_room_limit(const struct nvs_room_record *room)
+{
+	return room->limit_word == NVS_LIMIT_SAID ? room->limit
+						  : limit_of(nvs_terms()->memory_limit_bytes, 0);
+}
+
+struct nvs_limit nvs_limit_of(int ordinal)
+{
 	struct nvs_limit limit;
 
-	if (kind == NVS_ROOM_CONTEXT || nvs_room_state_asked(state))
-		return false;
-	limit = nvs_limit_of((int)(room - rooms));
-	return bytes > nvs_limit_left(&limit, state->footprint_bytes + state->fixed_bytes);
+	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
+		return limit_of(nvs_terms()->memory_limit_bytes, 0);
+	nvs_mutex_lock(&rooms[ordinal].lock);
+	limit = nvs_room_limit(&rooms[ordinal]);
+	nvs_mutex_unlock(&rooms[ordinal].lock);
+	return limit;
+}
+
+bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes)
+{
+	struct nvs_limit limit = nvs_room_limit(room);
+
+	return kind != NVS_ROOM_CONTEXT && !nvs_room_state_asked(&room->state) &&
+	       bytes > nvs_limit_left(&limit, nvs_room_used(room));
 }
 
 static int answer_to(const struct nvs_room_state *state, const struct nvs_room_waiter *waiter)
@@ -96,7 +102,8 @@ static void serve(struct nvs_room_record *room)
 		int answer = answer_to(state, waiter);
 
 		if (answer == NVS_ROOM_REFUSED ||
-		    (answer != NVS_ROOM_WAIT && passes_limit(room, waiter->kind, waiter->bytes))) {
+		    (answer != NVS_ROOM_WAIT &&
+		     nvs_room_passes_limit(room, waiter->kind, waiter->bytes))) {
 			nvs_room_answer(place, NVS_ROOM_REFUSED);
 		} else if (answer != NVS_ROOM_WAIT) {
 			nvs_room_state_take(state, waiter->kind, waiter->bytes, answer);
@@ -111,14 +118,15 @@ static void serve(struct nvs_room_record *room)
 	nvs_room_state_want_none(state);
 }
 
-void nvs_room_unlock_same(struct nvs_room_record *room)
+void nvs_room_unlock_same(struct nvs_room_record *const *room)
 {
-	nvs_mutex_unlock(&room->lock);
+	nvs_mutex_unlock(&(*room)->lock);
 }
 
 /* Whether there is something to move. */
-static bool unlock(struct nvs_device *device, struct nvs_room_record *room)
+static bool unlock(struct nvs_room_record *room)
 {
+	struct nvs_device *device = room->device;
 	uint64_t deadline, footprint, bytes;
 	bool tell, tell_footprint, moves;
 
@@ -135,7 +143,7 @@ static bool unlock(struct nvs_device *device, struct nvs_room_record *room)
 	if (tell)
 		room->deadline = 0;
 	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING;
-	nvs_room_unlock_same(room);
+	nvs_room_unlock_same(&room);
 	if (tell)
 		nvs_device_tell(device, NVS_NEWS_ROOM);
 	if (tell_footprint)
@@ -143,238 +151,242 @@ static bool unlock(struct nvs_device *device, struct nvs_room_record *room)
 	return moves;
 }
 
-void nvs_room_unlock_mover(struct nvs_device *device, struct nvs_room_record *room)
+void nvs_room_unlock_mover(struct nvs_room_record *const *room)
 {
-	unlock(device, room);
+	unlock(*room);
 }
 
-void nvs_room_unlock(struct nvs_device *device, struct nvs_room_record *room)
+void nvs_room_unlock(struct nvs_room_record *const *room)
 {
-	if (unlock(device, room))
-		wake(&room->changes, INT_MAX);
+	if (unlock(*room))
+		wake(&(*room)->changes, INT_MAX);
 }
 
-void nvs_room_unlock_look(struct nvs_device *device, struct nvs_room_record *room)
+void nvs_room_unlock_look(struct nvs_room_record *const *room)
 {
-	unlock(device, room);
-	wake(&room->changes, INT_MAX);
+	unlock(*room);
+	wake(&(*room)->changes, INT_MAX);
 }
 
-/* Those who wait */
+static bool unlock_once(struct nvs_room_record *room, bool *said)
+{
+	bool first = !*said;
 
-/* False: it has been served meanwhile. `unanswered`: unless there is a scheduler that has answered.
- */
-static bool step_back(struct nvs_device *device, struct nvs_room_waiter *waiter, bool unanswered)
+	*said = true;
+	nvs_room_unlock(&room);
+	return first;
+}
+
+void nvs_room_say_refused(struct nvs_room_record *room, bool *said, struct nvs_limit limit,
+			  uint64_t asked, const char *reason)
+{
+	struct nvs_device *device = room->device;
+	uint64_t used = nvs_room_used(room) + limit.others_bytes;
+	char other[128] = "";
+
+	if (!unlock_once(room, said))
+		return;
+	device->listener->name_other(device, other, sizeof(other));
+	nvs_log("out of memory on device %d: limit %llu, used %llu, requested %llu bytes%s%s%s",
+		device->ordinal, (unsigned long long)limit.bytes, (unsigned long long)used,
+		(unsigned long long)asked, *reason ? ": " : "", reason, other);
+}
+
+/* The client */
+
+void nvs_room_link(struct nvs_device *device, enum nvs_room_link link)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
-	struct nvs_room_waiter **link = &room->first;
-	bool found;
+	bool out;
 
-	while (*link && *link != waiter)
-		link = &(*link)->next;
-	found = *link == waiter && !(unanswered && room->state.link != NVS_ROOM_LINK_NEW);
-	if (found)
-		*link = waiter->next;
-	nvs_room_unlock(device, room);
-	return found;
+	nvs_room_state_link(&room->state, link);
+	out = room->state.resident_bytes < room->state.footprint_bytes;
+	nvs_room_unlock(&room);
+	if (link == NVS_ROOM_LINK_UNAWARE && out)
+		nvs_log("device %d: this scheduler knows nothing of swapping: what is swapped out "
+			"comes back when others leave the device",
+			device->ordinal);
 }
 
-/*
- * It has waited for long. A scheduler that does not answer at all may be stopped: a program that
- * only looks whether there is a device must not hang with it.
- */
-static bool gives_up(struct nvs_device *device, struct nvs_room_waiter *waiter, bool *told)
+void nvs_room_lose(struct nvs_device *device)
 {
-	if (waiter->kind == NVS_ROOM_CONTEXT && step_back(device, waiter, true)) {
-		waiter->room = NVS_ROOM_IN;
-		return true;
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_look) = nvs_room_lock(device);
+
+	room->state.lost = true;
+}
+
+void nvs_room_refuse(struct nvs_device *device, uint32_t request, const char *reason)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+	struct nvs_limit limit = nvs_room_limit(room);
+	struct nvs_room_waiter *refused = room->first;
+
+	if (!nvs_room_state_refuse(&room->state, request) || !refused) {
+		nvs_room_unlock(&room);
+		return;
 	}
-	if (!*told)
-		nvs_device_tell(device, NVS_NEWS_MEMORY_WAITS);
-	*told = true;
-	return false;
+	room->first = refused->next;
+	if (refused->bytes <= nvs_limit_left(&limit, nvs_room_used(room)))
+		limit = (struct nvs_limit){ .bytes = room->state.capacity_bytes };
+	if (refused->kind != NVS_ROOM_CONTEXT)
+		nvs_room_say_refused(room, &room->refused, limit, refused->bytes, reason);
+	else if (unlock_once(room, &room->refused))
+		nvs_log("no room for a context on device %d: %s", device->ordinal, reason);
+	/* Not before: a program may end because of it, and nobody would read why. */
+	nvs_room_answer(&refused, NVS_ROOM_REFUSED);
 }
 
-/* A handler of the program's wants it to go on. */
-static bool interrupted(struct nvs_device *device, struct nvs_room_waiter *waiter)
+/* Gives the lock back; those who wait for the limit look again. */
+static void unlock_limit(struct nvs_room_record *const *room)
 {
-	if (!nvs_python_interrupts() || !step_back(device, waiter, false))
-		return false;
-	waiter->room = NVS_ROOM_REFUSED;
-	return true;
-}
-
-/* Sleeps until the waiter has its answer. */
-static void wait_for(struct nvs_device *device, struct nvs_room_waiter *waiter)
-{
-	bool over = false, told = false;
-
-	while (!over && !atomic_load(&waiter->served)) {
-		int error = nvs_futex_sleep(&waiter->served, 0, NVS_MEMORY_PATIENCE_NS);
-
-		if (error == EINTR)
-			over = interrupted(device, waiter);
-		else if (error == ETIMEDOUT)
-			over = gives_up(device, waiter, &told);
-	}
-}
-
-/* With the lock held, which is given back. The waiter comes behind the others, or before them. */
-static enum nvs_room await(struct nvs_device *device, struct nvs_room_record *room,
-			   struct nvs_room_waiter *waiter)
-{
-	struct nvs_room_waiter **place = &room->first;
-
-	while (*place && !waiter->again)
-		place = &(*place)->next;
-	waiter->next = *place;
-	*place = waiter;
-	/* It is on this stack until it is served. */
-	nvs_cancel_off();
-	nvs_room_unlock(device, room);
-	wait_for(device, waiter);
-	nvs_cancel_on();
-	return (enum nvs_room)waiter->room;
-}
-
-/*
- * The room's lock, if so much more is within the container's memory limit and what the backend can
- * do; NULL: it is not, and that was logged. Others of the container may have freed memory of which
- * the scheduler has not told yet: that is waited for, unless there is nobody to tell it.
- */
-static struct nvs_room_record *lock_within(struct nvs_device *device, int kind, uint64_t bytes,
-					   uint64_t most)
-{
-	uint64_t used, deadline = 0;
-	struct nvs_room_record *room;
-	struct nvs_limit limit;
-	bool passes, soon, first;
-	uint32_t news;
-
-	do {
-		news = nvs_limit_news();
-		room = nvs_room_lock(device);
-		limit = nvs_limit_of(device->ordinal);
-		used = room->state.footprint_bytes + room->state.fixed_bytes;
-		passes = passes_limit(room, kind, bytes);
-		if (!passes && used <= most && bytes <= most - used)
-			return room;
-		soon = passes && !nvs_room_state_lost(&room->state) &&
-		       nvs_limit_may_soon(&limit, used, bytes);
-		nvs_room_unlock_same(room);
-		if (!deadline)
-			deadline = nvs_now_ns() + FREED_NS;
-	} while (soon && nvs_limit_wait(news, deadline));
-	room = nvs_room_lock(device);
-	first = !room->refused;
-	room->refused = true;
+	while ((*room)->limited)
+		nvs_room_answer(&(*room)->limited, NVS_ROOM_WAIT);
 	nvs_room_unlock_same(room);
-	/* Programs that try again with less would fill the screen. */
-	if (first)
-		nvs_limit_say(device->ordinal, passes ? limit.bytes : most,
-			      passes ? used + limit.others_bytes : used, bytes,
-			      passes ? "the container's memory limit" : "");
-	return NULL;
 }
 
-static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes, uint64_t most)
+void nvs_room_expect_limit(struct nvs_device *device, bool expected)
 {
-	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .room = NVS_ROOM_REFUSED };
-	struct nvs_room_record *room = NULL;
-	int saved = errno;
+	struct nvs_room_record *room NVS_ENDS(unlock_limit) = nvs_room_lock(device);
 
-	if (kind == NVS_ROOM_CONTEXT || nvs_limit_await(device))
-		room = lock_within(device, kind, bytes, most);
-	if (room)
-		waiter.room =
-			room->first ? NVS_ROOM_WAIT : nvs_room_state_try(&room->state, kind, bytes);
-	if (room && waiter.room == NVS_ROOM_WAIT) {
-		await(device, room, &waiter);
-	} else if (room) {
-		if (waiter.room != NVS_ROOM_REFUSED)
-			nvs_room_state_take(&room->state, kind, bytes, waiter.room);
-		nvs_room_unlock(device, room);
-	}
-	errno = saved;
-	return (enum nvs_room)waiter.room;
+	if (room->limit_word != NVS_LIMIT_SAID)
+		room->limit_word = expected ? NVS_LIMIT_EXPECTED : NVS_LIMIT_UNEXPECTED;
 }
 
-enum nvs_room nvs_room_ask(struct nvs_device *device, uint64_t bytes)
+void nvs_room_set_limit(struct nvs_device *device, const struct nvs_frame *frame)
 {
-	return ask(device, NVS_ROOM_MOVABLE, bytes, UINT64_MAX);
+	struct nvs_room_record *room NVS_ENDS(unlock_limit) = nvs_room_lock(device);
+
+	room->limit_word = NVS_LIMIT_SAID;
+	room->limit = limit_of(frame->limit.limit_bytes, frame->limit.others_bytes);
 }
 
-bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes, uint64_t most)
+void nvs_room_withhold_limit(struct nvs_device *device, const char *reason)
 {
-	return ask(device, NVS_ROOM_FIXED, bytes, most) != NVS_ROOM_REFUSED;
+	struct nvs_room_record *room NVS_ENDS(unlock_limit) = nvs_room_lock(device);
+
+	if (room->limit_word <= NVS_LIMIT_EXPECTED)
+		room->limit_word = NVS_LIMIT_WITHHELD;
+	snprintf(room->withheld, sizeof(room->withheld), "%s", reason);
 }
 
-bool nvs_room_for_context(struct nvs_device *device)
+bool nvs_room_allot(struct nvs_device *device, const struct nvs_frame *frame)
 {
-	return ask(device, NVS_ROOM_CONTEXT, 0, UINT64_MAX) != NVS_ROOM_REFUSED;
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+
+	return nvs_room_state_allot(&room->state, frame);
 }
 
-/* False: a handler of the program's wants it to go on. */
-static bool give_time(unsigned int tries)
+bool nvs_room_say(struct nvs_device *device, uint64_t now_us, bool before_request,
+		  struct nvs_frame *frame)
 {
-	uint64_t pause = LACKING_NS * (tries + 1);
-	struct timespec left = {
-		.tv_nsec = (long)(pause < LONGEST_LACKING_NS ? pause : LONGEST_LACKING_NS)
-	};
-	bool goes_on = true;
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
 
-	nvs_cancel_off();
-	while (nanosleep(&left, &left) && goes_on)
-		goes_on = !nvs_python_interrupts();
-	nvs_cancel_on();
-	return goes_on;
+	return nvs_room_state_say(&room->state, now_us, before_request, frame);
 }
 
-/* With the lock held, which is given back: what is given is asked for again. */
-static bool ask_again(struct nvs_device *device, struct nvs_room_record *room,
-		      struct nvs_room_given *given)
+uint64_t nvs_room_deadline(struct nvs_device *device)
 {
-	struct nvs_room_waiter waiter = {
-		.kind = given->kind, .bytes = given->bytes, .again = true, .room = NVS_ROOM_WAIT
-	};
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
 
-	nvs_room_state_take_back(&room->state, given->kind, given->bytes);
-	given->room = await(device, room, &waiter);
-	given->tries = 0;
-	if (given->room == NVS_ROOM_REFUSED)
-		given->bytes = 0;
-	return given->room != NVS_ROOM_REFUSED;
+	return room->deadline = nvs_room_state_deadline(&room->state);
 }
 
-static void take_back(struct nvs_device *device, struct nvs_room_given *given)
+bool nvs_room_hold(struct nvs_device *device)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+
+	nvs_room_state_hold(&room->state);
+	room->opens = !nvs_room_state_ready(&room->state);
+	return !room->opens;
+}
+
+bool nvs_room_ready(struct nvs_device *device)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+	bool ready = nvs_room_state_ready(&room->state);
+
+	room->opens &= !ready;
+	return ready;
+}
+
+void nvs_room_release(struct nvs_device *device)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+
+	nvs_room_state_release(&room->state);
+	room->opens = false;
+}
+
+/* The mover */
+
+enum nvs_room_move nvs_room_next(struct nvs_device *device, uint64_t *bytes)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
+
+	return (enum nvs_room_move)nvs_room_state_next(&room->state, bytes);
+}
+
+uint32_t nvs_room_changes(struct nvs_device *device)
+{
+	return atomic_load(&rooms[device->ordinal].changes);
+}
+
+void nvs_room_wait(struct nvs_device *device, uint32_t changes, uint64_t timeout_ns)
+{
+	nvs_futex_sleep(&rooms[device->ordinal].changes, changes, timeout_ns);
+}
+
+void nvs_room_changed(struct nvs_device *device)
 {
 	struct nvs_room_record *room = nvs_room_lock(device);
 
-	nvs_room_state_take_back(&room->state, given->kind, given->bytes);
-	nvs_room_unlock(device, room);
-	given->room = NVS_ROOM_REFUSED;
-	given->bytes = 0;
+	nvs_room_unlock_look(&room);
 }
 
-bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, uint64_t bytes)
+bool nvs_room_leave(struct nvs_device *device, uint64_t bytes)
 {
-	int saved = errno;
-	struct nvs_room_record *room = nvs_room_lock(device);
-	bool goes_on;
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_mover) = nvs_room_lock(device);
 
-	if (nvs_room_state_lost(&room->state)) {
-		goes_on = ask_again(device, room, given);
-	} else {
-		goes_on = nvs_room_state_asked(&room->state) && given->tries < LACKING_TRIES;
-		if (goes_on)
-			nvs_room_state_lack(&room->state, bytes);
-		nvs_room_unlock(device, room);
-		goes_on = goes_on && give_time(given->tries++);
-		if (!goes_on)
-			take_back(device, given);
-	}
-	errno = saved;
-	return goes_on;
+	return nvs_room_state_leave(&room->state, bytes);
+}
+
+void nvs_room_left(struct nvs_device *device, uint64_t bytes, bool gone)
+{
+	struct nvs_room_record *room = nvs_room_lock(device);
+
+	nvs_room_state_left(&room->state, bytes, gone);
+	if (gone)
+		nvs_room_unlock(&room);
+	else
+		nvs_room_unlock_mover(&room);
+}
+
+bool nvs_room_enter(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_mover) = nvs_room_lock(device);
+
+	return nvs_room_state_enter(&room->state, bytes);
+}
+
+void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_mover) = nvs_room_lock(device);
+
+	nvs_room_state_entered(&room->state, bytes, in);
+}
+
+void nvs_room_refused(struct nvs_device *device, uint64_t bytes)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_mover) = nvs_room_lock(device);
+
+	nvs_room_state_lack(&room->state, bytes);
+}
+
+void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_look) = nvs_room_lock(device);
+
+	nvs_room_state_set_arena(&room->state, arena, usable);
 }
 
 void nvs_rooms_forked(void)

@@ -21,6 +21,12 @@
 
 struct nvs_device;
 
+/*
+ * As the environment says until the scheduler has said it. A device may be asked about before this
+ * process uses it, and one that it does not know.
+ */
+struct nvs_limit nvs_limit_of(int ordinal);
+
 /* For calls that allocate. They have a lock of nobody: each of these may wait. */
 
 /*
@@ -37,7 +43,8 @@ void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
 /*
  * The same for memory that can't move: arrays, pools, what is exported; and for all memory of a
  * device whose memory does not swap. Waits for device memory, whether the gate is open or not.
- * False: refused, also because all that the process has would become more than `most`.
+ * False: refused, also because all that the process has would become more than `most`. Of 0 bytes:
+ * waits until the container's limit is known.
  */
 bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes, uint64_t most);
 void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes);
@@ -98,7 +105,6 @@ bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes);
 uint64_t nvs_room_capacity(struct nvs_device *device);
 /* What is counted now. */
 uint64_t nvs_room_footprint(struct nvs_device *device);
-uint64_t nvs_room_fixed(struct nvs_device *device);
 
 /* For the client. None of these waits. */
 
@@ -109,8 +115,15 @@ uint64_t nvs_room_fixed(struct nvs_device *device);
 void nvs_room_lose(struct nvs_device *device);
 /* The link has become so. UP: everything is said again. */
 void nvs_room_link(struct nvs_device *device, enum nvs_room_link link);
-/* ALLOT, EVICT or REFUSE_GROWTH came, this with a text. False: it says what no scheduler would. */
-bool nvs_room_heard(struct nvs_device *device, const struct nvs_frame *frame, const char *text);
+/* ALLOT or EVICT came. False: it says what no scheduler would. */
+bool nvs_room_allot(struct nvs_device *device, const struct nvs_frame *frame);
+/* REFUSE_GROWTH came, of that request. */
+void nvs_room_refuse(struct nvs_device *device, uint32_t request, const char *reason);
+/* Whether there is a scheduler that will say the container's limit as soon as it knows. */
+void nvs_room_expect_limit(struct nvs_device *device, bool expected);
+/* LIMIT came; or the scheduler does not know it in time, because of `reason`. */
+void nvs_room_set_limit(struct nvs_device *device, const struct nvs_frame *frame);
+void nvs_room_withhold_limit(struct nvs_device *device, const char *reason);
 /*
  * What is to be said to the scheduler now, with the numbers in the frame, whose head is the
  * client's; false: nothing. `before_request`: all that it does not know yet, since REQ_LOCK

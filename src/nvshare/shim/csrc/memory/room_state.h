@@ -18,6 +18,21 @@
 
 #include "protocol/wire.h"
 
+/* The container's memory limit, and what its other processes have allocated of it. */
+struct nvs_limit {
+	uint64_t bytes; /* UINT64_MAX: none */
+	uint64_t others_bytes;
+};
+
+/* How much of a limit is left for one that has so much. */
+static inline uint64_t nvs_limit_left(const struct nvs_limit *limit, uint64_t own_bytes)
+{
+	uint64_t left = limit->bytes;
+
+	left = left > limit->others_bytes ? left - limit->others_bytes : 0;
+	return left > own_bytes ? left - own_bytes : 0;
+}
+
 /* cdef begin */
 #define NVS_ROOM_NEVER 0xffffffffffffffff
 

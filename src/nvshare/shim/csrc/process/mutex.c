@@ -55,6 +55,17 @@ void nvs_mutex_unlock(struct nvs_mutex *mutex)
 	nvs_cancel_on();
 }
 
+struct nvs_mutex *nvs_mutex_begin(struct nvs_mutex *mutex)
+{
+	nvs_mutex_lock(mutex);
+	return mutex;
+}
+
+void nvs_mutex_end(struct nvs_mutex *const *mutex)
+{
+	nvs_mutex_unlock(*mutex);
+}
+
 void nvs_mutex_wait(struct nvs_mutex *mutex, pthread_cond_t *condition)
 {
 	pthread_cond_wait(condition, &mutex->mutex);

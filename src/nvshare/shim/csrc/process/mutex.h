@@ -17,7 +17,7 @@ enum nvs_order {
 	NVS_ORDER_PEERS,   /* memory/swap/peers.c: while the chunks are told */
 	NVS_ORDER_EXPORTS, /* memory/swap/exports.c: blocks are looked up */
 	NVS_ORDER_ALLOCATIONS, /* memory/swap/allocations.c: chunks are pinned and entered */
-	NVS_ORDER_ROOM,	       /* memory/room.c: the limit is read */
+	NVS_ORDER_ROOM,	       /* memory/room.c: the terms are read */
 	NVS_ORDER_PARTS,       /* memory/swap/parts.c: a descriptor is noted */
 	/* Held for look-ups and changes of their own file's only. */
 	NVS_ORDER_CONTEXTS,
@@ -32,7 +32,6 @@ enum nvs_order {
 	NVS_ORDER_ARENA,
 	NVS_ORDER_ACCOUNT,
 	NVS_ORDER_POOLS,
-	NVS_ORDER_LIMIT,
 	/* Of process/files.c; fork(2) takes it. */
 	NVS_ORDER_FILES,
 };
@@ -55,5 +54,11 @@ void nvs_mutex_lock(struct nvs_mutex *mutex);
 void nvs_mutex_unlock(struct nvs_mutex *mutex);
 /* Gives it up until the condition is signalled; in a loop, as pthread_cond_wait. */
 void nvs_mutex_wait(struct nvs_mutex *mutex, pthread_cond_t *condition);
+/* Of a local variable: what is done with it, by its address, where its block ends. */
+#define NVS_ENDS(function) __attribute__((cleanup(function)))
+/* Takes the mutex, and gives it back where the block ends that this stands in. */
+#define NVS_HOLD(mutex) struct nvs_mutex *nvs_held_ NVS_ENDS(nvs_mutex_end) = nvs_mutex_begin(mutex)
+struct nvs_mutex *nvs_mutex_begin(struct nvs_mutex *mutex);
+void nvs_mutex_end(struct nvs_mutex *const *mutex);
 /* In a forked child, of whose threads none holds it. */
 void nvs_mutex_forked(struct nvs_mutex *mutex);
