@@ -87,13 +87,6 @@ static bool may_be_believed(const char *socket_path, int socket)
 	return !stat(folder, &found) && found.st_uid == peer.uid;
 }
 
-void nvs_connection_close_descriptor(struct nvs_connection *connection)
-{
-	nvs_files_lock();
-	nvs_file_close(&connection->descriptor);
-	nvs_files_unlock();
-}
-
 void nvs_connection_close(struct nvs_connection *connection)
 {
 	nvs_files_lock();

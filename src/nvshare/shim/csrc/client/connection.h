@@ -48,8 +48,6 @@ bool nvs_connection_answers(const char *path);
 /* Who listens at a socket without a file, as the kernel says it; false: nobody, or nobody accepts.
  */
 bool nvs_connection_peer(const char *name, struct nvs_peer *owner);
-/* Closes `descriptor`, if there is one. */
-void nvs_connection_close_descriptor(struct nvs_connection *connection);
 void nvs_connection_close(struct nvs_connection *connection);
 /* Whether the program closed it under us: its end is to be taken note of. */
 bool nvs_connection_lost(struct nvs_connection *connection);

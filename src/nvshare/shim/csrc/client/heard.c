@@ -172,6 +172,6 @@ enum nvs_heard nvs_hear(struct nvs_client *client)
 	    (row->files == ANY_FILES || file == (row->files == A_FILE)))
 		heard = row->hear(client, &connection->input);
 	if (file)
-		nvs_connection_close_descriptor(connection);
+		nvs_file_end(&connection->descriptor);
 	return heard;
 }

@@ -130,9 +130,7 @@ void nvs_post_shared(struct nvs_client *client)
 		number = nvs_file_number(&descriptor);
 		if (number < 0 || !nvs_connection_send_with(connection, &frame, number))
 			say_no(connection, frame.request);
-		nvs_files_lock();
-		nvs_file_close(&descriptor);
-		nvs_files_unlock();
+		nvs_file_end(&descriptor);
 	}
 }
 

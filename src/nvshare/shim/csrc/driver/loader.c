@@ -220,39 +220,18 @@ static bool answer_nccl(const void *exported, void *handle, const char *name, co
 	return true;
 }
 
-struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
+static struct nvs_dlsym_answer answer_hook(const struct nvs_hook *hook, void *handle,
+					   const char *name, const void *caller,
+					   dlsym_function real)
 {
-	const struct nvs_hook *hook = nvs_hook_named(name);
-	const void *exported = nvs_nccl_exported(name);
-	struct nvs_dlsym_answer answer = { NULL, 0 };
-	dlsym_function real = (dlsym_function)nvs_loader_find(DLSYM);
-	int saved = errno;
+	struct nvs_dlsym_answer answer = { NULL, 1 };
 	void *replacement;
 
-	nvs_watch_look();
-	if (real && !strncmp(name, "nvml", 4)) {
-		answer.value = answer_nvml(handle, name, caller, real);
-		answer.answered = answer.value != NULL;
-		errno = saved;
-		return answer;
-	}
-	if (exported && real) {
-		answer.answered = answer_nccl(exported, handle, name, caller, real, &answer.value);
-		errno = saved;
-		return answer;
-	}
-	if (!hook || !real) {
-		nvs_uses_unhooked(name);
-		errno = saved;
-		return answer;
-	}
 	if (handle == RTLD_NEXT) {
 		answer.answered = answer_next(hook, caller, real, &answer.value);
 		nvs_uses_named(hook, answer.answered ? answer.value : NULL);
-		errno = saved;
 		return answer;
 	}
-	answer.answered = 1;
 	answer.value = real(handle, name);
 	if (answer.value == hook->replacement && !nvs_hook_real(hook))
 		/* the driver lacks it: what would be found without us, or the error */
@@ -261,6 +240,28 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	if (replacement)
 		answer.value = replacement;
 	nvs_uses_named(hook, answer.value);
+	return answer;
+}
+
+struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const void *caller)
+{
+	const struct nvs_hook *hook = nvs_hook_named(name);
+	const void *exported = nvs_nccl_exported(name);
+	struct nvs_dlsym_answer answer = { NULL, 0 };
+	dlsym_function real = (dlsym_function)nvs_loader_find(DLSYM);
+	int saved = errno;
+
+	nvs_watch_look();
+	if (real && !strncmp(name, "nvml", 4)) {
+		answer.value = answer_nvml(handle, name, caller, real);
+		answer.answered = answer.value != NULL;
+	} else if (exported && real) {
+		answer.answered = answer_nccl(exported, handle, name, caller, real, &answer.value);
+	} else if (hook && real) {
+		answer = answer_hook(hook, handle, name, caller, real);
+	} else {
+		nvs_uses_unhooked(name);
+	}
 	errno = saved;
 	return answer;
 }

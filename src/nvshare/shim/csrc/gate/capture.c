@@ -104,12 +104,11 @@ bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 
 void nvs_capture_await(void)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	atomic_fetch_add(&wanted, 1);
 	while (!may_begin())
 		nvs_mutex_wait(&lock, &changed);
 	atomic_fetch_sub(&wanted, 1);
-	nvs_mutex_unlock(&lock);
 }
 
 /* Takes out the first capture that matches; NULL in `one`, `context`, `owner` or `stream`: any. */
@@ -212,39 +211,31 @@ void nvs_capture_passed(void)
 
 void nvs_capture_announce(void)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	forbidding++;
-	nvs_mutex_unlock(&lock);
 }
 
 void nvs_capture_forbid(void)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	while (captures)
 		nvs_mutex_wait(&lock, &changed);
 	forbidding--;
 	forbidden++;
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_capture_try_forbid(void)
 {
-	bool none;
-
-	nvs_mutex_lock(&lock);
-	none = !captures;
-	if (none)
-		forbidden++;
-	nvs_mutex_unlock(&lock);
-	return none;
+	NVS_HOLD(&lock);
+	forbidden += !captures;
+	return !captures;
 }
 
 void nvs_capture_allow(void)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	forbidden--;
 	pthread_cond_broadcast(&changed);
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_capture_wanted(void)

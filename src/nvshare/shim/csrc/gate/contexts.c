@@ -107,7 +107,7 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 {
 	struct nvs_context *entry, *other;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	other = find(context);
 	entry = find_primary(ordinal);
 	if (entry && entry != other) {
@@ -118,7 +118,6 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 	}
 	if (entry)
 		seen[ordinal] = true;
-	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -166,11 +165,10 @@ void nvs_context_attached(CUcontext context)
 	struct nvs_context *entry;
 
 	nvs_context_note(context);
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	entry = context ? find(context) : NULL;
 	if (entry)
 		entry->attached++;
-	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -220,14 +218,11 @@ struct nvs_context *nvs_context_primary_ending(int ordinal)
 
 bool nvs_context_detached(struct nvs_context *entry)
 {
-	bool gone;
-
-	nvs_mutex_lock(&lock);
-	gone = !entry->attached;
-	if (!gone)
-		entry->attached--;
-	nvs_mutex_unlock(&lock);
-	return gone;
+	NVS_HOLD(&lock);
+	if (!entry->attached)
+		return true;
+	entry->attached--;
+	return false;
 }
 
 void nvs_context_ended(struct nvs_context *entry, bool gone)
@@ -320,9 +315,8 @@ static void unpin(struct nvs_context *entry)
 
 void nvs_context_unpin(struct nvs_context *entry)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	unpin(entry);
-	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -334,31 +328,29 @@ struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs
 {
 	struct nvs_context *entry;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	find_primary(device->ordinal);
 	if (after)
 		unpin(after);
 	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
 		while (wait && entry->endings && is_of(entry, device))
 			nvs_mutex_wait(&lock, &changed);
-		if (!entry->endings && is_of(entry, device))
-			break;
+		if (!entry->endings && is_of(entry, device)) {
+			entry->pins++;
+			return entry;
+		}
 	}
-	if (entry)
-		entry->pins++;
-	nvs_mutex_unlock(&lock);
-	return entry;
+	return NULL;
 }
 
 bool nvs_contexts_missed(int ordinal, uint64_t submitted, bool found)
 {
 	bool missed;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	missed = !found && !seen[ordinal] && submitted != submissions[ordinal];
 	seen[ordinal] = found;
 	submissions[ordinal] = submitted;
-	nvs_mutex_unlock(&lock);
 	return missed;
 }
 

@@ -44,9 +44,9 @@ static struct membership *lock(const struct nvs_device *device)
 	return membership;
 }
 
-static void unlock(struct membership *membership)
+static void unlock(struct membership *const *membership)
 {
-	nvs_mutex_unlock(&membership->lock);
+	nvs_mutex_unlock(&(*membership)->lock);
 }
 
 /* The record: its version, and the words after it. Written by one thread of one process. */
@@ -156,27 +156,12 @@ static bool sealed(int file, uint64_t bytes)
 	       seals & F_SEAL_SHRINK && !fstat(file, &status) && (uint64_t)status.st_size == bytes;
 }
 
-/* Not in a forked child, which is no member. */
-static struct nvs_gang_page *map(int file, uint64_t bytes)
-{
-	void *page;
-
-	nvs_files_lock();
-	page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (page != MAP_FAILED && madvise(page, bytes, MADV_DONTFORK)) {
-		munmap(page, bytes);
-		page = MAP_FAILED;
-	}
-	nvs_files_unlock();
-	return page == MAP_FAILED ? NULL : page;
-}
-
 static struct nvs_gang *open_page(int file, uint64_t bytes)
 {
 	struct nvs_gang *gang = calloc(1, sizeof(*gang));
 
 	if (gang)
-		gang->page = map(file, bytes);
+		gang->page = nvs_file_map(file, bytes);
 	if (!gang || !gang->page) {
 		free(gang);
 		return NULL;
@@ -219,50 +204,45 @@ bool nvs_gang_enter(struct nvs_device *device, int file, uint64_t page_bytes, ui
 	membership = lock(device);
 	replace(membership, gang);
 	atomic_store(&device->in_gang, true);
-	unlock(membership);
+	unlock(&membership);
 	return true;
 }
 
 void nvs_gang_leave(struct nvs_device *device)
 {
-	struct membership *membership = lock(device);
+	struct membership *membership NVS_ENDS(unlock) = lock(device);
 
 	replace(membership, NULL);
 	atomic_store(&device->in_gang, false);
-	unlock(membership);
 }
 
 void nvs_gang_runs(struct nvs_device *device)
 {
-	struct membership *membership = lock(device);
+	struct membership *membership NVS_ENDS(unlock) = lock(device);
 
 	if (membership->latest && !(membership->latest->status.flags & NVS_GANG_RUNS)) {
 		membership->latest->status.flags = NVS_GANG_RUNS;
 		nvs_gang_say(membership->latest);
 	}
-	unlock(membership);
 }
 
 void nvs_gang_bind(struct nvs_device *device)
 {
-	struct membership *membership = lock(device);
+	struct membership *membership NVS_ENDS(unlock) = lock(device);
 
 	membership->bound = membership->latest;
-	unlock(membership);
 }
 
 struct nvs_gang *nvs_gang_begin(const struct nvs_device *device)
 {
-	struct membership *membership = lock(device);
-	struct nvs_gang *gang = membership->bound;
+	struct membership *membership NVS_ENDS(unlock) = lock(device);
 
-	unlock(membership);
-	return gang;
+	return membership->bound;
 }
 
 void nvs_gang_end(struct nvs_device *device, bool completed)
 {
-	struct membership *membership = lock(device);
+	struct membership *membership NVS_ENDS(unlock) = lock(device);
 	struct nvs_gang *gang = membership->bound;
 
 	if (gang) {
@@ -276,7 +256,6 @@ void nvs_gang_end(struct nvs_device *device, bool completed)
 	if (gang != membership->latest)
 		discard(gang);
 	membership->bound = NULL;
-	unlock(membership);
 }
 
 void nvs_gangs_forked(void)

@@ -116,7 +116,7 @@ static void made(struct member *member, int result, const void *real, void *comm
 static void made_first(struct member *member, int result, const void *real, void **comm)
 {
 	if (is_made(result) && comm && *comm)
-		nvs_tied_end(nvs_tied_take(NVS_TIED_COMMUNICATOR, (uintptr_t)*comm, true));
+		nvs_tied_end(nvs_tied_take(NVS_TIED_COMMUNICATOR, (uintptr_t)*comm, true), true);
 	made(member, result, real, comm ? *comm : NULL);
 }
 
@@ -313,10 +313,7 @@ int nvs_nccl_ncclCommGrow(nvs_nccl_ncclCommGrow_call *real, void *parent, int nr
 		ONCE(real, (comm));                                                 \
 		ties = nvs_tied_take(NVS_TIED_COMMUNICATOR, (uintptr_t)comm, true); \
 		CALL_NCCL(result, real, (comm));                                    \
-		if (is_made(result))                                                \
-			nvs_tied_end(ties);                                         \
-		else                                                                \
-			nvs_tied_keep(ties);                                        \
+		nvs_tied_end(ties, is_made(result));                                \
 		return result;                                                      \
 	}
 

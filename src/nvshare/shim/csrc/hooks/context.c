@@ -46,7 +46,7 @@ static CUresult answered(struct nvs_device *device, CUresult result)
 	return result;
 }
 
-#define CREATE(symbol, arguments, ...)                                      \
+#define BEGIN(symbol, noted, arguments, ...)                                \
 	NVS_HOOK(symbol, __VA_ARGS__)                                       \
 	{                                                                   \
 		struct nvs_device *device;                                  \
@@ -64,10 +64,13 @@ static CUresult answered(struct nvs_device *device, CUresult result)
 			result = NVS_REAL(symbol) arguments;                \
 		while (try_again(device, result, &given));                  \
 		if (result == CUDA_SUCCESS)                                 \
-			nvs_context_created(*pctx, dev);                    \
+			noted(*pctx, dev);                                  \
 		return answered(device, result);                            \
 	}
+#define CREATE(symbol, arguments, ...) BEGIN(symbol, nvs_context_created, arguments, __VA_ARGS__)
 
+BEGIN(cuDevicePrimaryCtxRetain, nvs_context_primary_seen, (pctx, dev), CUcontext *pctx,
+      CUdevice_v1 dev)
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 CREATE(cuCtxCreate_v2, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 CREATE(cuCtxCreate_v3, (pctx, paramsArray, numParams, flags, dev), CUcontext *pctx,
@@ -83,39 +86,15 @@ CREATE(cuVDPAUCtxCreate_v2, (pctx, flags, dev, vdpDevice, vdpGetProcAddress), CU
        unsigned int flags, CUdevice_v1 dev, VdpDevice vdpDevice,
        VdpGetProcAddress *vdpGetProcAddress)
 
-NVS_HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice_v1 dev)
-{
-	struct nvs_room_given given = { .kind = NVS_ROOM_CONTEXT };
-	struct nvs_device *device;
-	CUresult result;
-
-	if (!NVS_REAL(cuDevicePrimaryCtxRetain))
-		return CUDA_ERROR_NOT_FOUND;
-	if (nvs_terms_invalid())
-		return CUDA_ERROR_NOT_PERMITTED;
-	device = nvs_device_use(dev);
-	if (!may_begin(device))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	do
-		result = NVS_REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
-	while (try_again(device, result, &given));
-	if (result == CUDA_SUCCESS)
-		nvs_context_primary_seen(*pctx, dev);
-	return answered(device, result);
-}
-
 /* Whoever made the context, a thread that submits in it has made it current. */
-#define MAKE_CURRENT(symbol)                         \
-	NVS_HOOK(symbol, CUcontext ctx)              \
-	{                                            \
-		CUresult result;                     \
-                                                     \
-		if (!NVS_REAL(symbol))               \
-			return CUDA_ERROR_NOT_FOUND; \
-		result = NVS_REAL(symbol)(ctx);      \
-		if (result == CUDA_SUCCESS)          \
-			nvs_context_note(ctx);       \
-		return result;                       \
+#define MAKE_CURRENT(symbol)                             \
+	NVS_HOOK(symbol, CUcontext ctx)                  \
+	{                                                \
+		CUresult result = NVS_CALL(symbol, ctx); \
+                                                         \
+		if (result == CUDA_SUCCESS)              \
+			nvs_context_note(ctx);           \
+		return result;                           \
 	}
 
 MAKE_CURRENT(cuCtxSetCurrent)
@@ -124,11 +103,8 @@ MAKE_CURRENT(cuCtxPushCurrent_v2)
 
 NVS_HOOK(cuCtxAttach, CUcontext *pctx, unsigned int flags)
 {
-	CUresult result;
+	CUresult result = NVS_CALL(cuCtxAttach, pctx, flags);
 
-	if (!NVS_REAL(cuCtxAttach))
-		return CUDA_ERROR_NOT_FOUND;
-	result = NVS_REAL(cuCtxAttach)(pctx, flags);
 	if (result == CUDA_SUCCESS)
 		nvs_context_attached(*pctx);
 	return result;
@@ -147,74 +123,74 @@ NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice d
 	return NVS_REAL(cuGreenCtxCreate)(phCtx, desc, dev, flags);
 }
 
+/* A call that may end a context, and what is held meanwhile. */
+struct ending {
+	struct nvs_pass pass;
+	CUcontext context;
+	struct nvs_context *entry;
+	struct nvs_owner *memory;
+};
+
+/*
+ * The call passes a closed gate, because a program must be able to end. But the driver waits in it
+ * for the context's work, which may still be running; a drain can't synchronize that context any
+ * more, and waits for this call instead. `primary`: it is that of the device; the pins keep a drain
+ * waiting as well, and the mark is for one that no hook saw begin.
+ */
+static void begin_end(struct ending *ending, int ordinal, bool primary, CUcontext context)
+{
+	nvs_gate_hold(&ending->pass, nvs_device_known(ordinal));
+	ending->entry = primary ? nvs_context_primary_ending(ordinal) : nvs_context_ending(context);
+	ending->context = primary ? nvs_context_primary(ordinal) : context;
+	ending->memory = nvs_allocations_context_ending(ending->context);
+}
+
 /*
  * What the driver takes away with the context is taken away here too: a capture that stayed in the
  * list would make every later drain wait for ever.
  */
-static void context_ended(struct nvs_context *entry, CUcontext context, struct nvs_owner *memory,
-			  bool gone)
+static CUresult end(struct ending *ending, CUresult result, bool gone)
 {
-	nvs_context_ended(entry, gone);
-	nvs_allocations_context_ended(memory, gone);
-	if (gone && context) {
-		nvs_capture_context_ended(context);
-		nvs_memory_context_gone(context);
+	nvs_context_ended(ending->entry, gone);
+	nvs_allocations_context_ended(ending->memory, gone);
+	if (gone && ending->context) {
+		nvs_capture_context_ended(ending->context);
+		nvs_memory_context_gone(ending->context);
 		nvs_exports_check();
 	}
 	if (gone)
 		nvs_gates_look_again();
+	nvs_gate_leave(&ending->pass, result);
+	return result;
 }
 
-/*
- * It passes a closed gate, because a program must be able to end. But the driver waits here for the
- * context's work, which may still be running; a drain can't synchronize that context any more, and
- * waits for this call instead.
- */
-static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context)
+/* `detaches`: one that was attached as well has other users; only we know, for nobody can ask. */
+static CUresult destroy(CUresult (*real)(CUcontext), CUcontext context, bool detaches)
 {
-	struct nvs_context *entry;
-	struct nvs_owner *memory;
-	struct nvs_pass pass;
+	struct ending ending;
 	CUresult result;
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
-	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(context)));
-	entry = nvs_context_ending(context);
-	memory = nvs_allocations_context_ending(context);
+	begin_end(&ending, nvs_context_ordinal(context), false, context);
 	result = real(context);
-	context_ended(entry, context, memory, result == CUDA_SUCCESS);
-	nvs_gate_leave(&pass, result);
-	return result;
+	return end(&ending, result,
+		   result == CUDA_SUCCESS && (!detaches || nvs_context_detached(ending.entry)));
 }
 
 NVS_HOOK(cuCtxDestroy, CUcontext ctx)
 {
-	return destroy(NVS_REAL(cuCtxDestroy), ctx);
+	return destroy(NVS_REAL(cuCtxDestroy), ctx, false);
 }
 
 NVS_HOOK(cuCtxDestroy_v2, CUcontext ctx)
 {
-	return destroy(NVS_REAL(cuCtxDestroy_v2), ctx);
+	return destroy(NVS_REAL(cuCtxDestroy_v2), ctx, false);
 }
 
-/* A context that was attached as well has other users; only we know, for nobody can ask. */
 NVS_HOOK(cuCtxDetach, CUcontext ctx)
 {
-	struct nvs_context *entry;
-	struct nvs_owner *memory;
-	struct nvs_pass pass;
-	CUresult result;
-
-	if (!NVS_REAL(cuCtxDetach))
-		return CUDA_ERROR_NOT_FOUND;
-	nvs_gate_hold(&pass, nvs_device_known(nvs_context_ordinal(ctx)));
-	entry = nvs_context_ending(ctx);
-	memory = nvs_allocations_context_ending(ctx);
-	result = NVS_REAL(cuCtxDetach)(ctx);
-	context_ended(entry, ctx, memory, result == CUDA_SUCCESS && nvs_context_detached(entry));
-	nvs_gate_leave(&pass, result);
-	return result;
+	return destroy(NVS_REAL(cuCtxDetach), ctx, true);
 }
 
 /*
@@ -239,33 +215,21 @@ NVS_HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 	return result;
 }
 
-/*
- * Like destroy; but other users may keep the context alive, and only the driver knows of them. The
- * pins keep a drain waiting as well; the mark is for a primary context that no hook saw begin.
- */
+/* Other users may keep the context alive, and only the driver knows of them. */
 static CUresult end_primary(CUresult (*real)(CUdevice_v1), CUdevice_v1 ordinal)
 {
-	struct nvs_context *entry;
-	struct nvs_owner *memory;
-	CUcontext context;
-	struct nvs_pass pass;
+	struct ending ending;
 	unsigned int flags;
 	CUresult result;
 	int active;
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
-	nvs_gate_hold(&pass, nvs_device_known(ordinal));
-	entry = nvs_context_primary_ending(ordinal);
-	context = nvs_context_primary(ordinal);
-	memory = nvs_allocations_context_ending(context);
+	begin_end(&ending, ordinal, true, NULL);
 	result = real(ordinal);
-	context_ended(entry, context, memory,
-		      NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) ==
-				      CUDA_SUCCESS &&
-			      !active);
-	nvs_gate_leave(&pass, result);
-	return result;
+	return end(&ending, result,
+		   NVS_CALL(cuDevicePrimaryCtxGetState, ordinal, &flags, &active) == CUDA_SUCCESS &&
+			   !active);
 }
 
 NVS_HOOK(cuDevicePrimaryCtxRelease, CUdevice_v1 dev)

@@ -69,37 +69,29 @@ NVS_HOOK(cuGraphAddNode, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraph
 		     nodeParams ? nodeParams->type : 0);
 }
 
-NVS_HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
-	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
-	 size_t numDependencies, CUgraphNodeParams *nodeParams)
-{
-	return added(LOOKING(NVS_CALL(cuGraphAddNode_v2, phGraphNode, hGraph, dependencies,
-				      dependencyData, numDependencies, nodeParams)),
-		     nodeParams ? nodeParams->type : 0);
-}
+#define ADD_NODE(symbol)                                                                     \
+	NVS_HOOK(symbol, CUgraphNode *phGraphNode, CUgraph hGraph,                           \
+		 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,     \
+		 size_t numDependencies, CUgraphNodeParams *nodeParams)                      \
+	{                                                                                    \
+		return added(LOOKING(NVS_CALL(symbol, phGraphNode, hGraph, dependencies,     \
+					      dependencyData, numDependencies, nodeParams)), \
+			     nodeParams ? nodeParams->type : 0);                             \
+	}
 
-NVS_HOOK(cuGraphAddNode_v3, CUgraphNode *phGraphNode, CUgraph hGraph,
-	 const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
-	 size_t numDependencies, CUgraphNodeParams *nodeParams)
-{
-	return added(LOOKING(NVS_CALL(cuGraphAddNode_v3, phGraphNode, hGraph, dependencies,
-				      dependencyData, numDependencies, nodeParams)),
-		     nodeParams ? nodeParams->type : 0);
-}
+ADD_NODE(cuGraphAddNode_v2)
+ADD_NODE(cuGraphAddNode_v3)
 
-NVS_HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
-	 char *logBuffer, size_t bufferSize)
-{
-	return measured(LOOKING(NVS_CALL(cuGraphInstantiate, phGraphExec, hGraph, phErrorNode,
-					 logBuffer, bufferSize)));
-}
+#define INSTANTIATE(symbol)                                                                  \
+	NVS_HOOK(symbol, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, \
+		 char *logBuffer, size_t bufferSize)                                         \
+	{                                                                                    \
+		return measured(LOOKING(NVS_CALL(symbol, phGraphExec, hGraph, phErrorNode,   \
+						 logBuffer, bufferSize)));                   \
+	}
 
-NVS_HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
-	 char *logBuffer, size_t bufferSize)
-{
-	return measured(LOOKING(NVS_CALL(cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode,
-					 logBuffer, bufferSize)));
-}
+INSTANTIATE(cuGraphInstantiate)
+INSTANTIATE(cuGraphInstantiate_v2)
 
 NVS_HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
 	 unsigned long long flags)

@@ -58,10 +58,7 @@ static CUresult opened(CUresult result, struct nvs_tied tied, bool told, uint64_
 
 static CUresult ended(CUresult result, struct nvs_tied *ties)
 {
-	if (result == CUDA_SUCCESS)
-		nvs_tied_end(ties);
-	else
-		nvs_tied_keep(ties);
+	nvs_tied_end(ties, result == CUDA_SUCCESS);
 	return result;
 }
 

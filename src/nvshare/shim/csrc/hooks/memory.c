@@ -42,15 +42,6 @@ static CUresult commit(CUresult result, struct nvs_device *device, int kind, uin
 	return result;
 }
 
-static CUresult released(CUresult result, bool known, const struct nvs_entry *entry)
-{
-	if (known && result == CUDA_SUCCESS)
-		nvs_memory_discharge(entry);
-	else if (known)
-		nvs_account_add(entry);
-	return result;
-}
-
 /* From before CUDA 3.2: the pointers of that time have 32 bits, which only the driver can make. */
 NVS_HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 {
@@ -180,7 +171,7 @@ NVS_HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 	struct nvs_entry entry;
 	bool known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
 
-	return released(NVS_CALL(cuMemFree, dptr), known, &entry);
+	return nvs_memory_freed(NVS_CALL(cuMemFree, dptr), known, &entry);
 }
 
 /* What a dead context answers, in which nothing is freed; who was sent away may free. */
@@ -201,7 +192,7 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	CUresult result = dead_here();
 
 	if (result != CUDA_SUCCESS) {
-		nvs_tied_keep(ties);
+		nvs_tied_end(ties, false);
 		return result;
 	}
 	if (nvs_allocation_free(dptr, &result)) {
@@ -212,11 +203,8 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 				 ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)
 				 : nvs_unified_free(dptr);
 	}
-	if (result == CUDA_SUCCESS)
-		nvs_tied_end(ties);
-	else
-		nvs_tied_keep(ties);
-	return released(result, known, &entry);
+	nvs_tied_end(ties, result == CUDA_SUCCESS);
+	return nvs_memory_freed(result, known, &entry);
 }
 
 /*
@@ -270,21 +258,17 @@ NVS_HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 		NVS_CALL(cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 
-NVS_HOOK(cuArrayDestroy, CUarray hArray)
-{
-	struct nvs_entry entry;
-	bool known = nvs_account_take(NVS_ENTRY_ARRAY, (uintptr_t)hArray, &entry);
+#define DESTROY(symbol, entry_kind, type)                                             \
+	NVS_HOOK(symbol, type handle)                                                 \
+	{                                                                             \
+		struct nvs_entry entry;                                               \
+		bool known = nvs_account_take(entry_kind, (uintptr_t)handle, &entry); \
+                                                                                      \
+		return nvs_memory_freed(NVS_CALL(symbol, handle), known, &entry);     \
+	}
 
-	return released(NVS_CALL(cuArrayDestroy, hArray), known, &entry);
-}
-
-NVS_HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
-{
-	struct nvs_entry entry;
-	bool known = nvs_account_take(NVS_ENTRY_MIPMAP, (uintptr_t)hMipmappedArray, &entry);
-
-	return released(NVS_CALL(cuMipmappedArrayDestroy, hMipmappedArray), known, &entry);
-}
+DESTROY(cuArrayDestroy, NVS_ENTRY_ARRAY, CUarray)
+DESTROY(cuMipmappedArrayDestroy, NVS_ENTRY_MIPMAP, CUmipmappedArray)
 
 /*
  * What another interface allocated is in its account: opening it took nothing, closing it gives

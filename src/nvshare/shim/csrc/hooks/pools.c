@@ -131,15 +131,8 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 		nvs_exports_check();                               \
 	else                                                       \
 		result = call;                                     \
-	if (result == CUDA_SUCCESS)                                \
-		nvs_tied_end(ties);                                \
-	else                                                       \
-		nvs_tied_keep(ties);                               \
-	if (known && result == CUDA_SUCCESS)                       \
-		nvs_memory_discharge(&entry);                      \
-	else if (known)                                            \
-		nvs_account_add(&entry);                           \
-	return result
+	nvs_tied_end(ties, result == CUDA_SUCCESS);                \
+	return nvs_memory_freed(result, known, &entry)
 
 NVS_HOOK(cuMemFreeAsync, CUdeviceptr_v2 dptr, CUstream hStream)
 {

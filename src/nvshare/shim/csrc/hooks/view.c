@@ -31,66 +31,46 @@ static void look(struct nvs_device *device, uint64_t driver_free, uint64_t *free
 		*free_bytes = left;
 }
 
-NVS_HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
-{
-	struct nvs_device *device = nvs_device_of(NULL);
-	uint64_t seen_free, seen_total;
-	CUresult result = NVS_CALL(cuMemGetInfo_v2, free, total);
-
-	if (result != CUDA_SUCCESS || !device || !free || !total)
-		return result;
-	look(device, *free, &seen_free, &seen_total);
-	*free = seen_free;
-	*total = seen_total;
-	return result;
-}
-
 static unsigned int narrow(uint64_t bytes)
 {
 	return bytes < UINT32_MAX ? (unsigned int)bytes : UINT32_MAX;
 }
 
-/* From before CUDA 3.2: sizes of 32 bits. */
-NVS_HOOK(cuMemGetInfo, unsigned int *free, unsigned int *total)
-{
-	struct nvs_device *device = nvs_device_of(NULL);
-	uint64_t seen_free, seen_total;
-	CUresult result = NVS_CALL(cuMemGetInfo, free, total);
+/* Programs size themselves by these. `fit`: of sizes from before CUDA 3.2, which have 32 bits. */
+#define INFO(symbol, type, fit)                                           \
+	NVS_HOOK(symbol, type *free, type *total)                         \
+	{                                                                 \
+		struct nvs_device *device = nvs_device_of(NULL);          \
+		uint64_t seen_free, seen_total;                           \
+		CUresult result = NVS_CALL(symbol, free, total);          \
+                                                                          \
+		if (result != CUDA_SUCCESS || !device || !free || !total) \
+			return result;                                    \
+		look(device, *free, &seen_free, &seen_total);             \
+		*free = fit(seen_free);                                   \
+		*total = fit(seen_total);                                 \
+		return result;                                            \
+	}
 
-	if (result != CUDA_SUCCESS || !device || !free || !total)
-		return result;
-	look(device, *free, &seen_free, &seen_total);
-	*free = narrow(seen_free);
-	*total = narrow(seen_total);
-	return result;
-}
+/* Also before they use the device. */
+#define TOTAL(symbol, type, fit)                                \
+	NVS_HOOK(symbol, type *bytes, CUdevice_v1 dev)          \
+	{                                                       \
+		CUresult result = NVS_CALL(symbol, bytes, dev); \
+		uint64_t limit;                                 \
+                                                                \
+		if (result != CUDA_SUCCESS || !bytes)           \
+			return result;                          \
+		limit = nvs_limit_of(dev).bytes;                \
+		if (*bytes > limit)                             \
+			*bytes = fit(limit);                    \
+		return result;                                  \
+	}
 
-/* Programs size themselves by it before they use the device. */
-NVS_HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice_v1 dev)
-{
-	CUresult result = NVS_CALL(cuDeviceTotalMem_v2, bytes, dev);
-	uint64_t limit;
-
-	if (result != CUDA_SUCCESS || !bytes)
-		return result;
-	limit = nvs_limit_of(dev).bytes;
-	if (*bytes > limit)
-		*bytes = limit;
-	return result;
-}
-
-NVS_HOOK(cuDeviceTotalMem, unsigned int *bytes, CUdevice_v1 dev)
-{
-	CUresult result = NVS_CALL(cuDeviceTotalMem, bytes, dev);
-	uint64_t limit;
-
-	if (result != CUDA_SUCCESS || !bytes)
-		return result;
-	limit = nvs_limit_of(dev).bytes;
-	if (*bytes > limit)
-		*bytes = narrow(limit);
-	return result;
-}
+INFO(cuMemGetInfo_v2, size_t, )
+INFO(cuMemGetInfo, unsigned int, narrow)
+TOTAL(cuDeviceTotalMem_v2, size_t, )
+TOTAL(cuDeviceTotalMem, unsigned int, narrow)
 
 /* Whether the pointer, perhaps into the middle, is of an allocation that the backend disguises. */
 static bool is_disguised(CUdeviceptr pointer, struct nvs_entry *entry)

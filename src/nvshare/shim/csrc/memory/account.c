@@ -99,11 +99,10 @@ bool nvs_account_find(int kind, uint64_t key, struct nvs_entry *found)
 	struct shard *shard = shard_of(kind, key);
 	const struct node *node;
 
-	nvs_mutex_lock(&shard->lock);
+	NVS_HOLD(&shard->lock);
 	node = *find(shard, kind, key);
 	if (node)
 		*found = node->entry;
-	nvs_mutex_unlock(&shard->lock);
 	return node != NULL;
 }
 

@@ -142,6 +142,15 @@ void nvs_memory_discharge(const struct nvs_entry *entry)
 	nvs_room_commit(nvs_device_known(entry->device), 0, -(int64_t)entry->bytes);
 }
 
+CUresult nvs_memory_freed(CUresult result, bool known, const struct nvs_entry *entry)
+{
+	if (known && result == CUDA_SUCCESS)
+		nvs_memory_discharge(entry);
+	else if (known)
+		nvs_account_add(entry);
+	return result;
+}
+
 void nvs_memory_context_gone(CUcontext context)
 {
 	if (!context)

@@ -75,6 +75,11 @@ void nvs_memory_release(struct nvs_device *device, uint64_t reserved);
 void nvs_memory_charge(const struct nvs_entry *entry, uint64_t reserved);
 /* Gives back what an entry that left the book was charged with. */
 void nvs_memory_discharge(const struct nvs_entry *entry);
+/*
+ * The answer to a call that frees, before which the entry was taken out of the book: so of two
+ * frees one finds it. It comes back if the driver refuses; `known`: there was one.
+ */
+CUresult nvs_memory_freed(CUresult result, bool known, const struct nvs_entry *entry);
 /* The context was destroyed or reset by a call that succeeded: what was allocated in it is gone. */
 void nvs_memory_context_gone(CUcontext context);
 

@@ -63,6 +63,12 @@ static int64_t recharge(struct nvs_pool *pool)
 	return (int64_t)(due - before);
 }
 
+static void commit(struct nvs_device *device, int64_t change)
+{
+	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
+	nvs_room_commit(device, 0, change);
+}
+
 /* With the lock held. */
 static void drop_if_done(struct nvs_pool *pool)
 {
@@ -146,13 +152,12 @@ void nvs_pool_discharge(const struct nvs_entry *entry)
 	change = recharge(pool);
 	drop_if_done(pool);
 	nvs_mutex_unlock(&lock);
-	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_room_commit(device, 0, change);
+	commit(device, change);
 }
 
-void nvs_pool_changed(CUmemoryPool handle)
+/* The pool keeps so much now; `gone`: it is destroyed. */
+static void keep(CUmemoryPool handle, uint64_t kept, bool gone)
 {
-	uint64_t kept = measure(handle);
 	struct nvs_device *device = NULL;
 	struct nvs_pool *pool;
 	int64_t change = 0;
@@ -162,35 +167,24 @@ void nvs_pool_changed(CUmemoryPool handle)
 	if (pool) {
 		device = pool->device;
 		pool->kept = kept;
-		change = recharge(pool);
-	}
-	nvs_mutex_unlock(&lock);
-	if (!device)
-		return;
-	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_room_commit(device, 0, change);
-}
-
-void nvs_pool_destroyed(CUmemoryPool handle)
-{
-	struct nvs_device *device = NULL;
-	struct nvs_pool *pool;
-	int64_t change = 0;
-
-	nvs_mutex_lock(&lock);
-	pool = find(handle);
-	if (pool) {
-		device = pool->device;
-		pool->handle = NULL;
-		pool->kept = 0;
+		if (gone)
+			pool->handle = NULL;
 		change = recharge(pool);
 		drop_if_done(pool);
 	}
 	nvs_mutex_unlock(&lock);
-	if (!device)
-		return;
-	nvs_report_bytes(device->ordinal, NVS_BYTES_POOLS, change);
-	nvs_room_commit(device, 0, change);
+	if (device)
+		commit(device, change);
+}
+
+void nvs_pool_changed(CUmemoryPool handle)
+{
+	keep(handle, measure(handle), false);
+}
+
+void nvs_pool_destroyed(CUmemoryPool handle)
+{
+	keep(handle, 0, true);
 }
 
 void nvs_pools_forked(void)

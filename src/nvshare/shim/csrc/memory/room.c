@@ -64,14 +64,10 @@ struct nvs_limit nvs_room_limit(const struct nvs_room_record *room)
 
 struct nvs_limit nvs_limit_of(int ordinal)
 {
-	struct nvs_limit limit;
-
 	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return limit_of(nvs_terms()->memory_limit_bytes, 0);
-	nvs_mutex_lock(&rooms[ordinal].lock);
-	limit = nvs_room_limit(&rooms[ordinal]);
-	nvs_mutex_unlock(&rooms[ordinal].lock);
-	return limit;
+	NVS_HOLD(&rooms[ordinal].lock);
+	return nvs_room_limit(&rooms[ordinal]);
 }
 
 bool nvs_room_passes_limit(const struct nvs_room_record *room, int kind, uint64_t bytes)

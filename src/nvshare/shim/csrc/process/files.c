@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,4 +66,24 @@ void nvs_file_close(struct nvs_file *file)
 	if (number >= 0)
 		close(number);
 	*file = NVS_NO_FILE;
+}
+
+void nvs_file_end(struct nvs_file *file)
+{
+	NVS_HOLD(&lock);
+	nvs_file_close(file);
+}
+
+void *nvs_file_map(int fd, uint64_t bytes)
+{
+	void *base;
+
+	NVS_HOLD(&lock);
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return NULL;
+	if (!madvise(base, bytes, MADV_DONTFORK))
+		return base;
+	munmap(base, bytes);
+	return NULL;
 }

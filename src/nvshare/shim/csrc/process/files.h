@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct nvs_file {
@@ -35,3 +36,10 @@ int nvs_file_number(const struct nvs_file *file);
 bool nvs_file_lost(const struct nvs_file *file);
 /* Closes it where it still is ours; none afterwards. With nvs_files_lock held. */
 void nvs_file_close(struct nvs_file *file);
+/* The same, and takes that lock. */
+void nvs_file_end(struct nvs_file *file);
+/*
+ * Maps all of a file that others write to as well, but not in a forked child, which would be one
+ * more that can change what only we may. NULL: not possible.
+ */
+void *nvs_file_map(int fd, uint64_t bytes);

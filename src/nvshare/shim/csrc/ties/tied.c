@@ -36,21 +36,17 @@ void nvs_tied_add(const struct nvs_tied *tied)
 	if (!note)
 		return;
 	*note = *tied;
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	put_in(note);
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_tied_has(int kind, uint64_t handle, const uint8_t key[NVS_WIRE_KEY_BYTES])
 {
-	const struct nvs_tied *note;
-
-	nvs_mutex_lock(&lock);
-	for (note = newest; note; note = note->next)
+	NVS_HOLD(&lock);
+	for (const struct nvs_tied *note = newest; note; note = note->next)
 		if (is_of(note, kind, handle) && !memcmp(note->key, key, NVS_WIRE_KEY_BYTES))
-			break;
-	nvs_mutex_unlock(&lock);
-	return note;
+			return true;
+	return false;
 }
 
 struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all)
@@ -59,7 +55,7 @@ struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all)
 
 	if (!atomic_load_explicit(&counts[kind], memory_order_relaxed))
 		return NULL;
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	while (*place && (all || !taken)) {
 		struct nvs_tied *note = *place;
 
@@ -73,13 +69,24 @@ struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all)
 			place = &note->next;
 		}
 	}
-	nvs_mutex_unlock(&lock);
 	return taken;
 }
 
-void nvs_tied_end(struct nvs_tied *taken)
+/* What was taken first is the newest. */
+static void keep(struct nvs_tied *taken)
 {
-	while (taken) {
+	if (!taken)
+		return;
+	keep(taken->next);
+	NVS_HOLD(&lock);
+	put_in(taken);
+}
+
+void nvs_tied_end(struct nvs_tied *taken, bool ended)
+{
+	if (!ended)
+		keep(taken);
+	while (ended && taken) {
 		struct nvs_tied *note = taken;
 
 		taken = note->next;
@@ -88,22 +95,11 @@ void nvs_tied_end(struct nvs_tied *taken)
 	}
 }
 
-void nvs_tied_keep(struct nvs_tied *taken)
-{
-	/* What was taken first is the newest. */
-	if (!taken)
-		return;
-	nvs_tied_keep(taken->next);
-	nvs_mutex_lock(&lock);
-	put_in(taken);
-	nvs_mutex_unlock(&lock);
-}
-
 bool nvs_tied_child(uint64_t handle, enum nvs_tied_child how, struct nvs_tied *parent)
 {
 	struct nvs_tied *oldest = NULL;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (struct nvs_tied *note = newest; note; note = note->next)
 		if (is_of(note, NVS_TIED_COMMUNICATOR, handle))
 			oldest = note;
@@ -111,7 +107,6 @@ bool nvs_tied_child(uint64_t handle, enum nvs_tied_child how, struct nvs_tied *p
 		*parent = *oldest;
 		oldest->children[how]++;
 	}
-	nvs_mutex_unlock(&lock);
 	return oldest;
 }
 

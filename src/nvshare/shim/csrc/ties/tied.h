@@ -51,10 +51,8 @@ bool nvs_tied_has(int kind, uint64_t handle, const uint8_t key[NVS_WIRE_KEY_BYTE
  * same number can come; the newest one only, or all. NULL: it has none.
  */
 struct nvs_tied *nvs_tied_take(int kind, uint64_t handle, bool all);
-/* The handle has ended: so do the ties that were taken. */
-void nvs_tied_end(struct nvs_tied *taken);
-/* It has not. */
-void nvs_tied_keep(struct nvs_tied *taken);
+/* The handle has ended, and so do the ties that were taken; or (false) it has not. */
+void nvs_tied_end(struct nvs_tied *taken, bool ended);
 /*
  * Another communicator is made of one: `parent` is its oldest tie, with the child counted. False:
  * it has none.

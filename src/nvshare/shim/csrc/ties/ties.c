@@ -76,14 +76,11 @@ void nvs_untie(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 static bool is_open(const struct nvs_device *device, const uint8_t *key, enum nvs_wire_tie tie)
 {
 	const struct nvs_tie *entry;
-	bool open;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	entry = nvs_tie_list_find(&devices[device->ordinal].list, key, tie);
-	open = entry && entry->state != NVS_TIE_JOINED &&
+	return entry && entry->state != NVS_TIE_JOINED &&
 	       devices[device->ordinal].link != NVS_TIES_LINK_WITHOUT;
-	nvs_mutex_unlock(&lock);
-	return open;
 }
 
 /* syscall() is no point at which a thread is cancelled; one that is ended here holds nothing. */
@@ -120,12 +117,11 @@ static uint64_t take_untied(uint64_t wanted)
 {
 	uint64_t untied;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	untied = wanted & ~tied_devices;
 	if (!tied_devices && syscall(SYS_getrandom, own_key, sizeof(own_key), 0) != sizeof(own_key))
 		untied = 0;
 	tied_devices |= untied;
-	nvs_mutex_unlock(&lock);
 	return untied;
 }
 
@@ -144,15 +140,12 @@ void nvs_tie_devices(uint64_t wanted)
 
 bool nvs_ties_hold(uint64_t wanted)
 {
-	bool held = true;
-
-	nvs_mutex_lock(&lock);
-	for (int ordinal = 0; held && wanted >> ordinal; ordinal++)
-		if (wanted >> ordinal & 1)
-			held = devices[ordinal].link != NVS_TIES_LINK_WITHOUT &&
-			       nvs_tie_list_holds(&devices[ordinal].list);
-	nvs_mutex_unlock(&lock);
-	return held;
+	NVS_HOLD(&lock);
+	for (int ordinal = 0; wanted >> ordinal; ordinal++)
+		if (wanted >> ordinal & 1 && (devices[ordinal].link == NVS_TIES_LINK_WITHOUT ||
+					      !nvs_tie_list_holds(&devices[ordinal].list)))
+			return false;
+	return true;
 }
 
 void nvs_ties_begin(struct nvs_device *device)
@@ -197,13 +190,9 @@ void nvs_ties_link(struct nvs_device *device, enum nvs_ties_link link)
 
 bool nvs_ties_say(struct nvs_device *device, struct nvs_frame *frame)
 {
-	bool said;
-
-	nvs_mutex_lock(&lock);
-	said = devices[device->ordinal].link == NVS_TIES_LINK_UP &&
+	NVS_HOLD(&lock);
+	return devices[device->ordinal].link == NVS_TIES_LINK_UP &&
 	       nvs_tie_list_say(&devices[device->ordinal].list, frame);
-	nvs_mutex_unlock(&lock);
-	return said;
 }
 
 bool nvs_ties_heard(struct nvs_device *device, const struct nvs_frame *frame)

@@ -57,29 +57,24 @@ static bool describe(const struct nvs_region *region, CUdeviceptr address,
 
 bool nvs_allocation_find(CUdeviceptr address, struct nvs_allocation *found)
 {
-	bool known;
-
-	nvs_mutex_lock(&lock);
-	known = describe(nvs_addresses_find(address), address, found);
-	nvs_mutex_unlock(&lock);
-	return known;
+	NVS_HOLD(&lock);
+	return describe(nvs_addresses_find(address), address, found);
 }
 
 bool nvs_allocation_set_sync_memops(CUdeviceptr address, bool sync_memops)
 {
 	struct nvs_allocation allocation;
 	struct nvs_region *region;
-	bool known;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	region = nvs_addresses_find(address);
-	known = describe(region, address, &allocation) && allocation.kind != NVS_ALLOCATION_MAPPING;
-	if (known && region->slab)
+	if (!describe(region, address, &allocation) || allocation.kind == NVS_ALLOCATION_MAPPING)
+		return false;
+	if (region->slab)
 		small_at(region, address)->sync_memops = sync_memops;
-	else if (known)
+	else
 		region->allocation.sync_memops = sync_memops;
-	nvs_mutex_unlock(&lock);
-	return known;
+	return true;
 }
 
 /* It is to be found, or it goes again. */
@@ -129,19 +124,17 @@ static CUresult add_slab(struct nvs_device *device, CUcontext context)
 
 static bool take_small(CUcontext context, uint64_t bytes, CUdeviceptr *pointer)
 {
-	struct nvs_small *small = NULL;
+	struct nvs_small *small;
 	struct nvs_owner *owner;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	owner = nvs_owner_of(context);
-	if (owner)
-		small = nvs_small_take(&owner->slabs, (uint32_t)bytes);
-	if (small) {
-		small->id = nvs_allocation_next_id();
-		*pointer = nvs_small_start(small);
-	}
-	nvs_mutex_unlock(&lock);
-	return small != NULL;
+	small = owner ? nvs_small_take(&owner->slabs, (uint32_t)bytes) : NULL;
+	if (!small)
+		return false;
+	small->id = nvs_allocation_next_id();
+	*pointer = nvs_small_start(small);
+	return true;
 }
 
 static CUresult alloc_small(struct nvs_device *device, CUcontext context, uint64_t bytes,
@@ -163,10 +156,9 @@ static void await_life(CUcontext context)
 {
 	const struct nvs_owner *owner;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	while ((owner = nvs_owner_find(context)) && owner->ending)
 		nvs_mutex_wait(&lock, &changed);
-	nvs_mutex_unlock(&lock);
 }
 
 CUresult nvs_allocation_make(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
@@ -248,11 +240,10 @@ struct nvs_owner *nvs_allocations_context_ending(CUcontext context)
 {
 	struct nvs_owner *owner;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	owner = context ? nvs_owner_find(context) : NULL;
 	if (owner)
 		owner->ending++;
-	nvs_mutex_unlock(&lock);
 	return owner;
 }
 
@@ -319,15 +310,12 @@ void nvs_allocation_forget(CUdeviceptr start)
 bool nvs_allocation_pin(CUdeviceptr start, uint64_t bytes)
 {
 	struct nvs_region *region;
-	bool pinned;
 
 	/* Nothing of it is moving, so nobody is waited for for long. */
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	region = nvs_addresses_find(start);
-	pinned = region && region->run &&
-		 nvs_run_pin(region->run, start - region->allocation.mapping, bytes);
-	nvs_mutex_unlock(&lock);
-	return pinned;
+	return region && region->run &&
+	       nvs_run_pin(region->run, start - region->allocation.mapping, bytes);
 }
 
 bool nvs_allocation_enter(CUdeviceptr start, unsigned long long id, uint32_t index,
@@ -335,22 +323,19 @@ bool nvs_allocation_enter(CUdeviceptr start, unsigned long long id, uint32_t ind
 {
 	struct nvs_allocation allocation;
 	struct nvs_region *region;
-	bool entered;
 
 	/* It is pinned: only who reads it or gives access to it has it in hand, for a short time.
 	 */
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	region = nvs_addresses_find(start);
-	entered = describe(region, start, &allocation) && allocation.start == start &&
-		  allocation.id == id && region->run && index < region->run->count;
-	if (entered) {
-		*part = (struct nvs_allocation_part){ region->run->chunks[index],
-						      (uint32_t)region->run->count,
-						      start - allocation.mapping };
-		nvs_chunk_enter(part->chunk);
-	}
-	nvs_mutex_unlock(&lock);
-	return entered;
+	if (!describe(region, start, &allocation) || allocation.start != start ||
+	    allocation.id != id || !region->run || index >= region->run->count)
+		return false;
+	*part = (struct nvs_allocation_part){ region->run->chunks[index],
+					      (uint32_t)region->run->count,
+					      start - allocation.mapping };
+	nvs_chunk_enter(part->chunk);
+	return true;
 }
 
 void nvs_allocations_forked(void)

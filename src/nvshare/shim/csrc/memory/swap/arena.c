@@ -56,9 +56,9 @@ static struct arena *lock(const struct nvs_device *device)
 	return arena;
 }
 
-static void unlock(struct arena *arena)
+static void unlock(struct arena *const *arena)
 {
-	nvs_mutex_unlock(&arena->lock);
+	nvs_mutex_unlock(&(*arena)->lock);
 }
 
 /* With the lock given back. */
@@ -73,26 +73,11 @@ static void tell_room(struct nvs_device *device)
 		mapped += segment->count;
 		usable += arena->refused ? segment->count : segment->ready;
 	}
-	unlock(arena);
+	unlock(&arena);
 	nvs_room_set_arena(device, mapped * NVS_GRANULE_BYTES, usable * NVS_GRANULE_BYTES);
 }
 
 /* Segments */
-
-/* Not in a forked child: it would be one more that can change what only we may. */
-static char *map(int descriptor, uint64_t bytes)
-{
-	char *base;
-
-	nvs_files_lock();
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-	if (base != MAP_FAILED && madvise(base, bytes, MADV_DONTFORK)) {
-		munmap(base, bytes);
-		base = MAP_FAILED;
-	}
-	nvs_files_unlock();
-	return base == MAP_FAILED ? NULL : base;
-}
 
 static bool grow(void *array, size_t size, size_t count)
 {
@@ -155,11 +140,11 @@ bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes)
 	    fstat(descriptor, &file) || !S_ISREG(file.st_mode) || file.st_size < 0 ||
 	    (uint64_t)file.st_size != bytes)
 		return false;
-	base = map(descriptor, bytes);
+	base = nvs_file_map(descriptor, bytes);
 	if (base) {
 		arena = lock(device);
 		noted = note(arena, base, (uint32_t)(bytes / NVS_GRANULE_BYTES));
-		unlock(arena);
+		unlock(&arena);
 	}
 	if (base && !noted)
 		munmap(base, bytes);
@@ -182,11 +167,9 @@ static struct segment *next_segment(const struct arena *arena)
 
 bool nvs_arena_unregistered(const struct nvs_device *device)
 {
-	struct arena *arena = lock(device);
-	bool unregistered = next_segment(arena) != NULL;
+	struct arena *arena NVS_ENDS(unlock) = lock(device);
 
-	unlock(arena);
-	return unregistered;
+	return next_segment(arena) != NULL;
 }
 
 /* Copies still work, slowly: better than not at all. */
@@ -197,7 +180,7 @@ static void give_up(struct nvs_device *device, CUresult result)
 
 	arena->refused = true;
 	offer_all(arena);
-	unlock(arena);
+	unlock(&arena);
 	tell_room(device);
 	if (first)
 		nvs_log("device %d: the driver does not register host memory (error %d); swapping "
@@ -216,7 +199,7 @@ bool nvs_arena_register(struct nvs_device *device)
 	char *base = segment ? segment->base + (uint64_t)begin * NVS_GRANULE_BYTES : NULL;
 	CUresult result;
 
-	unlock(arena);
+	unlock(&arena);
 	if (!base)
 		return false;
 	result = NVS_CALL(cuMemHostRegister_v2, base, (size_t)count * NVS_GRANULE_BYTES,
@@ -229,30 +212,27 @@ bool nvs_arena_register(struct nvs_device *device)
 	segment = &arena->segments[number];
 	segment->ready = begin + count;
 	offer(arena, segment, segment->ready);
-	unlock(arena);
+	unlock(&arena);
 	tell_room(device);
 	return true;
 }
 
 void nvs_arena_register_again(struct nvs_device *device)
 {
-	struct arena *arena = lock(device);
+	struct arena *arena NVS_ENDS(unlock) = lock(device);
 
 	for (size_t i = 0; i < arena->count; i++)
 		arena->segments[i].ready = 0;
 	arena->refused = false;
-	unlock(arena);
 }
 
 /* Granules */
 
 uint64_t nvs_arena_room(const struct nvs_device *device)
 {
-	struct arena *arena = lock(device);
-	uint64_t granules = (uint64_t)arena->granules.free + arena->spare;
+	struct arena *arena NVS_ENDS(unlock) = lock(device);
 
-	unlock(arena);
-	return granules * NVS_GRANULE_BYTES;
+	return ((uint64_t)arena->granules.free + arena->spare) * NVS_GRANULE_BYTES;
 }
 
 static uint32_t granules_of(const struct nvs_chunk *chunk)
@@ -309,51 +289,45 @@ static bool take(struct arena *arena, struct nvs_chunk *chunk)
 
 bool nvs_arena_hold(struct nvs_chunk *chunk)
 {
-	struct arena *arena = lock(chunk->device);
+	struct arena *arena NVS_ENDS(unlock) = lock(chunk->device);
 	bool held = chunk->granules || take(arena, chunk);
 
 	if (held && arena->owners[chunk->granules[0]].spare) {
 		arena->spare -= granules_of(chunk);
 		own(arena, chunk, (struct owner){ .chunk = chunk });
 	}
-	unlock(arena);
 	return held;
 }
 
 void nvs_arena_spare(struct nvs_chunk *chunk)
 {
-	struct arena *arena = lock(chunk->device);
+	struct arena *arena NVS_ENDS(unlock) = lock(chunk->device);
 
 	if (chunk->granules && !arena->owners[chunk->granules[0]].spare) {
 		arena->spare += granules_of(chunk);
 		own(arena, chunk, (struct owner){ .chunk = chunk, .spare = true });
 	}
-	unlock(arena);
 }
 
 void *nvs_arena_place(const struct nvs_chunk *chunk, uint64_t offset, uint64_t *bytes)
 {
-	struct arena *arena = lock(chunk->device);
+	struct arena *arena NVS_ENDS(unlock) = lock(chunk->device);
 	uint32_t index = (uint32_t)(offset / NVS_GRANULE_BYTES);
 	uint32_t granule = chunk->granules[index];
 	const struct segment *segment = arena->segments;
-	void *place;
 
 	while (granule - segment->first >= segment->count)
 		segment++;
 	*bytes = (uint64_t)nvs_granules_run(chunk->granules + index, granules_of(chunk) - index) *
 		 NVS_GRANULE_BYTES;
-	place = segment->base + (uint64_t)(granule - segment->first) * NVS_GRANULE_BYTES;
-	unlock(arena);
-	return place;
+	return segment->base + (uint64_t)(granule - segment->first) * NVS_GRANULE_BYTES;
 }
 
 void nvs_arena_give(struct nvs_chunk *chunk)
 {
-	struct arena *arena = lock(chunk->device);
+	struct arena *arena NVS_ENDS(unlock) = lock(chunk->device);
 
 	drop(arena, chunk);
-	unlock(arena);
 }
 
 void nvs_arenas_forked(void)

@@ -46,13 +46,12 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 	struct nvs_chunk *chunk;
 	bool entered;
 
-	nvs_mutex_lock(&store->lock);
+	NVS_HOLD(&store->lock);
 	nvs_places_quiet(&store->places);
 	while (!(chunk = nvs_places_find_here(&store->places, host_bytes, &entered)) && entered)
 		nvs_mutex_wait(&store->lock, &store->changed);
 	if (chunk)
 		nvs_places_lift(&store->places, chunk);
-	nvs_mutex_unlock(&store->lock);
 	return chunk;
 }
 
@@ -67,9 +66,8 @@ static void left(struct nvs_chunk *chunk, int place)
 {
 	struct store *store = store_of(chunk->device);
 
-	nvs_mutex_lock(&store->lock);
+	NVS_HOLD(&store->lock);
 	moved(store, chunk, place);
-	nvs_mutex_unlock(&store->lock);
 }
 
 /* The chunk is here; `clean`: with the contents of its host copy. */
@@ -109,12 +107,10 @@ void nvs_chunk_stays(struct nvs_chunk *chunk)
 bool nvs_chunk_fits(struct nvs_device *device, uint64_t most_bytes)
 {
 	struct store *store = store_of(device);
-	bool fits, entered;
+	bool entered;
 
-	nvs_mutex_lock(&store->lock);
-	fits = nvs_places_find_out(&store->places, most_bytes, &entered) || entered;
-	nvs_mutex_unlock(&store->lock);
-	return fits;
+	NVS_HOLD(&store->lock);
+	return nvs_places_find_out(&store->places, most_bytes, &entered) || entered;
 }
 
 struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_bytes,
@@ -161,12 +157,9 @@ void nvs_chunk_back(struct nvs_chunk *chunk)
 static uint64_t read_locked(const struct nvs_device *device, const uint64_t *sum)
 {
 	struct store *store = store_of(device);
-	uint64_t bytes;
 
-	nvs_mutex_lock(&store->lock);
-	bytes = *sum;
-	nvs_mutex_unlock(&store->lock);
-	return bytes;
+	NVS_HOLD(&store->lock);
+	return *sum;
 }
 
 uint64_t nvs_chunks_resident(const struct nvs_device *device)
@@ -234,22 +227,15 @@ CUresult nvs_chunk_create(struct nvs_device *device, uint64_t bytes,
 	return CUDA_SUCCESS;
 }
 
-/* With the lock held, which is given up meanwhile. */
-static void enter(struct store *store, struct nvs_chunk *chunk)
-{
-	while (chunk->entered || chunk->place == NVS_PLACE_MOVING)
-		nvs_mutex_wait(&store->lock, &store->changed);
-	chunk->entered = true;
-}
-
 void nvs_chunk_enter(struct nvs_chunk *chunk)
 {
 	struct store *store = store_of(chunk->device);
 
 	nvs_cancel_off();
-	nvs_mutex_lock(&store->lock);
-	enter(store, chunk);
-	nvs_mutex_unlock(&store->lock);
+	NVS_HOLD(&store->lock);
+	while (chunk->entered || chunk->place == NVS_PLACE_MOVING)
+		nvs_mutex_wait(&store->lock, &store->changed);
+	chunk->entered = true;
 }
 
 void nvs_chunk_leave(struct nvs_chunk *chunk)

@@ -86,22 +86,17 @@ bool nvs_export_find(const struct nvs_allocation *allocation, CUipcMemHandle_v1 
 {
 	const struct export *export;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	export = by_id(allocation->id);
 	if (export)
 		nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
-	nvs_mutex_unlock(&lock);
 	return export;
 }
 
 bool nvs_export_is_own(const uint8_t key[NVS_WIRE_KEY_BYTES])
 {
-	bool own;
-
-	nvs_mutex_lock(&lock);
-	own = by_key(key);
-	nvs_mutex_unlock(&lock);
-	return own;
+	NVS_HOLD(&lock);
+	return by_key(key);
 }
 
 /* With the lock held; takes the new one, or leaves it to the caller. */
@@ -188,13 +183,6 @@ void nvs_exports_check(void)
 
 /* The thread that makes descriptors */
 
-static void close_noted(struct nvs_file *descriptor)
-{
-	nvs_files_lock();
-	nvs_file_close(descriptor);
-	nvs_files_unlock();
-}
-
 /* -1: the allocation is gone, or the driver refuses. */
 static int make_descriptor(const struct export *export, uint32_t index,
 			   struct nvs_wire_shared *shared)
@@ -233,7 +221,7 @@ static void make(struct answer *answer)
 	answer->descriptor = nvs_file_of(descriptor);
 	nvs_files_unlock();
 	if (answer->state == VOID) {
-		close_noted(&answer->descriptor);
+		nvs_file_end(&answer->descriptor);
 		answer->state = FREE;
 		return;
 	}
@@ -265,7 +253,7 @@ static void *run(void *unused)
 
 void nvs_exports_link(struct nvs_device *device, bool up)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (struct export *export = exports; export; export = export->next)
 		if (export->device == device)
 			export->said = false;
@@ -273,17 +261,16 @@ void nvs_exports_link(struct nvs_device *device, bool up)
 		if (answer->device != device || answer->state == FREE)
 			continue;
 		if (answer->state == READY)
-			close_noted(&answer->descriptor);
+			nvs_file_end(&answer->descriptor);
 		answer->state = answer->state == MAKING || answer->state == VOID ? VOID : FREE;
 	}
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 {
 	struct answer *answer = answers;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	if (!running)
 		running = nvs_thread_create(run, NULL);
 	while (answer < answers + MOST_ANSWERS && answer->state != FREE)
@@ -297,7 +284,6 @@ bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 		memcpy(answer->key, frame->shared.key, sizeof(answer->key));
 		pthread_cond_signal(&wanted);
 	}
-	nvs_mutex_unlock(&lock);
 	return answer < answers + MOST_ANSWERS;
 }
 
@@ -353,13 +339,9 @@ static bool say_export(struct nvs_device *device, struct nvs_frame *frame)
 bool nvs_exports_say(struct nvs_device *device, struct nvs_frame *frame,
 		     struct nvs_file *descriptor)
 {
-	bool says;
-
 	*descriptor = NVS_NO_FILE;
-	nvs_mutex_lock(&lock);
-	says = say_export(device, frame) || say_answer(device, frame, descriptor);
-	nvs_mutex_unlock(&lock);
-	return says;
+	NVS_HOLD(&lock);
+	return say_export(device, frame) || say_answer(device, frame, descriptor);
 }
 
 void nvs_exports_forked(void)

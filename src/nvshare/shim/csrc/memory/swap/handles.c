@@ -43,23 +43,19 @@ static size_t place_of(CUmemGenericAllocationHandle number)
 /* Gives the handle its number. False: no host memory. */
 static bool enter(struct nvs_handle *handle)
 {
-	bool entered = true;
-
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	if (count == room) {
 		size_t more = room ? 2 * room : 64;
 		struct nvs_handle **grown = realloc(handles, more * sizeof(struct nvs_handle *));
 
-		entered = grown != NULL;
-		handles = entered ? grown : handles;
-		room = entered ? more : room;
+		if (!grown)
+			return false;
+		handles = grown;
+		room = more;
 	}
-	if (entered) {
-		handle->number = OURS + ++last;
-		handles[count++] = handle;
-	}
-	nvs_mutex_unlock(&lock);
-	return entered;
+	handle->number = OURS + ++last;
+	handles[count++] = handle;
+	return true;
 }
 
 static void end(struct nvs_handle *handle)
@@ -130,26 +126,22 @@ bool nvs_handle_has_form(CUmemGenericAllocationHandle number)
 
 struct nvs_handle *nvs_handle_get(CUmemGenericAllocationHandle number)
 {
-	struct nvs_handle *handle = NULL;
 	size_t place;
 
 	if (!nvs_handle_has_form(number))
 		return NULL;
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	place = place_of(number);
-	if (place < count && handles[place]->number == number) {
-		handle = handles[place];
-		handle->holds++;
-	}
-	nvs_mutex_unlock(&lock);
-	return handle;
+	if (place == count || handles[place]->number != number)
+		return NULL;
+	handles[place]->holds++;
+	return handles[place];
 }
 
 void nvs_handle_hold(struct nvs_handle *handle)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	handle->holds++;
-	nvs_mutex_unlock(&lock);
 }
 
 void nvs_handle_put(struct nvs_handle *handle)
@@ -166,19 +158,17 @@ void nvs_handle_put(struct nvs_handle *handle)
 
 void nvs_handle_own(struct nvs_handle *handle)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	handle->owned++;
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_handle_disown(struct nvs_handle *handle)
 {
 	bool owned;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	owned = handle->owned > 0;
 	handle->owned -= owned;
-	nvs_mutex_unlock(&lock);
 	return owned;
 }
 

@@ -86,7 +86,7 @@ static CUresult map_part(const struct opened *opened, uint64_t at, struct nvs_pa
 				   (void *)(intptr_t)nvs_file_number(&part->descriptor),
 				   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 
-	nvs_part_close(part);
+	nvs_file_end(&part->descriptor);
 	if (result != CUDA_SUCCESS)
 		return give_up(result, "the driver does not import it");
 	result = is_of(memory, opened->owner) ? NVS_CALL(cuMemMap, opened->allocation.mapping + at,
@@ -118,7 +118,7 @@ static CUresult map_all(struct opened *opened, struct nvs_part *part, uint64_t *
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (!fits(opened, part, index, *mapped)) {
-			nvs_part_close(part);
+			nvs_file_end(&part->descriptor);
 			return give_up(CUDA_ERROR_INVALID_HANDLE, "it is not as large as it was");
 		}
 		result = map_part(opened, *mapped, part);
@@ -143,7 +143,7 @@ static CUresult make(struct opened *opened, uint64_t bytes)
 	/* A allocation begins in its first chunk, and only one that shares a chunk not at its
 	 * start. */
 	if (offset >= NVS_GRANULE_BYTES || !bytes || bytes > 1ULL << 50) {
-		nvs_part_close(&part);
+		nvs_file_end(&part.descriptor);
 		return give_up(CUDA_ERROR_INVALID_HANDLE, "what is said of it can't be");
 	}
 	allocation->bytes = bytes;
@@ -152,7 +152,7 @@ static CUresult make(struct opened *opened, uint64_t bytes)
 	result = NVS_CALL(cuMemAddressReserve, &allocation->mapping, allocation->mapping_bytes, 0,
 			  0, 0);
 	if (result != CUDA_SUCCESS) {
-		nvs_part_close(&part);
+		nvs_file_end(&part.descriptor);
 		return result;
 	}
 	allocation->start = allocation->mapping + offset;

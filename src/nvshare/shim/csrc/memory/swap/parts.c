@@ -45,13 +45,6 @@ static struct request *requests;
 static uint32_t last; /* number */
 static int links[NVS_MAX_DEVICES];
 
-void nvs_part_close(struct nvs_part *part)
-{
-	nvs_files_lock();
-	nvs_file_close(&part->descriptor);
-	nvs_files_unlock();
-}
-
 /* With the lock held. */
 static void finish(struct request *request, enum request_state state)
 {
@@ -131,19 +124,18 @@ CUresult nvs_part_ask(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_
 
 void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	links[device->ordinal] = link;
 	for (struct request *request = requests; request; request = request->next)
 		if (link == NVS_PARTS_LINK_DOWN && request->device == device && !is_over(request))
 			finish(request, LOST);
-	nvs_mutex_unlock(&lock);
 }
 
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)
 {
 	struct request *request;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (request = requests; request; request = request->next)
 		if (request->device == device && atomic_load(&request->state) == WANTED)
 			break;
@@ -154,7 +146,6 @@ bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)
 		memcpy(frame->shared.key, request->key, sizeof(frame->shared.key));
 		atomic_store(&request->state, ASKED);
 	}
-	nvs_mutex_unlock(&lock);
 	return request;
 }
 
@@ -163,7 +154,7 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, c
 {
 	struct request *request;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (request = requests; request; request = request->next)
 		if (request->device == device && request->number == frame->request &&
 		    atomic_load(&request->state) == ASKED)
@@ -179,7 +170,6 @@ void nvs_parts_heard(struct nvs_device *device, const struct nvs_frame *frame, c
 		snprintf(request->text, sizeof(request->text), "%s", text);
 		finish(request, REFUSED);
 	}
-	nvs_mutex_unlock(&lock);
 }
 
 void nvs_parts_forked(void)

@@ -31,7 +31,6 @@ struct nvs_part {
  */
 CUresult nvs_part_ask(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 		      uint32_t index, struct nvs_part *part);
-void nvs_part_close(struct nvs_part *part);
 
 /* For the client. None of these waits. */
 

@@ -45,13 +45,12 @@ CUresult nvs_peers_change(struct nvs_device *owner, const struct nvs_device *use
 		return result;
 	if (change > 0)
 		nvs_peers_reach(owner, 1ULL << user->ordinal);
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	/* It may have been given where no hook saw it. */
 	if (change > 0 || *count) {
 		*count += (unsigned int)change;
 		result = nvs_chunks_allow(owner, peers_of(owner));
 	}
-	nvs_mutex_unlock(&lock);
 	return result;
 }
 

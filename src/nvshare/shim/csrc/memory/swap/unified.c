@@ -51,12 +51,8 @@ static CUresult place(struct nvs_chunk *chunk, CUdeviceptr address)
 /* False: no host memory. */
 static bool enter(struct unified *unified, CUdeviceptr pointer, uint64_t bytes)
 {
-	bool entered;
-
-	nvs_mutex_lock(&lock);
-	entered = nvs_spans_add(&allocations, pointer, bytes, unified);
-	nvs_mutex_unlock(&lock);
-	return entered;
+	NVS_HOLD(&lock);
+	return nvs_spans_add(&allocations, pointer, bytes, unified);
 }
 
 /* Makes the chunks of what the driver has allocated; the run is the record's, or ended. */
@@ -107,7 +103,7 @@ static struct unified *take(const CUdeviceptr *pointer, CUcontext context, uint6
 {
 	struct unified *taken = NULL;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (size_t i = 0; !taken && i < allocations.count; i++) {
 		struct nvs_span *span = &allocations.all[i];
 		struct unified *unified = span->of;
@@ -118,7 +114,6 @@ static struct unified *take(const CUdeviceptr *pointer, CUcontext context, uint6
 		*bytes = span->bytes;
 		nvs_spans_remove(&allocations, span);
 	}
-	nvs_mutex_unlock(&lock);
 	return taken;
 }
 

@@ -51,29 +51,26 @@ CUresult nvs_virtual_free(CUdeviceptr start, size_t bytes)
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct nvs_allocation allocation;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	/* The driver does not know of what is out: mappings, and plain memory of ours. */
 	if (!nvs_spans_touch(&mappings, start, bytes) && !nvs_allocation_find(start, &allocation))
 		result = NVS_CALL(cuMemAddressFree, start, bytes);
 	reservation = nvs_spans_at(&reservations, start);
 	if (result == CUDA_SUCCESS && reservation)
 		nvs_spans_remove(&reservations, reservation);
-	nvs_mutex_unlock(&lock);
 	return result;
 }
 
 bool nvs_virtual_ours(CUdeviceptr start, size_t bytes)
 {
-	const struct nvs_span *span;
 	struct nvs_allocation allocation;
-	bool ours = false;
 
-	nvs_mutex_lock(&lock);
-	for (span = nvs_spans_from(&mappings, start); !ours && is_before(span, start + bytes);
-	     span++)
-		ours = span->of != NULL;
-	nvs_mutex_unlock(&lock);
-	return ours || nvs_allocation_find(start, &allocation);
+	NVS_HOLD(&lock);
+	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
+	     is_before(span, start + bytes); span++)
+		if (span->of)
+			return true;
+	return nvs_allocation_find(start, &allocation);
 }
 
 /* Calls a function of chunks.c for each chunk of a mapping, which nobody moves meanwhile. */
@@ -150,10 +147,9 @@ CUresult nvs_virtual_map(struct nvs_handle *handle, CUdeviceptr start, size_t by
 
 void nvs_virtual_mapped(CUdeviceptr start, size_t bytes)
 {
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	if (!nvs_spans_touch(&mappings, start, bytes))
 		nvs_spans_add(&mappings, start, bytes, NULL);
-	nvs_mutex_unlock(&lock);
 }
 
 /* With the lock held. */
@@ -184,14 +180,13 @@ CUresult nvs_virtual_unmap(CUdeviceptr start, size_t bytes,
 
 	if (!is_range(start, bytes))
 		return result;
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	if (nvs_spans_cover(&reservations, start, bytes) &&
 	    nvs_spans_whole(&mappings, start, bytes))
 		result = CUDA_SUCCESS;
 	while (result == CUDA_SUCCESS &&
 	       is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		result = unmap_next(span, foreign);
-	nvs_mutex_unlock(&lock);
 	return result;
 }
 
@@ -199,10 +194,9 @@ void nvs_virtual_unmapped(CUdeviceptr start, size_t bytes)
 {
 	struct nvs_span *span;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	while (is_before(span = nvs_spans_from(&mappings, start), start + bytes))
 		nvs_spans_remove(&mappings, span);
-	nvs_mutex_unlock(&lock);
 }
 
 /*
@@ -271,72 +265,61 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v1 *location,
 				CUdeviceptr address)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct nvs_access access = { 0 };
 	const struct nvs_span *span;
+	struct nvs_chunk *chunk;
 
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !nvs_access_device_exists(location->id))
-		return result;
-	nvs_mutex_lock(&lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	NVS_HOLD(&lock);
 	span = nvs_spans_at(&mappings, address);
-	if (span && span->of) {
-		struct nvs_chunk *chunk = ((struct nvs_handle *)span->of)->run->chunks[0];
-
-		result = CUDA_SUCCESS;
-		nvs_chunk_enter(chunk);
-		nvs_chunk_access(chunk, span->start, &access);
-		nvs_chunk_leave(chunk);
-	}
-	nvs_mutex_unlock(&lock);
-	if (result == CUDA_SUCCESS)
-		*flags = nvs_access_flags(&access, location->id);
-	return result;
+	if (!span || !span->of)
+		return CUDA_ERROR_INVALID_VALUE;
+	chunk = ((struct nvs_handle *)span->of)->run->chunks[0];
+	nvs_chunk_enter(chunk);
+	nvs_chunk_access(chunk, span->start, &access);
+	nvs_chunk_leave(chunk);
+	*flags = nvs_access_flags(&access, location->id);
+	return CUDA_SUCCESS;
 }
 
 struct nvs_handle *nvs_virtual_handle(CUdeviceptr address)
 {
-	struct nvs_handle *handle = NULL;
 	const struct nvs_span *span;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	span = nvs_spans_at(&mappings, address);
-	if (span && span->of) {
-		handle = span->of;
-		nvs_handle_hold(handle);
-	}
-	nvs_mutex_unlock(&lock);
-	return handle;
+	if (!span || !span->of)
+		return NULL;
+	nvs_handle_hold(span->of);
+	return span->of;
 }
 
 bool nvs_virtual_pin(CUdeviceptr start, uint64_t bytes)
 {
-	bool pinned = true;
-
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	for (const struct nvs_span *span = nvs_spans_from(&mappings, start);
-	     pinned && is_before(span, start + bytes); span++) {
+	     is_before(span, start + bytes); span++) {
 		uint64_t from = span->start < start ? start - span->start : 0;
 
-		if (span->of)
-			pinned = nvs_run_pin(((struct nvs_handle *)span->of)->run, from,
-					     start + bytes - span->start - from);
+		if (span->of && !nvs_run_pin(((struct nvs_handle *)span->of)->run, from,
+					     start + bytes - span->start - from))
+			return false;
 	}
-	nvs_mutex_unlock(&lock);
-	return pinned;
+	return true;
 }
 
 void nvs_virtual_reservation(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes)
 {
 	const struct nvs_span *reservation;
 
-	nvs_mutex_lock(&lock);
+	NVS_HOLD(&lock);
 	reservation = nvs_spans_at(&reservations, address);
 	if (reservation) {
 		*start = reservation->start;
 		*bytes = reservation->bytes;
 	}
-	nvs_mutex_unlock(&lock);
 }
 
 void nvs_virtual_forked(void)
