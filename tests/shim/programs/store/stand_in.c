@@ -58,19 +58,7 @@ bool nvs_room_forgo(struct nvs_device *asked, uint64_t bytes)
 	return true;
 }
 
-bool nvs_room_ask_fixed(struct nvs_device *asked, uint64_t bytes, uint64_t most)
-{
-	(void)most;
-	nvs_room_count_fixed(asked, (int64_t)bytes);
-	return true;
-}
-
-void nvs_room_give_fixed(struct nvs_device *asked, uint64_t bytes)
-{
-	nvs_room_count_fixed(asked, -(int64_t)bytes);
-}
-
-void nvs_room_count_fixed(struct nvs_device *asked, int64_t change)
+static void count_fixed(struct nvs_device *asked, int64_t change)
 {
 	(void)asked;
 	pthread_mutex_lock(&room_lock);
@@ -78,10 +66,22 @@ void nvs_room_count_fixed(struct nvs_device *asked, int64_t change)
 	pthread_mutex_unlock(&room_lock);
 }
 
+bool nvs_room_ask_fixed(struct nvs_device *asked, uint64_t bytes, uint64_t most)
+{
+	(void)most;
+	count_fixed(asked, (int64_t)bytes);
+	return true;
+}
+
+void nvs_room_give_fixed(struct nvs_device *asked, uint64_t bytes)
+{
+	count_fixed(asked, -(int64_t)bytes);
+}
+
 void nvs_room_commit(struct nvs_device *asked, uint64_t given, int64_t charged)
 {
 	atomic_fetch_add(&asked->footprint_bytes, (uint64_t)charged);
-	nvs_room_count_fixed(asked, charged - (int64_t)given);
+	count_fixed(asked, charged - (int64_t)given);
 }
 
 void nvs_room_set_graphs(struct nvs_device *asked, uint64_t bytes)
@@ -98,7 +98,7 @@ bool nvs_room_possible(struct nvs_device *asked, uint64_t bytes)
 void nvs_room_pin(struct nvs_device *asked, uint64_t bytes)
 {
 	nvs_room_give(asked, bytes, bytes);
-	nvs_room_count_fixed(asked, (int64_t)bytes);
+	count_fixed(asked, (int64_t)bytes);
 }
 
 bool nvs_room_lacking(struct nvs_device *asked, struct nvs_room_given *given, uint64_t bytes)

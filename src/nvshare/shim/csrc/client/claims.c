@@ -6,12 +6,12 @@
 #define _GNU_SOURCE
 #include "client/claims.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "process/ends.h"
 #include "process/files.h"
 #include "process/thread.h"
 
@@ -57,7 +57,8 @@ bool nvs_claims_find(const uint8_t uuid[16], uint32_t but, struct nvs_peer *owne
 {
 	struct found found = { .prefix = "@" PREFIX };
 	size_t length = strlen(found.prefix);
-	int list, saved = errno;
+	NVS_KEEP_ERRNO;
+	int list;
 	struct nvs_peer seen;
 	bool other = false;
 
@@ -78,6 +79,5 @@ bool nvs_claims_find(const uint8_t uuid[16], uint32_t but, struct nvs_peer *owne
 	nvs_cancel_on();
 	if (other)
 		*owner = seen;
-	errno = saved;
 	return other;
 }

@@ -9,7 +9,6 @@
 #define _GNU_SOURCE
 #include "client/client.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,13 +21,14 @@
 #include "memory/room.h"
 #include "process/clock.h"
 #include "process/config.h"
+#include "process/ends.h"
 #include "process/files.h"
 #include "process/log.h"
 #include "process/notices.h"
 #include "process/thread.h"
 #include "ties/ties.h"
 
-#define PATIENCE_US 10000000 /* who waits for longer is told why */
+#define TOLD_WHY_US 10000000 /* who waits for longer is told why */
 
 static struct nvs_client clients[NVS_MAX_DEVICES];
 
@@ -107,7 +107,7 @@ static const struct nvs_listener listener = { .hear = hear, .name_other = name_o
 void nvs_client_start(struct nvs_device *device)
 {
 	struct nvs_client *client = &clients[device->ordinal];
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	memset(client, 0, sizeof(*client));
 	client->connection.socket = client->connection.descriptor = NVS_NO_FILE;
@@ -117,11 +117,10 @@ void nvs_client_start(struct nvs_device *device)
 	client->device = device;
 	nvs_pending_mend(&client->pending);
 	nvs_lock_state_init(&client->state, nvs_config()->on_missing, (uint32_t)getpid(),
-			    nvs_config()->debug ? 0 : PATIENCE_US, nvs_now_us());
+			    nvs_config()->debug ? 0 : TOLD_WHY_US, nvs_now_us());
 	device->client = client;
 	device->listener = &listener;
 	nvs_notices_listen(notice_said);
 	if (!start_thread(client))
 		do_without_thread(device);
-	errno = saved;
 }

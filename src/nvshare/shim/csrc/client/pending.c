@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include "client/pending.h"
 
-#include <errno.h>
 #include <sys/socket.h>
 
+#include "process/ends.h"
 #include "process/thread.h"
 
 /* False: there are no descriptors for it. */
@@ -50,14 +50,13 @@ static void wake(const struct nvs_pending *pending)
 void nvs_pending_add(struct nvs_pending *pending, unsigned int bit)
 {
 	/* This runs in the program's own calls: the socket must not show in its errno. */
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	/* Cancelled between the two, a thread would have told that the client was woken. */
 	nvs_cancel_off();
 	if (!(atomic_fetch_or(&pending->bits, bit) & bit))
 		wake(pending);
 	nvs_cancel_on();
-	errno = saved;
 }
 
 bool nvs_pending_take(struct nvs_pending *pending, unsigned int bit)

@@ -11,7 +11,6 @@
 #include "driver/driver.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +18,7 @@
 
 #include "driver/redirect.h"
 #include "driver/symbols.h"
+#include "process/ends.h"
 #include "process/notices.h"
 
 struct nvs_real nvs_real;
@@ -75,7 +75,7 @@ void nvs_keep_in_memory(const char *soname)
 void nvs_driver_load(void)
 {
 	struct nvs_object driver;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	void *address;
 	size_t i = 0;
 
@@ -99,7 +99,6 @@ void nvs_driver_load(void)
 #include "hooks.def"
 	index_addresses();
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
-	errno = saved;
 }
 
 static bool redirect(int memory, const struct nvs_object *driver)
@@ -117,7 +116,8 @@ static bool redirect(int memory, const struct nvs_object *driver)
 bool nvs_driver_redirect(void)
 {
 	struct nvs_object driver;
-	int saved = errno, memory;
+	NVS_KEEP_ERRNO;
+	int memory;
 
 	nvs_driver_load();
 	if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || atomic_exchange(&redirected, true))
@@ -127,7 +127,6 @@ bool nvs_driver_redirect(void)
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
 	if (memory >= 0)
 		nvs_redirect_end(memory);
-	errno = saved;
 	return true;
 }
 

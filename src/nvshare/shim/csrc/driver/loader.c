@@ -31,7 +31,6 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +43,7 @@
 #include "driver/symbols.h"
 #include "driver/uses.h"
 #include "driver/watch.h"
+#include "process/ends.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -132,14 +132,13 @@ static bool redirect_loader(void)
 
 void nvs_dlopen_asked(const char *file, int mode)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	(void)file;
 	if (mode & RTLD_DEEPBIND)
 		nvs_watch_for_driver(redirect_loader());
 	else
 		nvs_watch_look();
-	errno = saved;
 }
 
 void nvs_dlmopen_apart(void)
@@ -149,13 +148,12 @@ void nvs_dlmopen_apart(void)
 
 void nvs_dlvsym_asked(const void *handle, const char *name)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	(void)handle;
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		if (!strcmp(name, functions[i].name))
 			redirect_loader();
-	errno = saved;
 }
 
 /*
@@ -249,7 +247,7 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	const void *exported = nvs_nccl_exported(name);
 	struct nvs_dlsym_answer answer = { NULL, 0 };
 	dlsym_function real = (dlsym_function)nvs_loader_find(DLSYM);
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	nvs_watch_look();
 	if (real && !strncmp(name, "nvml", 4)) {
@@ -262,6 +260,5 @@ struct nvs_dlsym_answer nvs_dlsym_hooked(void *handle, const char *name, const v
 	} else {
 		nvs_uses_unhooked(name);
 	}
-	errno = saved;
 	return answer;
 }

@@ -15,7 +15,6 @@
 #include "driver/nccl.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +23,7 @@
 #include "driver/driver.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
+#include "process/ends.h"
 #include "process/notices.h"
 
 #define SETS 8
@@ -215,13 +215,12 @@ void *nvs_nccl_seen_by(const void *caller, const char *name)
 /* Whoever has found ours: there is some NCCL that it means. */
 static void *find_for(const char *name, const void *caller)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	void *found = nvs_nccl_seen_by(caller, name);
 	struct nvs_object asks;
 
 	if (!found)
 		found = scope_of(caller, &asks, name).first;
-	errno = saved;
 	return found;
 }
 
@@ -266,7 +265,8 @@ static bool redirect(int memory, int number, const struct nvs_object *object)
 void nvs_nccl_redirect(void)
 {
 	struct found found = { 0 };
-	int memory, saved = errno;
+	NVS_KEEP_ERRNO;
+	int memory;
 	bool done = true;
 
 	nvs_objects_visit(collect, &found);
@@ -281,5 +281,4 @@ void nvs_nccl_redirect(void)
 		nvs_redirect_end(memory);
 	if (!done)
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
-	errno = saved;
 }

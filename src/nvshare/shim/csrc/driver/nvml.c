@@ -5,7 +5,6 @@
  */
 #include "driver/nvml.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "driver/driver.h"
 #include "driver/redirect.h"
 #include "driver/symbols.h"
+#include "process/ends.h"
 #include "process/terms.h"
 
 #define SONAME "libnvidia-ml.so"
@@ -92,9 +92,8 @@ static void redirect(void)
 
 void nvs_nvml_look(void)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	if (load() && nvs_terms()->memory_limit_bytes && !atomic_exchange(&redirected, true))
 		redirect();
-	errno = saved;
 }

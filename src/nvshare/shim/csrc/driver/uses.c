@@ -7,7 +7,6 @@
  */
 #include "driver/uses.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "driver/driver.h"
 #include "driver/symbols.h"
+#include "process/ends.h"
 #include "process/report.h"
 
 #define DRIVER "libcuda.so"
@@ -105,7 +105,7 @@ static void look_at(const struct nvs_object *object, void *data)
 void nvs_uses_look(void)
 {
 	struct nvs_object driver;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	uint64_t added;
 
 	if (!nvs_report_wanted())
@@ -118,5 +118,4 @@ void nvs_uses_look(void)
 		nvs_report();
 		nvs_objects_visit(look_at, &driver);
 	}
-	errno = saved;
 }

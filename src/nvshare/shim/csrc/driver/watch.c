@@ -5,7 +5,6 @@
  */
 #include "driver/watch.h"
 
-#include <errno.h>
 #include <stdint.h>
 
 #include "driver/apart.h"
@@ -13,6 +12,7 @@
 #include "driver/nccl.h"
 #include "driver/symbols.h"
 #include "driver/uses.h"
+#include "process/ends.h"
 #include "process/notices.h"
 #include "process/report.h"
 
@@ -56,7 +56,7 @@ void nvs_watch_for_second_driver(void)
 void nvs_watch_look(void)
 {
 	uint64_t added;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	nvs_uses_look();
 	if (!atomic_load_explicit(&nvs_watching, memory_order_relaxed))
@@ -72,5 +72,4 @@ void nvs_watch_look(void)
 		nvs_notice(NVS_NOTICE_SECOND_DRIVER);
 		atomic_store(&for_second_driver, false);
 	}
-	errno = saved;
 }

@@ -12,12 +12,12 @@
 #define _GNU_SOURCE
 #include "gate/capture.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
 #include "gate/marks.h"
+#include "process/ends.h"
 #include "process/mutex.h"
 #include "process/thread.h"
 
@@ -56,7 +56,7 @@ static bool may_begin(void)
 bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 {
 	struct nvs_capture *capture = malloc(sizeof(*capture));
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	bool begins;
 
 	*begun = NULL;
@@ -86,7 +86,6 @@ bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 	if (!begins) {
 		free(capture);
 		nvs_cancel_on();
-		errno = saved;
 		return true;
 	}
 	/*
@@ -97,7 +96,6 @@ bool nvs_capture_begin(CUstream stream, struct nvs_capture **begun)
 	 */
 	if (!atomic_exchange(&nvs_capture_ever, true))
 		nvs_marks_wait_looks();
-	errno = saved;
 	*begun = capture;
 	return true;
 }
@@ -136,12 +134,11 @@ static bool remove_first(const struct nvs_capture *one, CUstream stream, CUconte
 
 void nvs_capture_begun(struct nvs_capture *capture, CUresult result)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	if (result != CUDA_SUCCESS)
 		remove_first(capture, NULL, NULL, NULL);
 	nvs_cancel_on();
-	errno = saved;
 }
 
 static CUstreamCaptureStatus status_of(CUstream stream)
@@ -168,13 +165,12 @@ void nvs_capture_ended(CUstream stream, bool destroyed)
 	const struct nvs_mark *owner = stream == CU_STREAM_PER_THREAD ? nvs_mark_mine : NULL;
 	/* Asked before `ending` is given back: afterwards another thread may begin the next one. */
 	bool over = destroyed || status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	pthread_rwlock_unlock(&ending);
 	nvs_cancel_on();
 	if (over && stream)
 		remove_first(NULL, stream, NULL, owner);
-	errno = saved;
 }
 
 /* The driver drops these captures without a call that would tell us. */

@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include "gate/contexts.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -20,6 +19,7 @@
 #include "gate/context_list.h"
 #include "gate/device.h"
 #include "gate/marks.h"
+#include "process/ends.h"
 #include "process/mutex.h"
 #include "process/thread.h"
 
@@ -82,7 +82,7 @@ static struct nvs_context *find_free(void)
 
 void nvs_context_created(CUcontext context, int ordinal)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	struct nvs_context *entry;
 
 	if (ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
@@ -100,7 +100,6 @@ void nvs_context_created(CUcontext context, int ordinal)
 		seen[ordinal] = true;
 	}
 	nvs_mutex_unlock(&lock);
-	errno = saved;
 }
 
 void nvs_context_primary_seen(CUcontext context, int ordinal)
@@ -135,7 +134,7 @@ static bool take_primary(int ordinal, CUcontext *context)
 
 void nvs_context_note(CUcontext context)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	CUcontext primary = NULL;
 	CUdevice ordinal;
 
@@ -149,7 +148,6 @@ void nvs_context_note(CUcontext context)
 		if (context != primary)
 			nvs_context_created(context, ordinal);
 	}
-	errno = saved;
 }
 
 void nvs_context_note_current(void)

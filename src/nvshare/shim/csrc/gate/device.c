@@ -8,16 +8,16 @@
 #define _GNU_SOURCE
 #include "gate/device.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "driver/driver.h"
 #include "driver/nvml.h"
 #include "driver/watch.h"
+#include "process/ends.h"
 #include "process/mutex.h"
 #include "process/report.h"
 
-#define CONTENDED_NS 60000000000u /* how long after the last sign of others */
+#define REMEMBERED_NS 60000000000u /* how long after the last sign of others */
 
 _Atomic(struct nvs_device *) nvs_device_only;
 
@@ -36,6 +36,15 @@ struct nvs_device *nvs_device_known(int ordinal)
 										 : NULL;
 }
 
+struct nvs_device *nvs_device_after(const struct nvs_device *before, uint64_t mask)
+{
+	uint64_t left = mask & atomic_load_explicit(&ready, memory_order_acquire);
+
+	if (before)
+		left &= ~1ULL << before->ordinal;
+	return left ? &devices[__builtin_ctzll(left)] : NULL;
+}
+
 void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool waits, bool together,
 			    uint64_t now_ns)
 {
@@ -46,7 +55,7 @@ void nvs_device_tell_others(struct nvs_device *device, bool others_wait, bool wa
 	else if (together)
 		atomic_store(&device->contended_until_ns, 0);
 	else if (before == UINT64_MAX)
-		atomic_store(&device->contended_until_ns, now_ns + CONTENDED_NS);
+		atomic_store(&device->contended_until_ns, now_ns + REMEMBERED_NS);
 }
 
 void nvs_devices_forked(void)
@@ -84,7 +93,7 @@ struct nvs_device *nvs_device_use(int ordinal)
 	struct nvs_device filled = { .ordinal = ordinal };
 	CUuuid uuid;
 	size_t bytes;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	if (nvs_device_known(ordinal) || ordinal < 0 || ordinal >= NVS_MAX_DEVICES)
 		return nvs_device_known(ordinal);
@@ -102,6 +111,5 @@ struct nvs_device *nvs_device_use(int ordinal)
 		publish(&filled);
 	nvs_mutex_unlock(&use_lock);
 	report(&filled);
-	errno = saved;
 	return nvs_device_known(ordinal);
 }

@@ -102,6 +102,13 @@ extern _Atomic(struct nvs_device *) nvs_device_only;
 struct nvs_device *nvs_device_use(int ordinal);
 /* The record of a device that nvs_device_use has seen; NULL: it has not. */
 struct nvs_device *nvs_device_known(int ordinal);
+/* The next one of the mask, a bit for each ordinal, behind that one (NULL: the first); NULL: none.
+ */
+struct nvs_device *nvs_device_after(const struct nvs_device *before, uint64_t mask);
+/* All of a mask that nvs_device_use has seen. */
+#define NVS_EACH_DEVICE(device, mask)                                          \
+	for (struct nvs_device *device = nvs_device_after(NULL, mask); device; \
+	     (device) = nvs_device_after(device, mask))
 /*
  * Makes the rest of the library ready for a device that is used for the first time, before anybody
  * else sees its record. Not from two threads at a time. There is one, start.c's. The linker puts it

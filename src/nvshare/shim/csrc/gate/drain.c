@@ -26,7 +26,6 @@
 #define _GNU_SOURCE
 #include "gate/drain.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <time.h>
 
@@ -39,13 +38,14 @@
 #include "gate/gate.h"
 #include "gate/marks.h"
 #include "process/clock.h"
+#include "process/ends.h"
 #include "process/log.h"
 
 #define MILLISECOND_NS 1000000u
 #define LOOKS_AT_ONCE 100 /* a call in flight mostly ends before a sleep would */
 #define FIRST_PAUSE_NS 20000u
 #define LONGEST_PAUSE_NS MILLISECOND_NS
-#define PATIENCE_NS (5 * MILLISECOND_NS) /* no step before it: most drains are over by then */
+#define FIRST_STEP_NS (5 * MILLISECOND_NS) /* no step before it: most drains are over by then */
 #define OVERDUE_NS (2000ull * MILLISECOND_NS)
 #define LEAST_OFFER_NS 10000u
 #define MOST_STEPS 1024 /* a stream's queue has not room for more */
@@ -109,7 +109,7 @@ static bool step(struct drain *drain)
 
 	if (drain->offered_ns && !atomic_load(&gate->steps))
 		return end_offer(drain);
-	if (overdue < PATIENCE_NS || drain->steps >= MOST_STEPS || !atomic_load(&gate->waiting) ||
+	if (overdue < FIRST_STEP_NS || drain->steps >= MOST_STEPS || !atomic_load(&gate->waiting) ||
 	    atomic_load(&gate->lacks_memory) || most < LEAST_OFFER_NS ||
 	    most < drain->offered_ns + drain->offered_ns / 2)
 		return false;
@@ -126,12 +126,9 @@ static bool step(struct drain *drain)
  */
 static void wait_for_others(const struct nvs_device *device)
 {
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
-		struct nvs_device *other = nvs_device_known(ordinal);
-
-		if (other && atomic_load(&other->reaches) >> device->ordinal & 1)
+	NVS_EACH_DEVICE(other, UINT64_MAX)
+		if (atomic_load(&other->reaches) >> device->ordinal & 1)
 			nvs_contexts_synchronize(other);
-	}
 }
 
 /* Everything that passed the gate has completed, and nothing more can pass it. */
@@ -236,7 +233,7 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 	enum outcome outcome;
 	CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
 	struct nvs_gang *gang;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	bool completed;
 
 	/*
@@ -272,7 +269,6 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 	exchange_mode(mode);
 	if (!completed)
 		nvs_debug("device %d: the drain led nowhere: it is put off", device->ordinal);
-	errno = saved;
 	return completed;
 }
 
@@ -282,7 +278,7 @@ bool nvs_gate_wait_idle(struct nvs_device *device, uint64_t submissions,
 	CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
 	enum nvs_completion completion = NVS_COMPLETION_UNKNOWN;
 	uint64_t pause = FIRST_PAUSE_NS;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	/* Not waiting for captures' ends: a program that captures is not idle. */
 	if (nvs_capture_try_forbid()) {
@@ -296,6 +292,5 @@ bool nvs_gate_wait_idle(struct nvs_device *device, uint64_t submissions,
 		completion = nvs_contexts_query(device);
 	}
 	exchange_mode(mode);
-	errno = saved;
 	return completion == NVS_COMPLETION_DONE;
 }

@@ -21,6 +21,7 @@
 #include "gate/pass.h"
 #include "gate/python.h"
 #include "gate/streams.h"
+#include "process/ends.h"
 #include "process/futex.h"
 
 static bool passes(struct nvs_pass *pass, int state)
@@ -116,12 +117,9 @@ static CUresult wait_or_fail(struct nvs_device *device, int seen)
 /* One step of each device, or, when another thread was quicker, the device that had none left. */
 static struct nvs_device *take_steps(uint64_t mask)
 {
-	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
-		struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
-
-		if (device && !take_step(device))
+	NVS_EACH_DEVICE(device, mask)
+		if (!take_step(device))
 			return device;
-	}
 	return NULL;
 }
 
@@ -133,21 +131,16 @@ static struct nvs_device *find_obstacle(struct nvs_pass *pass, uint64_t mask, in
 {
 	uint64_t closed = 0;
 
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES && mask >> ordinal; ordinal++) {
-		uint64_t bit = 1ULL << ordinal;
-		struct nvs_device *device = mask & bit ? nvs_device_known(ordinal) : NULL;
-		int state;
+	NVS_EACH_DEVICE(device, mask) {
+		int state = atomic_load_explicit(&device->gate.state, memory_order_acquire);
 
-		if (!device)
-			continue;
-		state = atomic_load_explicit(&device->gate.state, memory_order_acquire);
 		if (passes(pass, state))
 			continue;
 		*seen = state;
 		/* A step is not wasted on a call that another device would stop. */
 		if (!may_step(device))
 			return device;
-		closed |= bit;
+		closed |= 1ULL << device->ordinal;
 	}
 	return take_steps(closed);
 }
@@ -157,11 +150,8 @@ static uint64_t with_reached(uint64_t mask)
 {
 	uint64_t all = mask;
 
-	for (int ordinal = 0; mask; ordinal++, mask >>= 1) {
-		const struct nvs_device *device = mask & 1 ? nvs_device_known(ordinal) : NULL;
-
-		all |= device ? atomic_load(&device->reaches) : 0;
-	}
+	NVS_EACH_DEVICE(device, mask)
+		all |= atomic_load(&device->reaches);
 	return all;
 }
 
@@ -183,7 +173,8 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 {
 	struct nvs_mark *mark = nvs_mark_take();
 	/* The program may look at errno later: what is called here must not show in it. */
-	int saved = errno, seen = NVS_GATE_OPEN;
+	NVS_KEEP_ERRNO;
+	int seen = NVS_GATE_OPEN;
 	CUresult result = CUDA_SUCCESS;
 
 	*pass = (struct nvs_pass){ .mark = mark, .stream = stream };
@@ -226,7 +217,6 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 		if (result != CUDA_SUCCESS)
 			break;
 	}
-	errno = saved;
 	return result;
 }
 
@@ -298,12 +288,9 @@ void nvs_gate_set(struct nvs_device *device, int state)
 
 void nvs_gates_look_again(void)
 {
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
-		struct nvs_device *device = nvs_device_known(ordinal);
-
-		if (device && atomic_load(&device->gate.waiting))
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		if (atomic_load(&device->gate.waiting))
 			wake(&device->gate);
-	}
 }
 
 void nvs_gate_offer_steps(struct nvs_device *device, uint32_t count, uint64_t most_ns,

@@ -21,9 +21,9 @@
  */
 #include "gate/pace.h"
 
-#define ALONE_NS 500000000u    /* what may be queued */
-#define CONTENDED_NS 50000000u /* and while somebody waits */
-#define PATIENCE_NS 200000000u /* of a hold, unless the estimate asks for more */
+#define ALONE_WINDOW_NS 500000000u    /* what may be queued */
+#define CONTENDED_WINDOW_NS 50000000u /* and while somebody waits */
+#define PATIENCE_NS 200000000u	      /* of a hold, unless the estimate asks for more */
 #define LEAST_PATIENCE_NS 1000000u
 #define MOST_PATIENCE_NS 8000000000u
 #define FIRST_WINDOW 8u /* 100 ms each: 0.8 s before anything is known */
@@ -56,7 +56,7 @@ static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 
 static uint64_t most_ns(const struct nvs_pace *pace)
 {
-	return pace->contended ? CONTENDED_NS : ALONE_NS;
+	return pace->contended ? CONTENDED_WINDOW_NS : ALONE_WINDOW_NS;
 }
 
 static uint32_t first_window(const struct nvs_pace *pace)

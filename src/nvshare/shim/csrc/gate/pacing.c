@@ -18,7 +18,6 @@
 #define _GNU_SOURCE
 #include "gate/pacing.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +29,7 @@
 #include "gate/device.h"
 #include "gate/marks.h"
 #include "process/clock.h"
+#include "process/ends.h"
 #include "process/thread.h"
 
 #define WATCH_NS 50000 /* a sleep takes longer than short kernels: look without one for so long */
@@ -304,7 +304,7 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 {
 	struct nvs_mark_device *own = &mark->by_device[device->ordinal];
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	if (nvs_captures_going_on())
 		return;
@@ -326,7 +326,6 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 	end_asking(mark);
 	set_next_look(own);
 	nvs_cancel_on();
-	errno = saved;
 }
 
 struct nvs_pacing_cost nvs_pacing_cost(const struct nvs_mark *mark, const struct nvs_device *device)

@@ -160,21 +160,9 @@ static CUresult enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other
 }
 
 /* `one` and `other` are the contexts of the copy. */
-#define PAIR(symbol, one, other, stream, arguments, ...)        \
-	NVS_HOOK(symbol, __VA_ARGS__)                           \
-	{                                                       \
-		struct nvs_pass pass;                           \
-		CUresult result;                                \
-                                                                \
-		if (!NVS_REAL(symbol))                          \
-			return CUDA_ERROR_NOT_FOUND;            \
-		result = enter_pair(&pass, one, other, stream); \
-		if (result != CUDA_SUCCESS)                     \
-			return result;                          \
-		result = NVS_REAL(symbol) arguments;            \
-		nvs_gate_leave(&pass, result);                  \
-		return result;                                  \
-	}
+#define PAIR(symbol, one, other, stream, arguments, ...)   \
+	NVS_PASSING_HOOK(symbol, (__VA_ARGS__), arguments, \
+			 enter_pair(&nvs_pass, one, other, stream))
 
 PAIR(cuMemcpyPeer, dstContext, srcContext, NULL,
      (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,

@@ -14,9 +14,8 @@ static void measure(void)
 {
 	if (!atomic_load_explicit(&nvs_memory_graphs_allocate, memory_order_relaxed))
 		return;
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
-		if (nvs_device_known(ordinal))
-			nvs_memory_graphs_ran(nvs_device_known(ordinal));
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		nvs_memory_graphs_ran(device);
 }
 
 /* The answer of `call`, which looks at device memory. */

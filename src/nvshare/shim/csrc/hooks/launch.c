@@ -9,29 +9,25 @@
 #include "gate/streams.h"
 #include "memory/memory.h"
 
-NVS_HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS_v1 *launchParamsList,
-	 unsigned int numDevices, unsigned int flags)
+static CUresult enter_all(struct nvs_pass *pass, const CUDA_LAUNCH_PARAMS_v1 *launches,
+			  unsigned int count)
 {
 	uint64_t mask = 0;
-	struct nvs_pass pass;
-	CUresult result;
 
-	if (!NVS_REAL(cuLaunchCooperativeKernelMultiDevice))
-		return CUDA_ERROR_NOT_FOUND;
-	for (unsigned int i = 0; launchParamsList && i < numDevices; i++) {
-		const struct nvs_device *device = nvs_device_of(launchParamsList[i].stream);
+	for (unsigned int i = 0; launches && i < count; i++) {
+		const struct nvs_device *device = nvs_device_of(launches[i].stream);
 
 		mask |= device ? 1ULL << device->ordinal : 0;
 	}
-	result = mask ? nvs_gate_enter_mask(&pass, mask, launchParamsList[0].stream)
-		      : nvs_gate_enter(&pass, NULL);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result =
-		NVS_REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags);
-	nvs_gate_leave(&pass, result);
-	return result;
+	return mask ? nvs_gate_enter_mask(pass, mask, launches[0].stream)
+		    : nvs_gate_enter(pass, NULL);
 }
+
+NVS_PASSING_HOOK(cuLaunchCooperativeKernelMultiDevice,
+		 (CUDA_LAUNCH_PARAMS_v1 * launchParamsList, unsigned int numDevices,
+		  unsigned int flags),
+		 (launchParamsList, numDevices, flags),
+		 enter_all(&nvs_pass, launchParamsList, numDevices))
 
 /* A graph with memory nodes allocates when it is launched: the account must look again. */
 #define GRAPH_LAUNCH(symbol, stream)                                                           \

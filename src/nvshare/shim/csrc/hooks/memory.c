@@ -69,13 +69,13 @@ static CUresult death(const struct nvs_device *device)
 }
 
 /* What moves is no part of the account: it has its own, with the room that it was given. */
-static CUresult alloc_moving(const struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
+static CUresult alloc_moving(struct nvs_device *device, CUdeviceptr *dptr, size_t bytes)
 {
 	CUresult result = death(device);
 	CUdeviceptr pointer;
 
 	if (result == CUDA_SUCCESS)
-		result = nvs_memory_of(device)->alloc(&pointer, bytes);
+		result = nvs_allocation_make(device, bytes, &pointer);
 	if (result == CUDA_SUCCESS)
 		*dptr = pointer;
 	return result;
@@ -93,7 +93,7 @@ NVS_HOOK(cuMemAlloc_v2, CUdeviceptr_v2 *dptr, size_t bytesize)
 		return alloc_moving(device, dptr, bytesize);
 	if (!nvs_memory_reserve(device, bytesize))
 		return nvs_lost_refusal(device);
-	result = nvs_memory_of(device)->alloc(&pointer, bytesize);
+	result = nvs_memory_of(device)->alloc(device, bytesize, &pointer);
 	if (result == CUDA_SUCCESS)
 		*dptr = pointer;
 	return commit(result, device, NVS_ENTRY_POINTER, pointer, bytesize, bytesize, true);
@@ -136,8 +136,8 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (swaps && (result = death(device)) != CUDA_SUCCESS)
 		return result;
-	result = nvs_memory_of(device)->alloc_pitch(&pointer, &pitch, WidthInBytes, Height,
-						    ElementSizeBytes);
+	result = nvs_memory_alloc_pitch(device, &pointer, &pitch, WidthInBytes, Height,
+					ElementSizeBytes);
 	if (result == CUDA_SUCCESS) {
 		*dptr = pointer;
 		*pPitch = pitch;
@@ -199,9 +199,7 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 		nvs_exports_check();
 	} else {
 		known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry);
-		result = known && entry.plain
-				 ? nvs_memory_of(nvs_device_known(entry.device))->free(dptr)
-				 : nvs_unified_free(dptr);
+		result = nvs_unified_free(dptr);
 	}
 	nvs_tied_end(ties, result == CUDA_SUCCESS);
 	return nvs_memory_freed(result, known, &entry);
@@ -226,35 +224,23 @@ NVS_HOOK(cuMemFree_v2, CUdeviceptr_v2 dptr)
 	return commit(result, device, kind, result == CUDA_SUCCESS ? (uintptr_t)*handle : 0, size, \
 		      given.bytes, false)
 
-NVS_HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
-{
-	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array_bytes_v1(pAllocateArray),
-		     NVS_CALL(cuArrayCreate, pHandle, pAllocateArray));
-}
+#define ARRAY(symbol, descriptor, bytes_of)                                      \
+	NVS_HOOK(symbol, CUarray *pHandle, const descriptor *pAllocateArray)     \
+	{                                                                        \
+		CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, bytes_of(pAllocateArray), \
+			     NVS_CALL(symbol, pHandle, pAllocateArray));         \
+	}
 
-NVS_HOOK(cuArrayCreate_v2, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v2 *pAllocateArray)
-{
-	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array_bytes(pAllocateArray),
-		     NVS_CALL(cuArrayCreate_v2, pHandle, pAllocateArray));
-}
-
-NVS_HOOK(cuArray3DCreate, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
-{
-	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array3d_bytes_v1(pAllocateArray),
-		     NVS_CALL(cuArray3DCreate, pHandle, pAllocateArray));
-}
-
-NVS_HOOK(cuArray3DCreate_v2, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v2 *pAllocateArray)
-{
-	CREATE_ARRAY(NVS_ENTRY_ARRAY, pHandle, nvs_array3d_bytes(pAllocateArray, 1),
-		     NVS_CALL(cuArray3DCreate_v2, pHandle, pAllocateArray));
-}
+ARRAY(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, NVS_FLAT_ARRAY_BYTES)
+ARRAY(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR_v2, NVS_FLAT_ARRAY_BYTES)
+ARRAY(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, NVS_ARRAY_BYTES)
+ARRAY(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR_v2, NVS_ARRAY_BYTES)
 
 NVS_HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 	 const CUDA_ARRAY3D_DESCRIPTOR_v2 *pMipmappedArrayDesc, unsigned int numMipmapLevels)
 {
 	CREATE_ARRAY(
-		NVS_ENTRY_MIPMAP, pHandle, nvs_array3d_bytes(pMipmappedArrayDesc, numMipmapLevels),
+		NVS_ENTRY_MIPMAP, pHandle, nvs_array_bytes(pMipmappedArrayDesc, numMipmapLevels),
 		NVS_CALL(cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 

@@ -85,12 +85,9 @@ static struct nvs_device *used_device(void *handle)
 
 	if (ASK(real, handle, text, sizeof(text) - 1) != NVS_NVML_SUCCESS || !read_uuid(text, uuid))
 		return NULL;
-	for (int i = 0; i < NVS_MAX_DEVICES; i++) {
-		struct nvs_device *device = nvs_device_known(i);
-
-		if (device && !memcmp(device->uuid, uuid, sizeof(uuid)))
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		if (!memcmp(device->uuid, uuid, sizeof(uuid)))
 			return device;
-	}
 	return NULL;
 }
 

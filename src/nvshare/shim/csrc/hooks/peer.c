@@ -44,12 +44,11 @@ static void tie_reaching(void)
 {
 	uint64_t reaching = 0;
 
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
-		const struct nvs_device *device = nvs_device_known(ordinal);
-		uint64_t reached = device ? atomic_load(&device->reaches) : 0;
+	NVS_EACH_DEVICE(device, UINT64_MAX) {
+		uint64_t reached = atomic_load(&device->reaches);
 
 		if (reached)
-			reaching |= reached | 1ULL << ordinal;
+			reaching |= reached | 1ULL << device->ordinal;
 	}
 	if (reaching)
 		nvs_tie_devices(reaching);

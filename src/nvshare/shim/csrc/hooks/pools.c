@@ -116,33 +116,29 @@ NVS_HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr_v2 *dptr, size_t bytesize, CU
 
 /* Plain memory, which the driver lets be freed like this as well; its own waits for all work too.
  */
-#define FREE(stream, call)                                         \
-	struct nvs_tied *ties;                                     \
-	struct nvs_entry entry;                                    \
-	CUresult result;                                           \
-	bool known;                                                \
-                                                                   \
-	/* A node; the driver takes memory of graphs only. */      \
-	if (is_captured(stream))                                   \
-		return call;                                       \
-	ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);   \
-	known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
-	if (nvs_allocation_free(dptr, &result))                    \
-		nvs_exports_check();                               \
-	else                                                       \
-		result = call;                                     \
-	nvs_tied_end(ties, result == CUDA_SUCCESS);                \
-	return nvs_memory_freed(result, known, &entry)
+#define FREE(symbol, stream)                                               \
+	NVS_HOOK(symbol, CUdeviceptr_v2 dptr, CUstream hStream)            \
+	{                                                                  \
+		struct nvs_tied *ties;                                     \
+		struct nvs_entry entry;                                    \
+		CUresult result;                                           \
+		bool known;                                                \
+                                                                           \
+		/* A node; the driver takes memory of graphs only. */      \
+		if (is_captured(stream))                                   \
+			return NVS_CALL(symbol, dptr, hStream);            \
+		ties = nvs_tied_take(NVS_TIED_GIVEN_MEMORY, dptr, true);   \
+		known = nvs_account_take(NVS_ENTRY_POINTER, dptr, &entry); \
+		if (nvs_allocation_free(dptr, &result))                    \
+			nvs_exports_check();                               \
+		else                                                       \
+			result = NVS_CALL(symbol, dptr, hStream);          \
+		nvs_tied_end(ties, result == CUDA_SUCCESS);                \
+		return nvs_memory_freed(result, known, &entry);            \
+	}
 
-NVS_HOOK(cuMemFreeAsync, CUdeviceptr_v2 dptr, CUstream hStream)
-{
-	FREE(hStream, NVS_CALL(cuMemFreeAsync, dptr, hStream));
-}
-
-NVS_HOOK(cuMemFreeAsync_ptsz, CUdeviceptr_v2 dptr, CUstream hStream)
-{
-	FREE(NVS_PER_THREAD(hStream), NVS_CALL(cuMemFreeAsync_ptsz, dptr, hStream));
-}
+FREE(cuMemFreeAsync, hStream)
+FREE(cuMemFreeAsync_ptsz, NVS_PER_THREAD(hStream))
 
 NVS_HOOK(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {

@@ -105,7 +105,7 @@ static uint64_t level_elements(const CUDA_ARRAY3D_DESCRIPTOR_v2 *descriptor, uns
 	return elements;
 }
 
-uint64_t nvs_array3d_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2 *descriptor, unsigned int levels)
+uint64_t nvs_array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2 *descriptor, unsigned int levels)
 {
 	uint64_t elements = 0, bits;
 
@@ -120,38 +120,4 @@ uint64_t nvs_array3d_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2 *descriptor, unsigne
 		    &bits))
 		return 0;
 	return bits / 8 + (bits % 8 != 0);
-}
-
-uint64_t nvs_array3d_bytes_v1(const CUDA_ARRAY3D_DESCRIPTOR_v1 *descriptor)
-{
-	CUDA_ARRAY3D_DESCRIPTOR_v2 wide;
-
-	if (!descriptor)
-		return 0;
-	wide = (CUDA_ARRAY3D_DESCRIPTOR_v2){ descriptor->width,	   descriptor->height,
-					     descriptor->depth,	   descriptor->format,
-					     descriptor->channels, descriptor->flags };
-	return nvs_array3d_bytes(&wide, 1);
-}
-
-uint64_t nvs_array_bytes(const CUDA_ARRAY_DESCRIPTOR_v2 *descriptor)
-{
-	CUDA_ARRAY3D_DESCRIPTOR_v2 wide;
-
-	if (!descriptor)
-		return 0;
-	wide = (CUDA_ARRAY3D_DESCRIPTOR_v2){ descriptor->width,	 descriptor->height,   0,
-					     descriptor->format, descriptor->channels, 0 };
-	return nvs_array3d_bytes(&wide, 1);
-}
-
-uint64_t nvs_array_bytes_v1(const CUDA_ARRAY_DESCRIPTOR_v1 *descriptor)
-{
-	CUDA_ARRAY_DESCRIPTOR_v2 wide;
-
-	if (!descriptor)
-		return 0;
-	wide = (CUDA_ARRAY_DESCRIPTOR_v2){ descriptor->width, descriptor->height,
-					   descriptor->format, descriptor->channels };
-	return nvs_array_bytes(&wide);
 }

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns each device's choice of a backend, and keeps book (account.c) and room in step. No lock:
- * threads that choose at the same time choose the same.
+ * Owns the backends and each device's choice of one, and keeps book (account.c) and room in step.
+ * No lock: threads that choose at the same time choose the same.
+ *
+ * `native`: memory stays what the driver makes it and is only counted. `managed`: plain device
+ * memory becomes unified memory, which the driver moves between device and host by page faults, so
+ * that several processes together may have more than the device; one process alone may not, unless
+ * it was told so: it would thrash even with the lock. `swap`: plain memory is made of chunks that
+ * move to host memory and back (swap/allocations.h); how much there may be is the room's business.
  */
 #include "memory/memory.h"
 
@@ -21,6 +27,113 @@
 #include "process/config.h"
 #include "process/log.h"
 #include "process/report.h"
+
+#define PITCH_BYTES 512u
+#define RESERVE_BYTES (1536ull << 20) /* for contexts and modules, which do not move */
+
+static CUresult native_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
+{
+	(void)device;
+	return NVS_CALL(cuMemAlloc_v2, pointer, bytes);
+}
+
+static uint64_t native_free_bytes(struct nvs_device *device, uint64_t footprint,
+				  uint64_t driver_free)
+{
+	uint64_t left = device->total_bytes > footprint ? device->total_bytes - footprint : 0;
+
+	return driver_free < left ? driver_free : left;
+}
+
+static const struct nvs_memory_backend native = {
+	.wire = NVS_BACKEND_NATIVE,
+	.alloc = native_alloc,
+	.free_bytes = native_free_bytes,
+	.pitches = true,
+};
+
+static CUresult managed_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
+{
+	(void)device;
+	return NVS_CALL(cuMemAllocManaged, pointer, bytes, CU_MEM_ATTACH_GLOBAL);
+}
+
+static uint64_t managed_capacity(const struct nvs_device *device)
+{
+	uint64_t tenth = device->total_bytes / 10;
+
+	return device->total_bytes - (tenth < RESERVE_BYTES ? tenth : RESERVE_BYTES);
+}
+
+static uint64_t managed_free_bytes(struct nvs_device *device, uint64_t footprint,
+				   uint64_t driver_free)
+{
+	uint64_t capacity =
+		nvs_config()->single_oversub ? device->total_bytes : managed_capacity(device);
+
+	(void)driver_free; /* what others use is moved out when it is needed */
+	return capacity > footprint ? capacity - footprint : 0;
+}
+
+static const struct nvs_memory_backend managed = {
+	.wire = NVS_BACKEND_MANAGED,
+	.alloc = managed_alloc,
+	.free_bytes = managed_free_bytes,
+	.disguised = true,
+};
+
+/* `fixed`: what the account has, which is all but what moves. */
+static uint64_t swap_free_bytes(struct nvs_device *device, uint64_t fixed, uint64_t driver_free)
+{
+	uint64_t capacity = nvs_room_capacity(device), used = nvs_room_footprint(device);
+	uint64_t most = device->total_bytes;
+
+	if (capacity == UINT64_MAX) {
+		used += fixed;
+		most = most > used ? most - used : 0;
+		return driver_free < most ? driver_free : most;
+	}
+	if (capacity > most)
+		capacity = most;
+	return capacity > used ? capacity - used : 0;
+}
+
+static const struct nvs_memory_backend swap = {
+	.wire = NVS_BACKEND_NATIVE, /* for schedulers that know nothing of memory that swaps */
+	.alloc = nvs_allocation_make,
+	.free_bytes = swap_free_bytes,
+	.swaps = true,
+};
+
+/* The most that the process may allocate; the driver, or the room, knows better for the others. */
+static uint64_t allocatable(const struct nvs_device *device)
+{
+	return nvs_memory_of(device) == &managed && !nvs_config()->single_oversub
+		       ? managed_capacity(device)
+		       : UINT64_MAX;
+}
+
+CUresult nvs_memory_alloc_pitch(struct nvs_device *device, CUdeviceptr *pointer, size_t *pitch,
+				size_t width, size_t height, unsigned int element)
+{
+	const struct nvs_memory_backend *backend = nvs_memory_of(device);
+	size_t row, bytes;
+	CUresult result;
+
+	if (backend->pitches)
+		return NVS_CALL(cuMemAllocPitch_v2, pointer, pitch, width, height, element);
+	if (element != 4 && element != 8 && element != 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (__builtin_add_overflow(width, PITCH_BYTES - 1, &row))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	row -= row % PITCH_BYTES;
+	if (__builtin_mul_overflow(row, height, &bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = backend->alloc(device, bytes, pointer);
+	if (result == CUDA_SUCCESS)
+		*pitch = row;
+	return result;
+}
 
 static const struct nvs_memory_backend *_Atomic backends[NVS_MAX_DEVICES]; /* NULL: not chosen */
 
@@ -55,18 +168,18 @@ static const struct nvs_memory_backend *choose_backend(const struct nvs_device *
 	int wanted = nvs_config()->memory;
 
 	if (wanted == NVS_MEMORY_SWAP && can_swap(device))
-		return &nvs_memory_swap;
+		return &swap;
 	if (wanted == NVS_MEMORY_SWAP)
 		nvs_log("device %d has no virtual memory management; its memory is not swapped",
 			device->ordinal);
 	if (wanted == NVS_MEMORY_NATIVE)
-		return &nvs_memory_native;
+		return &native;
 	if (can(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
-		return &nvs_memory_managed;
+		return &managed;
 	nvs_log("device %d has no managed memory; its memory is only counted "
 		"(NVSHARE_MEMORY=native)",
 		device->ordinal);
-	return &nvs_memory_native;
+	return &native;
 }
 
 const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device)
@@ -92,11 +205,9 @@ bool nvs_memory_swaps(const struct nvs_device *device)
 
 bool nvs_memory_reserve(struct nvs_device *device, uint64_t bytes)
 {
-	const struct nvs_memory_backend *backend = nvs_memory_of(device);
-
 	return nvs_lost(device) == CUDA_SUCCESS &&
-	       (!backend->swaps || nvs_room_possible(device, bytes)) &&
-	       nvs_room_ask_fixed(device, bytes, backend->allocatable(device));
+	       (!nvs_memory_swaps(device) || nvs_room_possible(device, bytes)) &&
+	       nvs_room_ask_fixed(device, bytes, allocatable(device));
 }
 
 bool nvs_memory_may_come(struct nvs_device *device, CUresult result, struct nvs_room_given *given)

@@ -19,28 +19,19 @@ struct nvs_room_given;
 
 /*
  * How plain device memory (cuMemAlloc, cuMemAllocPitch) is served on a device. The account is kept
- * around it. The functions run in the program's thread; alloc, alloc_pitch and free with a context
- * of the device current.
+ * around it. The functions run in the program's thread; alloc with a context of the device current.
+ * The driver's cuMemFree frees it, but where it swaps: there it keeps its own account, and
+ * cuMemFree asks that (swap/allocations.h).
  */
 struct nvs_memory_backend {
-	const char *name;
 	enum nvs_wire_backend wire;
-	CUresult (*alloc)(CUdeviceptr *pointer, size_t bytes);
-	CUresult (*alloc_pitch)(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
-				unsigned int element);
-	/* NULL: its allocations keep their own account, and cuMemFree asks them
-	 * (swap/allocations.h). */
-	CUresult (*free)(CUdeviceptr pointer);
-	/*
-	 * The most that the process may allocate on the device, with all its allocating calls
-	 * together.
-	 */
-	uint64_t (*allocatable)(const struct nvs_device *device);
+	CUresult (*alloc)(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer);
 	/*
 	 * What the program is told is free: at most what lies between `footprint` and the device's
 	 * total.
 	 */
 	uint64_t (*free_bytes)(struct nvs_device *device, uint64_t footprint, uint64_t driver_free);
+	bool pitches; /* it is the driver's own memory, and so are its rows */
 	/*
 	 * the driver would say of its pointers that they are something else than plain device
 	 * memory
@@ -49,12 +40,11 @@ struct nvs_memory_backend {
 	bool swaps; /* its memory is brought out and in: the room (room.h) says how much may be */
 };
 
-extern const struct nvs_memory_backend nvs_memory_managed;
-extern const struct nvs_memory_backend nvs_memory_native;
-extern const struct nvs_memory_backend nvs_memory_swap;
-
 /* The backend of a device: NVSHARE_MEMORY, or the next one that the device can do. */
 const struct nvs_memory_backend *nvs_memory_of(const struct nvs_device *device);
+/* cuMemAllocPitch: rows as the driver aligns them. */
+CUresult nvs_memory_alloc_pitch(struct nvs_device *device, CUdeviceptr *pointer, size_t *pitch,
+				size_t width, size_t height, unsigned int element);
 
 /*
  * The account. Every allocating call reserves first, and then charges what it got or releases the

@@ -49,11 +49,6 @@ void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
 bool nvs_room_ask_fixed(struct nvs_device *device, uint64_t bytes, uint64_t most);
 void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes);
 /*
- * Fixed memory that is there already, unasked: what graphs have reserved as measured, and the like.
- * `change` may be negative.
- */
-void nvs_room_count_fixed(struct nvs_device *device, int64_t change);
-/*
  * The book (account.h) charges so much in place of what nvs_room_ask_fixed gave, which may be
  * nothing; negative: it is given back.
  */

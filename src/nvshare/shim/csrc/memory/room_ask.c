@@ -15,12 +15,13 @@
 #include "memory/room.h"
 #include "memory/room_record.h"
 #include "process/clock.h"
+#include "process/ends.h"
 #include "process/futex.h"
 #include "process/log.h"
 #include "process/report.h"
 #include "process/thread.h"
 
-#define PATIENCE_NS 10000000000ull /* who waits for so long is told why */
+#define TOLD_WHY_NS 10000000000ull /* who waits for so long is told why */
 #define LACKING_NS 20000000ull	   /* more with each try */
 #define LONGEST_LACKING_NS 500000000ull
 #define LACKING_TRIES 35u /* some ten seconds */
@@ -84,7 +85,7 @@ static uint64_t left_ns(const struct nvs_room_waiter *waiter)
 	uint64_t now = nvs_now_ns();
 
 	if (!waiter->until_ns)
-		return PATIENCE_NS;
+		return TOLD_WHY_NS;
 	return waiter->until_ns > now ? waiter->until_ns - now : 0;
 }
 
@@ -200,12 +201,11 @@ static void ask_once(struct nvs_room_record *room, struct nvs_room_waiter *waite
 static enum nvs_room ask(struct nvs_device *device, int kind, uint64_t bytes, uint64_t most)
 {
 	struct nvs_room_waiter waiter = { .kind = kind, .bytes = bytes, .most = most };
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	do
 		ask_once(nvs_room_lock(device), &waiter);
 	while (waiter.room == NVS_ROOM_WAIT);
-	errno = saved;
 	return (enum nvs_room)waiter.room;
 }
 
@@ -267,7 +267,7 @@ static void take_back(struct nvs_device *device, struct nvs_room_given *given)
 
 bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, uint64_t bytes)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	struct nvs_room_record *room = nvs_room_lock(device);
 	bool goes_on;
 
@@ -282,7 +282,6 @@ bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, u
 		if (!goes_on)
 			take_back(device, given);
 	}
-	errno = saved;
 	return goes_on;
 }
 
@@ -295,17 +294,17 @@ void nvs_room_give(struct nvs_device *device, uint64_t bytes, uint64_t resident)
 	nvs_room_state_give(&room->state, bytes, resident);
 }
 
-void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
-{
-	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, -(int64_t)bytes);
-	nvs_room_count_fixed(device, -(int64_t)bytes);
-}
-
-void nvs_room_count_fixed(struct nvs_device *device, int64_t change)
+static void count_fixed(struct nvs_device *device, int64_t change)
 {
 	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
 
 	nvs_room_state_count_fixed(&room->state, change);
+}
+
+void nvs_room_give_fixed(struct nvs_device *device, uint64_t bytes)
+{
+	nvs_report_bytes(device->ordinal, NVS_BYTES_SHARED, -(int64_t)bytes);
+	count_fixed(device, -(int64_t)bytes);
 }
 
 void nvs_room_pin(struct nvs_device *device, uint64_t bytes)
@@ -334,7 +333,7 @@ void nvs_room_commit(struct nvs_device *device, uint64_t given, int64_t charged)
 {
 	atomic_fetch_add(&device->footprint_bytes, (uint64_t)charged);
 	if (charged != (int64_t)given)
-		nvs_room_count_fixed(device, charged - (int64_t)given);
+		count_fixed(device, charged - (int64_t)given);
 	if (charged)
 		nvs_device_tell(device, NVS_NEWS_FOOTPRINT);
 }

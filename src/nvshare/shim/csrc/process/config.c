@@ -5,7 +5,6 @@
  */
 #include "process/config.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/ends.h"
 #include "protocol/gang.h"
 #include "process/digest.h"
 #include "process/log.h"
@@ -214,9 +214,8 @@ static void read_environment(void)
 
 const struct nvs_config *nvs_config(void)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	pthread_once(&once, read_environment);
-	errno = saved;
 	return &settings;
 }

@@ -6,12 +6,12 @@
 #define _GNU_SOURCE
 #include "process/files.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/ends.h"
 #include "process/mutex.h"
 
 #define FIRST_FD 256 /* programs expect their own files to get small numbers */
@@ -44,13 +44,13 @@ struct nvs_file nvs_file_of(int fd)
 
 int nvs_file_number(const struct nvs_file *file)
 {
-	int saved = errno, number = file->number;
+	NVS_KEEP_ERRNO;
+	int number = file->number;
 	struct stat now;
 
 	if (number >= 0 &&
 	    (fstat(number, &now) || now.st_dev != file->device || now.st_ino != file->inode))
 		number = -1;
-	errno = saved;
 	return number;
 }
 

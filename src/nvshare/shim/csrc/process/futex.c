@@ -3,6 +3,7 @@
  * No state.
  */
 #define _GNU_SOURCE
+#include "process/ends.h"
 #include "process/futex.h"
 
 #include <errno.h>
@@ -15,19 +16,18 @@ int nvs_futex_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000),
 				    .tv_nsec = (long)(timeout_ns % 1000000000) };
-	int saved = errno, error = 0;
+	NVS_KEEP_ERRNO;
+	int error = 0;
 
 	if (syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen,
 		    timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0) < 0)
 		error = errno;
-	errno = saved;
 	return error;
 }
 
 void nvs_futex_wake(_Atomic uint32_t *word, int sleepers)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
-	errno = saved;
 }

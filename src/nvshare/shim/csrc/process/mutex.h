@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 
+#include "process/ends.h"
+
 enum nvs_order {
 	/* Held while functions of other files are called, which take later ones. */
 	NVS_ORDER_DEVICES, /* gate/device.c: a first use starts a device's client */
@@ -54,8 +56,6 @@ void nvs_mutex_lock(struct nvs_mutex *mutex);
 void nvs_mutex_unlock(struct nvs_mutex *mutex);
 /* Gives it up until the condition is signalled; in a loop, as pthread_cond_wait. */
 void nvs_mutex_wait(struct nvs_mutex *mutex, pthread_cond_t *condition);
-/* Of a local variable: what is done with it, by its address, where its block ends. */
-#define NVS_ENDS(function) __attribute__((cleanup(function)))
 /* Takes the mutex, and gives it back where the block ends that this stands in. */
 #define NVS_HOLD(mutex) struct nvs_mutex *nvs_held_ NVS_ENDS(nvs_mutex_end) = nvs_mutex_begin(mutex)
 struct nvs_mutex *nvs_mutex_begin(struct nvs_mutex *mutex);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "process/config.h"
+#include "process/ends.h"
 #include "process/thread.h"
 
 #define REPORT "NVSHARE_REPORT"
@@ -123,7 +124,7 @@ static struct nvs_report *begin(struct nvs_report *before, pid_t pid)
 struct nvs_report *nvs_report(void)
 {
 	struct nvs_report *report;
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 	pid_t pid;
 
 	if (!nvs_report_wanted() || atomic_load_explicit(&failed, memory_order_relaxed))
@@ -132,7 +133,6 @@ struct nvs_report *nvs_report(void)
 	pid = getpid();
 	if (!report || report->pid != (uint32_t)pid)
 		report = begin(report, pid);
-	errno = saved;
 	return report;
 }
 

@@ -6,7 +6,6 @@
  */
 #include "process/terms.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <string.h>
 
 #include "process/config.h"
+#include "process/ends.h"
 #include "process/log.h"
 #include "process/sizes.h"
 
@@ -194,10 +194,9 @@ static void read_environment(void)
 
 const struct nvs_wire_terms *nvs_terms(void)
 {
-	int saved = errno;
+	NVS_KEEP_ERRNO;
 
 	pthread_once(&once, read_environment);
-	errno = saved;
 	return &terms;
 }
 

@@ -7,7 +7,6 @@
  */
 #include "ties/ties.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,12 +17,13 @@
 #include "process/clock.h"
 #include "process/config.h"
 #include "process/digest.h"
+#include "process/ends.h"
 #include "process/futex.h"
 #include "process/mutex.h"
 #include "process/report.h"
 #include "ties/tie_list.h"
 
-#define PATIENCE_NS 5000000000u
+#define LONGEST_WAIT_NS 5000000000u
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_TIES);
 static struct {
@@ -87,8 +87,8 @@ static bool is_open(const struct nvs_device *device, const uint8_t *key, enum nv
 void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTES],
 		  enum nvs_wire_tie tie)
 {
-	uint64_t deadline = nvs_now_ns() + PATIENCE_NS, now;
-	int saved = errno;
+	uint64_t deadline = nvs_now_ns() + LONGEST_WAIT_NS, now;
+	NVS_KEEP_ERRNO;
 
 	for (;;) {
 		uint32_t seen = atomic_load(&changes);
@@ -100,7 +100,6 @@ void nvs_tie_wait(struct nvs_device *device, const uint8_t key[NVS_WIRE_KEY_BYTE
 			break;
 		nvs_futex_sleep(&changes, seen, deadline - now);
 	}
-	errno = saved;
 }
 
 void nvs_tie_for_good(struct nvs_device *device, const void *bytes, size_t count)
@@ -129,13 +128,11 @@ void nvs_tie_devices(uint64_t wanted)
 {
 	uint64_t untied = take_untied(wanted), told = 0;
 
-	for (int ordinal = 0; untied >> ordinal; ordinal++)
-		if (untied >> ordinal & 1 &&
-		    nvs_tie(nvs_device_known(ordinal), own_key, NVS_TIE_MEMORY, 0))
-			told |= 1ULL << ordinal;
-	for (int ordinal = 0; told >> ordinal; ordinal++)
-		if (told >> ordinal & 1)
-			nvs_tie_wait(nvs_device_known(ordinal), own_key, NVS_TIE_MEMORY);
+	NVS_EACH_DEVICE(device, untied)
+		if (nvs_tie(device, own_key, NVS_TIE_MEMORY, 0))
+			told |= 1ULL << device->ordinal;
+	NVS_EACH_DEVICE(device, told)
+		nvs_tie_wait(device, own_key, NVS_TIE_MEMORY);
 }
 
 bool nvs_ties_hold(uint64_t wanted)

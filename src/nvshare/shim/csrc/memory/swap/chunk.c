@@ -229,6 +229,33 @@ bool nvs_chunk_access(const struct nvs_chunk *chunk, CUdeviceptr address, struct
 	return false;
 }
 
+CUresult nvs_chunk_change_access(struct nvs_chunk *chunk, CUdeviceptr address,
+				 const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	struct nvs_access access = { 0 };
+
+	nvs_chunk_access(chunk, address, &access);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bit = 1ull << desc[i].location.id;
+
+		access.read_write &= ~bit;
+		access.read_only &= ~bit;
+		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			access.read_write |= bit;
+		else if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+			access.read_only |= bit;
+	}
+	return nvs_chunk_set_access(chunk, address, &access);
+}
+
+unsigned long long nvs_access_flags(const struct nvs_access *access, int ordinal)
+{
+	if (access->read_write >> ordinal & 1)
+		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return access->read_only >> ordinal & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+						: CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 CUresult nvs_chunk_apply_peers(struct nvs_chunk *chunk, uint64_t before)
 {
 	CUresult result = CUDA_SUCCESS, one;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cuda/abi.h"
@@ -90,6 +91,11 @@ CUresult nvs_chunk_map(struct nvs_chunk *chunk, CUdeviceptr address, bool plain)
 CUresult nvs_chunk_unmap(struct nvs_chunk *chunk, CUdeviceptr address);
 CUresult nvs_chunk_set_access(struct nvs_chunk *chunk, CUdeviceptr address,
 			      const struct nvs_access *access);
+/* The same; devices that are not named keep what they have. */
+CUresult nvs_chunk_change_access(struct nvs_chunk *chunk, CUdeviceptr address,
+				 const CUmemAccessDesc_v1 *desc, size_t count);
+/* One device's, in the driver's words. */
+unsigned long long nvs_access_flags(const struct nvs_access *access, int ordinal);
 /* False: not mapped there. */
 bool nvs_chunk_access(const struct nvs_chunk *chunk, CUdeviceptr address,
 		      struct nvs_access *access);

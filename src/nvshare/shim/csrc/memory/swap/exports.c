@@ -5,6 +5,7 @@
  * `wanted` wakes the thread that makes the descriptors: the driver's calls for it may wait, and the
  * client never does. Descriptors are noted and closed with nvs_files_lock held.
  */
+#define _GNU_SOURCE
 #include "memory/swap/exports.h"
 
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "driver/driver.h"
@@ -19,6 +21,7 @@
 #include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/shared.h"
+#include "process/ends.h"
 #include "process/files.h"
 #include "process/mutex.h"
 #include "process/thread.h"
@@ -63,6 +66,27 @@ static struct answer answers[MOST_ANSWERS];
 static bool running;	  /* the thread was created */
 static _Atomic bool used; /* something was given out once */
 
+static void write_handle(const struct export *export, CUipcMemHandle_v1 *to)
+{
+	struct nvs_shared_handle handle = { .bytes = export->bytes };
+
+	memcpy(handle.magic, NVS_SHARED_MAGIC, sizeof(handle.magic));
+	memcpy(handle.key, export->key, sizeof(handle.key));
+	memcpy(handle.device_uuid, export->device->uuid, sizeof(handle.device_uuid));
+	memcpy(to, &handle, sizeof(*to));
+}
+
+/*
+ * A key that nobody can guess. False: the kernel gives none. The C library that we are compiled for
+ * has no getrandom.
+ */
+static bool draw_key(uint8_t key[NVS_WIRE_KEY_BYTES])
+{
+	NVS_KEEP_ERRNO;
+
+	return syscall(SYS_getrandom, key, NVS_WIRE_KEY_BYTES, 0) == NVS_WIRE_KEY_BYTES;
+}
+
 /* With the lock held. */
 static struct export *by_id(unsigned long long id)
 {
@@ -89,7 +113,7 @@ bool nvs_export_find(const struct nvs_allocation *allocation, CUipcMemHandle_v1 
 	NVS_HOLD(&lock);
 	export = by_id(allocation->id);
 	if (export)
-		nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
+		write_handle(export, handle);
 	return export;
 }
 
@@ -114,7 +138,7 @@ static CUresult add(struct export *made, CUipcMemHandle_v1 *handle, bool *added)
 		*added = true;
 		atomic_store(&used, true);
 	}
-	nvs_shared_write(export->key, export->device->uuid, export->bytes, handle);
+	write_handle(export, handle);
 	return CUDA_SUCCESS;
 }
 
@@ -130,7 +154,7 @@ CUresult nvs_export_add(const struct nvs_allocation *allocation, CUipcMemHandle_
 	made->start = allocation->start;
 	made->bytes = allocation->bytes;
 	made->id = allocation->id;
-	if (!nvs_shared_draw(made->key)) {
+	if (!draw_key(made->key)) {
 		free(made);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
@@ -173,12 +197,8 @@ void nvs_exports_check(void)
 	nvs_mutex_lock(&lock);
 	devices = mark_ended();
 	nvs_mutex_unlock(&lock);
-	for (int ordinal = 0; devices; ordinal++, devices >>= 1) {
-		struct nvs_device *device = devices & 1 ? nvs_device_known(ordinal) : NULL;
-
-		if (device)
-			nvs_device_tell(device, NVS_NEWS_SHARED);
-	}
+	NVS_EACH_DEVICE(device, devices)
+		nvs_device_tell(device, NVS_NEWS_SHARED);
 }
 
 /* The thread that makes descriptors */

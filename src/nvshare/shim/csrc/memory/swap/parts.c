@@ -20,7 +20,7 @@
 #include "process/mutex.h"
 #include "process/thread.h"
 
-#define PATIENCE_NS 10000000000u /* the scheduler gives the other process half as long */
+#define LONGEST_WAIT_NS 10000000000u /* the scheduler gives the other process half as long */
 
 enum request_state {
 	WANTED = 0, /* to be said as soon as the link is up */
@@ -60,7 +60,7 @@ static bool is_over(const struct request *request)
 /* Until it is over, or for as long as is allowed. */
 static void await(struct request *request)
 {
-	uint64_t end = nvs_now_ns() + PATIENCE_NS, now;
+	uint64_t end = nvs_now_ns() + LONGEST_WAIT_NS, now;
 	uint32_t state;
 
 	while ((state = atomic_load(&request->state)) <= ASKED && (now = nvs_now_ns()) < end) {

@@ -45,12 +45,8 @@ uint64_t nvs_chunks_submissions(void)
 {
 	uint64_t sum = 0;
 
-	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
-		const struct nvs_device *device = nvs_device_known(ordinal);
-
-		if (device)
-			sum += nvs_marks_submissions(device);
-	}
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		sum += nvs_marks_submissions(device);
 	return sum;
 }
 

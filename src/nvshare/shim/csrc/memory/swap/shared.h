@@ -30,9 +30,3 @@ static inline bool nvs_shared_read(const CUipcMemHandle_v1 *from, struct nvs_sha
 	memcpy(handle, from, sizeof(*handle));
 	return !memcmp(handle->magic, NVS_SHARED_MAGIC, NVS_SHARED_MAGIC_BYTES);
 }
-
-void nvs_shared_write(const uint8_t key[NVS_WIRE_KEY_BYTES],
-		      const uint8_t device_uuid[NVS_WIRE_UUID_BYTES], uint64_t bytes,
-		      CUipcMemHandle_v1 *to);
-/* A key that nobody can guess. False: the kernel gives none. */
-bool nvs_shared_draw(uint8_t key[NVS_WIRE_KEY_BYTES]);

@@ -10,7 +10,6 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
-#include "memory/swap/access.h"
 #include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/handles.h"
@@ -209,6 +208,57 @@ static bool are_mapped(CUdeviceptr start, size_t bytes)
 	       nvs_spans_whole(&mappings, start, bytes);
 }
 
+/* Who may reach a mapping, as a driver takes it (580, an H200). */
+
+static bool device_exists(int ordinal)
+{
+	int devices = 0;
+
+	NVS_CALL(cuDeviceGetCount, &devices);
+	return ordinal >= 0 && ordinal < devices && ordinal < NVS_MAX_DEVICES;
+}
+
+/* What the driver says of one device's access. */
+static CUresult check(const CUmemAccessDesc_v1 *desc)
+{
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			       device_exists(desc->location.id)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult check_all(const CUmemAccessDesc_v1 *desc, size_t count)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = check(&desc[i]);
+	return result;
+}
+
+/* And when it is memory of that device, which not every other one can reach. */
+static CUresult check_peers(const struct nvs_device *owner, const CUmemAccessDesc_v1 *desc,
+			    size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int can = 1;
+
+		if (desc[i].location.id != owner->ordinal &&
+		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		    NVS_CALL(cuDeviceCanAccessPeer, &can, desc[i].location.id, owner->ordinal) ==
+			    CUDA_SUCCESS &&
+		    !can)
+			return CUDA_ERROR_INVALID_DEVICE;
+	}
+	return CUDA_SUCCESS;
+}
+
 /* With the lock held. */
 static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc_v1 *desc,
 			      size_t count)
@@ -217,8 +267,8 @@ static CUresult set_access_of(const struct nvs_span *span, const CUmemAccessDesc
 
 	if (!span->of)
 		return NVS_CALL(cuMemSetAccess, span->start, span->bytes, desc, count);
-	result = nvs_access_check_peers(((struct nvs_handle *)span->of)->device, desc, count);
-	EACH_CHUNK(span, result, nvs_access_change(chunk, at, desc, count))
+	result = check_peers(((struct nvs_handle *)span->of)->device, desc, count);
+	EACH_CHUNK(span, result, nvs_chunk_change_access(chunk, at, desc, count))
 	return result;
 }
 
@@ -230,9 +280,8 @@ static void note_users(uint64_t owners, const CUmemAccessDesc_v1 *desc, size_t c
 	for (size_t i = 0; i < count; i++)
 		if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			users |= 1ULL << desc[i].location.id;
-	for (int ordinal = 0; owners; ordinal++, owners >>= 1)
-		if (owners & 1)
-			nvs_peers_reach(nvs_device_known(ordinal), users);
+	NVS_EACH_DEVICE(owner, owners)
+		nvs_peers_reach(owner, users);
 }
 
 CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc_v1 *desc,
@@ -244,7 +293,7 @@ CUresult nvs_virtual_set_access(CUdeviceptr start, size_t bytes, const CUmemAcce
 				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS)
-		result = nvs_access_check(desc, count);
+		result = check_all(desc, count);
 	if (result != CUDA_SUCCESS)
 		return result;
 	nvs_mutex_lock(&lock);
@@ -270,7 +319,7 @@ CUresult nvs_virtual_get_access(unsigned long long *flags, const CUmemLocation_v
 	struct nvs_chunk *chunk;
 
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !nvs_access_device_exists(location->id))
+	    !device_exists(location->id))
 		return CUDA_ERROR_INVALID_VALUE;
 	NVS_HOLD(&lock);
 	span = nvs_spans_at(&mappings, address);
