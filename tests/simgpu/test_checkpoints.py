@@ -55,6 +55,7 @@ def open_to_all(environment: dict[str, str]) -> Iterator[dict[str, str]]:
         yield environment | {"NVSHARE_SIMGPU_DIR": folder, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_answers_are_those_of_a_real_gpu(group: int, open_to_all: dict[str, str], tmp_path: Path) -> None:
     """Steps, states, what waits, what is refused, what ends a process, who dies: as an H100 with driver 580 said."""
