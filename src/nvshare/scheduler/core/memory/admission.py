@@ -190,9 +190,9 @@ class Admission:
         if self._host.awaited:
             return []
         memories = [client.memory for client in present.clients.values()]
-        useful = [_goal_bytes(memory) for memory in memories]
-        if all(memory.host_bytes >= most for memory, most in zip(memories, useful, strict=True)):
+        if not [memory for memory in memories if memory.host_bytes < _goal_bytes(memory)]:
             return []
+        useful = [_goal_bytes(memory) for memory in memories]
         possible = (memory for memory in memories if memory.growth and not memory.growth.in_doubt)
         fixed_bytes = sum(memory.more_fixed_bytes for memory in possible)
         wanted = present.resting_bytes + sum(useful) + fixed_bytes

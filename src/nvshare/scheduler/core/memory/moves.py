@@ -274,6 +274,7 @@ class Moves:
                 lacking -= unused
         if lacking <= 0:
             return
+        others = [client for client in others if client.memory.allotted_bytes]
         # Who waits and is passed over leaves like one that is idle.
         resting = [client for client in others if client.state in (ClientState.IDLE, ClientState.WAITING)]
         waiting = self._waiting() if resting else []
@@ -282,7 +283,7 @@ class Moves:
         leaving = [client for client in others if client.state is ClientState.LEAVING]
         for client in (*idle, *leaving, *behind):
             memory = client.memory
-            if not memory.swaps or client is for_client:
+            if not memory.allotted_bytes or client is for_client:
                 continue
             spare = self._residency.requests.spare_bytes(client, for_client)
             goal = max(memory.least_bytes, memory.allotted_bytes - min(lacking, spare))
